@@ -1,4 +1,4 @@
-"""What users write: YAML files, checked as a whole, as frozen models."""
+"""Configuration: YAML files, validated as a whole, as frozen models."""
 
 from logdriven_dagster.config.loading import examined_project, load_project
 from logdriven_dagster.config.project import Project

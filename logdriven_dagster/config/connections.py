@@ -1,4 +1,4 @@
-"""Connections: one SQLAlchemy URL, from which Spark's JDBC URL, driver and options follow."""
+"""Connections: a SQLAlchemy URL, from which Spark's JDBC URL, driver and options are derived."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from logdriven_dagster.errors import UsageError
 
 _JDBC = {
     "postgresql": ("postgresql", "org.postgresql.Driver"),
-    # MariaDB's own scheme makes Spark read column names as values.
+    # With MariaDB's own URL scheme, Spark would read column names instead of values.
     "mysql": ("mysql", "org.mariadb.jdbc.Driver"),
     "mariadb": ("mysql", "org.mariadb.jdbc.Driver"),
 }
@@ -33,28 +33,29 @@ _PREFERRED = {
     "mysql": "mysql+pymysql",
     "mariadb": "mariadb+pymysql",
 }
-"""The drivers that our extras install, for URLs that name none."""
+"""Drivers that the package's extras install, for URLs that name none."""
 _PARTS = ("username", "password", "host", "port", "database")
 _STAND_IN = "90071992547"
-"""Digits, which may stand in every part of a URL."""
+"""Placeholder digits, which are valid in every part of a URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A database for SQLAlchemy and for Spark. Its text never shows the password."""
+    """A database for SQLAlchemy and for Spark. Its repr never shows the password."""
 
     name: str
     url: URL
     jdbc_url: str
     driver: str
     options: dict[str, str] = field(repr=False)
-    """Spark's JDBC options, user and password among them."""
+    """Spark's JDBC options, including user and password."""
 
 
 def database_url(text: str, root: Path) -> URL:
-    """An SQLAlchemy URL with its secrets resolved and remembered, and a driver that we install.
+    """Return a SQLAlchemy URL with its secrets resolved and registered for redaction.
 
-    A relative SQLite file lies in `root`. UsageError for a missing variable or a malformed URL.
+    A URL without a driver gets one that the package installs, and a relative SQLite path is
+    resolved against `root`. Raises UsageError for a missing variable or a malformed URL.
     """
     try:
         url = _parsed(text)
@@ -73,9 +74,10 @@ def database_url(text: str, root: Path) -> URL:
 
 
 def _parsed(text: str) -> URL:
-    """Return the URL, its secrets resolved after it was taken apart: they may hold any character.
+    """Parse the URL first and resolve its secrets afterwards, so that they may hold any character.
 
-    A URL that comes from the environment as a whole is one, with its password percent-encoded.
+    A URL that is a single reference is parsed after resolving; its password must be
+    percent-encoded. Raises UsageError if it is not.
     """
     if not re.match(r"[\w+]+://", text):
         url = make_url(resolve(text))
@@ -103,7 +105,10 @@ def _parsed(text: str) -> URL:
 
 
 def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connection:
-    """The connection with its secrets from the environment; UsageError says what is missing."""
+    """Return the connection with its secrets resolved from the environment.
+
+    Raises UsageError for a missing secret, and for a connection to Kafka.
+    """
     if config.url is None:
         raise UsageError(f"connection {name}: it leads to Kafka, not to a database")
     try:
@@ -122,7 +127,7 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
 
 
 def driver_of(config: ConnectionConfig) -> str | None:
-    """The JDBC driver of a connection, without its secrets; None if it cannot be known here."""
+    """Return the JDBC driver of a connection, or None if it cannot be derived without secrets."""
     if config.jdbc.driver or config.url is None:
         return config.jdbc.driver
     url = config.url
@@ -135,7 +140,7 @@ def driver_of(config: ConnectionConfig) -> str | None:
 
 
 def kafka_settings(name: str, config: ConnectionConfig) -> dict[str, str]:
-    """Settings of librdkafka with secrets from the environment; UsageError says what is missing."""
+    """Return settings for librdkafka with secrets resolved. Raises UsageError if one is missing."""
     if config.kafka is None:
         raise UsageError(f"connection {name}: it leads to a database, not to Kafka")
     try:

@@ -1,10 +1,10 @@
-"""What databases say when something is wrong, without what their drivers put around it."""
+"""Error messages of databases, without the text that their drivers add."""
 
 
 def driver_words(error: BaseException | None) -> str:
-    """Return the first line of a driver's exception; empty without one.
+    """Return the first line of a driver's exception, or an empty string for None.
 
-    Drivers for MariaDB put a number before it, psycopg puts advice behind it.
+    Drivers for MariaDB put a number before the message, psycopg puts advice after it.
     """
     if error is None:
         return ""

@@ -1,4 +1,4 @@
-"""Loading a folder of YAML files into a `Project`, or into the list of all its mistakes."""
+"""Loading a folder of YAML files into a `Project`, or into a list of all its mistakes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,14 +38,14 @@ _NAME = re.compile(r"^table: *([\w.]+)", re.MULTILINE)
 
 
 def load_project(root: Path | str) -> Project:
-    """Load a project folder; InvalidProjectError holds every mistake found in it."""
+    """Load a project folder. Raises InvalidProjectError with every mistake found in it."""
     return build_project(read_sources(root))
 
 
 def examined_project(root: Path | str) -> Project:
-    """Load a project folder and look for what its runs would stumble over, too.
+    """Load a project folder, and also check for mistakes that would only fail at run time.
 
-    InvalidProjectError holds every mistake. No code of the project is run.
+    Raises InvalidProjectError with every mistake. Runs no code of the project.
     """
     sources = read_sources(root)
     project = build_project(sources)
@@ -55,7 +55,10 @@ def examined_project(root: Path | str) -> Project:
 
 
 def read_sources(root: Path | str) -> ProjectFiles:
-    """The documents of a project folder; InvalidProjectError without a valid `logdriven.yaml`."""
+    """Read the documents of a project folder.
+
+    Raises InvalidProjectError if `logdriven.yaml` is missing or invalid.
+    """
     root = Path(root).resolve()
     path = root / PROJECT_FILE
     if not path.is_file():
@@ -88,7 +91,7 @@ def read_sources(root: Path | str) -> ProjectFiles:
 
 
 def build_project(sources: ProjectFiles) -> Project:
-    """Return the project that the documents make up; InvalidProjectError holds every mistake."""
+    """Build a project from its documents. Raises InvalidProjectError with every mistake."""
     building = _Building(sources, list(sources.errors), set(_unread_tables(sources)))
     tables: ValidConfigs[TableConfig] = building.found(
         "table", ((document, TableConfig) for document in sources.tables)
@@ -112,7 +115,7 @@ def build_project(sources: ProjectFiles) -> Project:
 
 
 def _unread_tables(sources: ProjectFiles) -> Iterator[str]:
-    """Names of tables in files that could not be read: others may mean them."""
+    """Yield table names from files that failed to parse, since other files may refer to them."""
     for error in sources.errors:
         text = error.path.read_bytes() if error.path.is_file() else b""
         if name := _NAME.search(text.decode(errors="replace")):
@@ -120,7 +123,7 @@ def _unread_tables(sources: ProjectFiles) -> Iterator[str]:
 
 
 def table_of(document: Document, zone: ZoneInfo) -> TableConfig:
-    """One table by itself, its defaults merged in; InvalidProjectError."""
+    """Validate a single table document with defaults merged in. Raises InvalidProjectError."""
     errors: list[ConfigError] = []
     table = _valid(document, TableConfig, errors, zone=zone)
     if table is None:
@@ -133,12 +136,15 @@ class _Building:
     sources: ProjectFiles
     errors: list[ConfigError]
     broken: set[str] = field(default_factory=set)
-    """Names of tables whose files are wrong, which was reported already."""
+    """Tables whose files are invalid; their errors are already reported."""
 
     def found(
         self, kind: str, documents: "Iterable[tuple[Document, type[_Config]]]"
     ) -> "ValidConfigs[_Config]":
-        """Return the valid ones by name. Names of tables differ by more than case."""
+        """Validate documents and return the valid ones by name.
+
+        Reports an error for a name that is defined twice; table names are compared ignoring case.
+        """
         found: ValidConfigs[_Config] = ValidConfigs()
         names: dict[str, str] = {}
         for document, model in documents:
@@ -158,7 +164,10 @@ class _Building:
 
 
 def _documents(paths: Iterable[Path], root: Path, errors: list[ConfigError]) -> Iterator[Document]:
-    """What the files stand for; those that hold the items of templates are not among them."""
+    """Yield the documents of the files, with templates expanded.
+
+    Files that list the items of a template are skipped.
+    """
     broken: list[ConfigError] = []
     read = list(_read(paths, broken))
     lists = {items_file(document) for document in read}
@@ -194,9 +203,10 @@ def _valid(
 
 
 def _with_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:
-    """The defaults that a table can have: a sliced one neither begins nor ends at a time.
+    """Return the document with the project's defaults that apply to its incremental type.
 
-    One that takes what upstreams hand over follows no clock.
+    Key, offset and batch ranges have no start or end time. Tables that take upstream deliveries
+    have no freshness deadline.
     """
     kind = incremental_type(document.values.get("incremental_type"))
     of_time = ("default_start", "end", "ordered") if kind.is_sliced else ()

@@ -1,6 +1,6 @@
-"""Locations: where bytes are, as the text of a URL without any escapes.
+"""Locations of data, as the text of a URL without percent-encoding.
 
-Spark and PyIceberg both read it so. A path of this machine becomes `file:///…`.
+Spark and PyIceberg both read this form. A local path becomes `file:///…`.
 """
 
 import os
@@ -12,13 +12,13 @@ OBJECT_STORES = {
     **dict.fromkeys(("gs", "gcs"), "gs"),
     **dict.fromkeys(("abfs", "abfss"), "abfs"),
 }
-"""Scheme of URLs → the one that stands for all the spellings of a store."""
+"""Canonical scheme of each spelling of an object store's scheme."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 def location_text(text: str) -> str:
-    """Check the text of a path or URL as users write it; ValueError: a store that is not known."""
+    """Validate a path or URL from the configuration. Raises ValueError for an unsupported store."""
     if is_remote(text) and not re.match(r"[a-z0-9]+://[^/\s]+", text):
         raise ValueError(f"{text}: the name of a bucket or container must stand behind ://")
     if not is_remote(text):
@@ -27,18 +27,18 @@ def location_text(text: str) -> str:
 
 
 def is_remote(text: str) -> bool:
-    """Whether a path or URL is one of an object store."""
+    """Return True if a path or URL refers to an object store."""
     return scheme_of(text) in OBJECT_STORES
 
 
 def scheme_of(text: str) -> str:
-    """Return the scheme of a URL; `file` for a path."""
+    """Return the scheme of a URL, or `file` for a path."""
     found = _URL.match(text)
     return found[1] if found else "file"
 
 
 def local_folder(text: str) -> str:
-    """The folder that a path or `file:` URL names; ValueError for a URL of another file system."""
+    """Return the folder of a path or `file:` URL. Raises ValueError for other file systems."""
     if text.startswith("file:"):
         return re.sub("^file:/*(?=/)", "", text).removeprefix("file:")
     if url := _URL.match(text):
@@ -50,7 +50,7 @@ def local_folder(text: str) -> str:
 
 
 def location_of(text: str | Path) -> str:
-    """Return the location that a path or URL names, one text for all spellings of a local one."""
+    """Return the canonical location of a path or URL; all spellings of a local path are equal."""
     text = str(text)
     if is_remote(text):
         scheme, _, rest = text.partition("://")
@@ -62,11 +62,11 @@ def location_of(text: str | Path) -> str:
 
 
 def same_place(location: str) -> str:
-    """Return one text for all names of a place: stores have several schemes for the same bucket."""
+    """Return a canonical text for a location, equal for all schemes of the same bucket."""
     scheme, separator, rest = location_of(location).partition("://")
     return f"{OBJECT_STORES.get(scheme, scheme)}{separator}{rest}"
 
 
 def as_path(location: str) -> str:
-    """Return a location as people write it: a path of this machine, or the URL of another place."""
+    """Return a location for display: a local path, or the URL of a remote location."""
     return location.removeprefix("file://")

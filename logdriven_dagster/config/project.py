@@ -1,4 +1,4 @@
-"""A project folder: loaded, checked as a whole, and asked for its parts."""
+"""A loaded and validated project folder, with access to its tables, jobs and connections."""
 
 import difflib
 import os
@@ -33,27 +33,27 @@ from logdriven_dagster.model.definitions import Kind, code_of
 PROJECT_FILE = "logdriven.yaml"
 REMOTE_VARIABLE = "LOGDRIVEN_SPARK_REMOTE"
 _IS_BRANCH = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
-"""Dagster+ sets it to 1 where a branch is looked at before it is merged."""
+"""Dagster+ sets this variable to 1 in branch deployments."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """A valid project. Tables and jobs stand in running order: upstreams first."""
+    """A valid project. Tables and jobs are in running order: upstream tables first."""
 
     root: Path
     config: ProjectConfig
     tables: Mapping[str, TableConfig]
     jobs: Mapping[str, JobConfig]
     files: Mapping[str, Path]
-    """Table name → the YAML file that defines it."""
+    """YAML file of each table."""
     job_files: Mapping[str, Path] = field(default_factory=dict)
-    """Job name → the same."""
+    """YAML file of each job."""
     versions: Mapping[str, int] = field(default_factory=dict)
-    """Code → version in the registry; none before the project is registered."""
+    """Registered version of each definition by code; empty before the project is registered."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
-    """Table → which version runs where it is not that of its file, in words."""
+    """Description of the version in use, for tables that do not run the version of their file."""
     registering: "Callable[[Any], Project] | None" = field(default=None, compare=False, repr=False)
-    """Puts the files into the registry of a run log before anything runs; None: that is done."""
+    """Function that registers the files in a run log before a run, or None if that is done."""
 
     @property
     def name(self) -> str:
@@ -65,9 +65,9 @@ class Project:
 
     @cached_property
     def run_log_url(self) -> URL:
-        """The run log's URL, secrets resolved; `LOGDRIVEN_RUN_LOG` wins over the project.
+        """The run log's URL, secrets resolved; `LOGDRIVEN_RUN_LOG` overrides the project file.
 
-        UsageError in a branch deployment of Dagster+ for one that would be production's.
+        Raises UsageError in a branch deployment of Dagster+ that would use the production run log.
         """
         given = os.environ.get("LOGDRIVEN_RUN_LOG")
         text = given or self.config.run_log
@@ -81,7 +81,7 @@ class Project:
 
     @cached_property
     def warehouse(self) -> str:
-        """The location below which tables are stored; UsageError: of no store that is known."""
+        """The location of stored tables. Raises UsageError for an unsupported object store."""
         try:
             text = self._resolved("warehouse", self.config.warehouse)
             return location_of(text) if is_remote(text) else self._local_warehouse(text)
@@ -93,30 +93,30 @@ class Project:
 
     @property
     def spark_remote(self) -> str:
-        """Where Spark runs, as `spark.remote` has it; `LOGDRIVEN_SPARK_REMOTE` wins over it."""
+        """Spark's address, as in `spark.remote`; `LOGDRIVEN_SPARK_REMOTE` overrides it."""
         return os.environ.get(REMOTE_VARIABLE) or self.config.spark.remote
 
     @property
     def staging(self) -> str:
-        """The location of rows that are on their way: looked at again, or meant for elsewhere."""
+        """The location of temporary rows: staged, or to be copied to another store."""
         return f"{self.warehouse}/_staging"
 
     @cached_property
     def storage(self) -> Mapping[str, str]:
-        """How object stores are reached: PyIceberg's properties, their secrets resolved."""
+        """Properties of object stores for PyIceberg, with secrets resolved."""
         given = self.resolved(self.config.storage, "storage")
         return {name: text_of_option(value) for name, value in given.items()}
 
     @property
     def uses_object_stores(self) -> bool:
-        """Whether the project says that bytes of its own are in an object store."""
+        """True if the warehouse or the `storage` settings refer to an object store."""
         return bool(self.config.storage) or is_remote(self.warehouse)
 
     @cached_property
     def catalog(self) -> Mapping[str, str]:
-        """The properties of the Iceberg catalog, their secrets resolved.
+        """The properties of the Iceberg catalog, with secrets resolved.
 
-        UsageError for a warehouse that is no folder of this machine and has no catalog.
+        Raises UsageError for a warehouse in an object store without a catalog.
         """
         given = self.config.catalog
         if isinstance(given, dict):
@@ -131,7 +131,7 @@ class Project:
 
     @cached_property
     def catalog_url(self) -> URL | None:
-        """The database of an SQL catalog; None for a catalog of another type."""
+        """The database of an SQL catalog, or None for other types of catalogs."""
         if self.catalog.get("type") != "sql":
             return None
         try:
@@ -140,21 +140,21 @@ class Project:
             raise UsageError(f"catalog: {error}") from None
 
     def table(self, name: str) -> TableConfig:
-        """One table; UsageError names the nearest one if there is none of that name."""
+        """Return a table by name. Raises UsageError, with the closest name, if there is none."""
         if name in self.tables:
             return self.tables[name]
         raise UsageError(f"no table {name!r} in project {self.name}" + _nearest(name, self.tables))
 
     def version(self, kind: Kind, name: str) -> int | None:
-        """The registered version of a table or job; None before the project is registered."""
+        """Return the registered version of a table or job, or None before registration."""
         return self.versions.get(code_of(self.name, kind, name))
 
     def with_tables(self, tables: Mapping[str, TableConfig]) -> "Project":
-        """Return the project with some of its tables changed."""
+        """Return a copy of the project with some tables replaced."""
         return replace(self, tables={**self.tables, **tables})
 
     def job(self, name: str) -> JobConfig:
-        """One job; UsageError names the nearest one if there is none of that name."""
+        """Return a job by name. Raises UsageError, with the closest name, if there is none."""
         if name in self.jobs:
             return self.jobs[name]
         if not name:
@@ -162,16 +162,16 @@ class Project:
         raise UsageError(f"no job {name!r} in project {self.name}" + _nearest(name, self.jobs))
 
     def standard_job(self, name: str) -> StandardJob:
-        """Return one standard job; UsageError if it is of another type."""
+        """Return a standard job by name. Raises UsageError for a job of another type."""
         job = self.job(name)
         if not isinstance(job, StandardJob):
             raise UsageError(f"{name} is a {job.type} job, no standard one")
         return job
 
     def select(self, names: "tuple[str, ...] | list[str]") -> tuple[str, ...]:
-        """Tables by their own names or those of jobs, in running order; all for no names.
+        """Return tables in running order, selected by table or job names; all tables for no names.
 
-        UsageError for a name that is neither, and for a maintenance job, which has no tables.
+        Raises UsageError for an unknown name, and for a maintenance job, which has no tables.
         """
         wanted: set[str] = set()
         for name in names:
@@ -189,15 +189,15 @@ class Project:
         return set(job.tables)
 
     def connection(self, name: str) -> Connection:
-        """A connection with its secrets from the environment; UsageError says what is missing."""
+        """Return a connection with its secrets resolved. Raises UsageError if one is missing."""
         return open_connection(name, self._connection(name), self.root)
 
     def driver(self, name: str) -> str | None:
-        """Return the JDBC driver of a connection; None if it has none, or lacks what tells it."""
+        """Return the JDBC driver of a connection, or None if it cannot be derived."""
         return driver_of(self._connection(name))
 
     def kafka(self, name: str) -> dict[str, str]:
-        """Return the settings of a connection to Kafka, in the same way."""
+        """Return the settings of a Kafka connection. Raises UsageError if a secret is missing."""
         return kafka_settings(name, self._connection(name))
 
     def _connection(self, name: str) -> ConnectionConfig:
@@ -206,9 +206,9 @@ class Project:
         return self.config.connections[name]
 
     def variables(self, table: TableConfig) -> dict[str, str | int | float | bool]:
-        """Project variables and the table's own, which win; their secrets resolved.
+        """Return the variables of a table, which override the project's, with secrets resolved.
 
-        Those of the project that lack something are left out for a table that does not name them.
+        Project variables without a value are left out if the table does not use them.
         """
         idle = {name for name in self.config.variables if self._is_idle(name, table)}
         given = {**self.config.variables, **table.variables}
@@ -216,7 +216,7 @@ class Project:
         return self.resolved(needed, "variables")
 
     def _is_idle(self, name: str, table: TableConfig) -> bool:
-        """Whether a variable of the project has no value here, and the table does not need one."""
+        """Return True if a project variable has no value here and the table does not use it."""
         if name in table.variables or any(step.python for step in table.steps):
             return False
         try:
@@ -227,23 +227,23 @@ class Project:
         return False
 
     def values(self, own: Mapping[str, Option]) -> dict[str, str | int | float | bool]:
-        """Project variables and those of a table or job, which win."""
+        """Return the project's variables, overridden by `own` of a table or job."""
         return self.resolved({**self.config.variables, **own}, "variables")
 
     def resolved(self, given: Mapping[str, Option], field: str = "options") -> dict[str, Option]:
-        """Named values, their secrets resolved; UsageError says which is missing."""
+        """Resolve the secrets in named values. Raises UsageError with the missing name."""
         return {
             name: self._resolved(f"{field}.{name}", value) if isinstance(value, str) else value
             for name, value in given.items()
         }
 
     def properties(self, table: TableConfig) -> dict[str, dict[str, Option]]:
-        """Group → key → value of a table, their secrets resolved and hidden from now on."""
+        """Return the properties of a table by group and key, with secrets resolved and redacted."""
         groups = table.properties.items()
         return {group: self.resolved(keys, f"properties.{group}") for group, keys in groups}
 
     def written_properties(self, table: TableConfig) -> dict[str, dict[str, str]]:
-        """Group → key → text of a table, the project's own among them; no secrets."""
+        """Return properties of the table and the project as text, with secrets unresolved."""
         own, given = table.properties, self.config.properties
         return {
             group: {
@@ -254,17 +254,17 @@ class Project:
         }
 
     def path(self, text: str) -> str:
-        """Return a path of the configuration with its variables, as `located` has it."""
+        """Resolve variables in a path of the configuration, and make it absolute."""
         for name, value in self.config.variables.items():
             text = text.replace(f"${{{name}}}", str(value))
         return self.located(self._resolved("path", text))
 
     def located(self, text: str) -> str:
-        """Where a path leads: relative ones start at the project folder, URLs stay."""
+        """Resolve a relative path against the project folder; URLs are returned unchanged."""
         return text if re.match(r"[a-z][a-z0-9+.-]*:", text) else str(self.root / text)
 
     def step_sql(self, table: TableConfig, step: StepConfig) -> str | None:
-        """Return the query of a step, inline or from its file; None for a step without one."""
+        """Return the query of a step, inline or from its file, or None for a step without one."""
         return query_of(table, step, self.files[table.table].parent, self.config.variables)
 
     def _resolved(self, field: str, text: str) -> str:

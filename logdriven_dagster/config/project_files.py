@@ -1,4 +1,4 @@
-"""What the files of a project say, before anybody has looked at it as a whole."""
+"""Parsed files of a project, before validation of the project as a whole."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,20 +10,20 @@ from logdriven_dagster.errors import ConfigError
 
 @dataclass(frozen=True)
 class ProjectFiles:
-    """What the files of a project say, before it is checked as a whole."""
+    """Parsed files of a project, before validation of the project as a whole."""
 
     root: Path
     main: Document
     config: ProjectConfig
     tables: tuple[Document, ...]
-    """One for each table: defaults are merged in, templates expanded, properties replaced."""
+    """One per table: with defaults merged in, templates expanded and properties replaced."""
     jobs: tuple[Document, ...]
     errors: tuple[ConfigError, ...]
-    """Mistakes of files that could not be read."""
+    """Errors of files that could not be parsed."""
     recorded_in: Path
-    """Where files of the registry's versions are written that are in the place of others."""
+    """Folder for files of registered versions that are used instead of current files."""
 
 
 def definitions_folder(root: Path) -> Path:
-    """Return the project's own folder for files of the registry's versions that run."""
+    """Return the project's folder for the files of registered versions."""
     return root / ".logdriven" / "definitions"

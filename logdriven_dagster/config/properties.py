@@ -1,10 +1,10 @@
 """Properties: parameters of a table by group and key. Source: BDRE, PROPERTIES.
 
-Those of `logdriven.yaml` are defaults for all tables; a table wins key by key. `${group.key}` in
-any text of a table's file becomes the property when the project is loaded, and so it does in its
-SQL files; a text that is nothing but one such reference becomes the value with its type. Names
-without a dot are variables, which have their values when a window runs. `${env:NAME}` in a
-property stays what it is until somebody needs the secret.
+Properties in `logdriven.yaml` are defaults for all tables; a table overrides them key by key.
+`${group.key}` in any text of a table's file, and in its SQL files, is replaced when the project is
+loaded. A text that consists of a single reference becomes the value with its type. Names without a
+dot are variables, which are replaced when a window runs. `${env:NAME}` in a property is resolved
+only when the secret is needed.
 """
 
 import difflib
@@ -28,7 +28,7 @@ Values: TypeAlias = Mapping[str, Mapping[str, Option]]
 
 
 class UnknownPropertyError(ValueError):
-    """A text names a property that the table does not have."""
+    """A text refers to a property that the table does not have."""
 
     def __init__(self, reference: str, hint: str) -> None:
         self.hint = hint
@@ -41,13 +41,14 @@ def with_properties(
     variables: Collection[str],
     errors: list[ConfigError],
 ) -> Document:
-    """A table's document with the project's properties as defaults, and none left to replace.
+    """Merge the project's properties into a table's document and replace all references to them.
 
-    `variables` of the project may have dots in their names, too.
+    `variables` are the project's, whose names may also contain dots; references to them stay.
+    Mistakes are appended to `errors`.
     """
     own = document.values.get("properties")
     if own is not None and not _are_properties(own):
-        return document  # its validation says so
+        return document  # validation reports it
     merged = {
         group: {**defaults.get(group, {}), **(own or {}).get(group, {})}
         for group in [*defaults, *(group for group in own or {} if group not in defaults)]
@@ -71,10 +72,10 @@ def with_properties(
 def query_of(
     table: "TableConfig", step: StepConfig, folder: Path, variables: Collection[str]
 ) -> str | None:
-    """The query of a step, inline or from its file in the folder; None for a step without one.
+    """Return the query of a step, inline or from its file in `folder`, or None if it has none.
 
-    UnknownPropertyError if the file names a property that the table does not have, ConfigError if
-    it is not UTF-8.
+    Raises UnknownPropertyError if the file names a property that the table does not have, and
+    ConfigError if it is not UTF-8.
     """
     if step.sql_file is None:
         return step.sql
@@ -116,7 +117,7 @@ def _suggestion(name: str, names: Collection[str], otherwise: str) -> str:
 
 
 def _walked(value: Any, place: Location, fill: Callable[[str, Location], Any]) -> Any:
-    """Return the value with each text in it replaced."""
+    """Return the value with each text in it replaced by `fill`."""
     if isinstance(value, str):
         return fill(value, place)
     if isinstance(value, dict):
@@ -131,5 +132,5 @@ def _are_properties(value: Any) -> bool:
 
 
 def text_of_option(value: Option) -> str:
-    """Return the text that a property puts into a query."""
+    """Return the text of a property, as inserted into a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,9 +1,9 @@
-"""Secrets: they come from the environment or from files, and never leave again in any text.
+"""Secrets: resolved from the environment or from files, and redacted in all output.
 
-A secret is not recognised by its name. Every value of `${env:NAME}` or `${file:/path}` is hidden
-from then on, unless it is ordinary: shorter than eight characters, a number, a date, an address of
-digits, `localhost`, or a path of this machine. An ordinary value is hidden where a name says that
-it is a secret, and so is what a file holds, down to three characters.
+A secret is not recognised by its name. Every value of `${env:NAME}` or `${file:/path}` is redacted
+once it is resolved, unless it is ordinary: shorter than eight characters, a number, a date, an IP
+address, `localhost`, or a local path. An ordinary value is redacted if its name marks it as a
+secret. So is the content of a file, down to three characters.
 """
 
 import base64
@@ -37,23 +37,23 @@ _ASSIGNED = re.compile(
     re.IGNORECASE,
 )
 _SHORTEST = 3
-"""Hiding every occurrence of one or two letters would hide the text, not the secret."""
+"""Shortest secret that is redacted: replacing one or two letters would garble any text."""
 _ORDINARY = re.compile(r".{0,7}|[\d\s.,:/TZ+-]{1,32}|localhost(:\d+)?", re.DOTALL)
 _MARGIN = 500
-"""Longer than the passwords that nobody knows of are as a rule."""
+"""Characters around a cut that are redacted too: longer than most unregistered passwords."""
 
 _known: set[str] = set()
 
 
 def names_secret(name: str) -> bool:
-    """Whether the name of an option or a variable says that its value is a secret."""
+    """Return True if the name of an option or variable marks its value as a secret."""
     return bool(_SECRET_NAME.search(name)) and not _ABOUT_SECRETS.search(name)
 
 
 def resolve(text: str, name: str = "") -> str:
-    """Replace each `${env:NAME}` and `${file:/path}`, and hide the values from now on.
+    """Replace each `${env:NAME}` and `${file:/path}`, and register the values for redaction.
 
-    `name`: what the text is the value of. UsageError says what is missing.
+    `name` is that of the option or variable with this text. Raises UsageError for a missing value.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -93,29 +93,29 @@ def _is_ordinary(value: str) -> bool:
 
 
 def has_reference(text: str) -> bool:
-    """Whether a part of the text comes from the environment or from a file."""
+    """Return True if `text` contains a reference to the environment or a file."""
     return bool(_REFERENCE.search(text))
 
 
 def is_reference(text: str) -> bool:
-    """Whether all of the text comes from the environment or from a file."""
+    """Return True if `text` is a single reference to the environment or a file."""
     return bool(_REFERENCE.fullmatch(text))
 
 
 def references(text: str) -> list[str]:
-    """Return the parts of a text that come from the environment or from a file."""
+    """Return the references to the environment or files in a text."""
     return [match[0] for match in _REFERENCE.finditer(text)]
 
 
 def passwords_in(text: str) -> list[str]:
-    """Return what stands as a password in a URL or as `password=`, references too."""
+    """Return passwords in URLs and after `password=`, including references."""
     found = [m["secret"].strip("\"'") for m in _ASSIGNED.finditer(text)]
     found += [m["rest"].rpartition("@")[0] for m in _USER_INFO.finditer(text)]
     return list(filter(None, found))
 
 
 def remember(secret: str | None) -> None:
-    """Hide this value in every later text, also quoted, escaped or encoded, and line by line."""
+    """Register a secret for redaction: also quoted, escaped or encoded, and line by line."""
     if secret and len(secret) >= _SHORTEST:
         _known.update(_forms(secret))
         for line in secret.splitlines():
@@ -130,7 +130,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def redacted_values(values: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Redact named values for a log: a reference stays a name, other secrets are hidden."""
+    """Redact named values for a log: references are kept, other secrets are hidden."""
     return {name: _redacted_value(name, value) for name, value in values.items()}
 
 
@@ -141,7 +141,7 @@ def _redacted_value(name: str, value: Plain) -> Plain:
 
 
 def redact(text: str) -> str:
-    """Remove every secret from a text: known values, passwords in URLs, `password=…`."""
+    """Redact every secret in a text: registered values, passwords in URLs, `password=…`."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, "***")
     text = _USER_INFO.sub(_without_user_info, text)
@@ -149,13 +149,13 @@ def redact(text: str) -> str:
 
 
 def _without_user_info(match: re.Match[str]) -> str:
-    """A password may hold any character but blanks and quotes, so it ends at the last `@`."""
+    """Redact user info; a password may contain `@`, so that it ends at the last one."""
     secret, at, rest = match["rest"].rpartition("@")
     return f"{match['head']}***@{rest}" if at and not is_reference(secret) else match[0]
 
 
 def redact_start(text: str, length: int) -> str:
-    """Redact the start of a text; no half of a secret stays at the cut."""
+    """Redact the first `length` characters of a text, also a secret that the cut would split."""
     margin = max([_MARGIN, *map(len, _known)])
     if len(text) <= length + 2 * margin:
         return redact(text)[:length]

@@ -1,7 +1,7 @@
-"""Limits of connections to databases, so that nobody waits for ever for what is gone.
+"""Timeouts of database connections, so that no process waits forever for a lost peer.
 
-A process may be frozen inside a transaction, a host may lose its power, a network may be cut.
-Limits are arguments of the drivers: for SQLAlchemy's `connect_args`, or as text in a URL's query.
+A process may be frozen inside a transaction, a host may lose power, a network may fail. Timeouts
+are driver arguments: for SQLAlchemy's `connect_args`, or as text in a URL's query.
 """
 
 from typing import Any
@@ -9,28 +9,28 @@ from typing import Any
 from sqlalchemy.engine import URL
 
 IDLE_SECONDS = 15
-"""A server ends a transaction that does nothing for so long: its runner is frozen."""
+"""Seconds after which a server ends an idle transaction, since its runner is frozen."""
 LOCK_SECONDS = 30
-"""A statement waits so long for the locks of others, longer than a frozen one may keep them."""
+"""Seconds that a statement waits for locks; longer than a frozen runner can hold them."""
 
 _CONNECT_SECONDS = 10
 _SILENCE_SECONDS = 30
-"""A peer that acknowledges nothing for so long is gone."""
+"""Seconds without acknowledgement after which a peer counts as lost."""
 _ANSWER_SECONDS = 120
-"""How long PyMySQL waits for an answer to a statement that is known to be short."""
+"""Seconds that PyMySQL waits for the answer to a statement that is known to be short."""
 
 
 def limits(url: URL, *, idle: int = IDLE_SECONDS, lock: int = LOCK_SECONDS) -> dict[str, Any]:
-    """Arguments with which idle transactions end, and statements give up waiting for locks.
+    """Return driver arguments that limit idle transactions and lock waits, in seconds.
 
-    For the run log and the catalog, whose statements are short. What the URL says itself wins.
+    For the run log and the catalog, whose statements are short. Options in the URL take precedence.
     """
     if _is_libpq(url):
         ours = f"-c idle_in_transaction_session_timeout={idle}s -c lock_timeout={lock}s"
-        options = f"{ours} {url.query.get('options', '')}".rstrip()  # the last one counts
+        options = f"{ours} {url.query.get('options', '')}".rstrip()  # libpq uses the last one
         return keep_alive(url) | {"options": options}
     if _is_mysql(url):
-        # The comment is a statement to MariaDB alone; MySQL has no such limit.
+        # A statement only to MariaDB, a comment to MySQL, which has no such timeout.
         of_mariadb = f"/*M!, SESSION idle_transaction_timeout = {idle} */"
         locks = f"innodb_lock_wait_timeout = {lock}, SESSION lock_wait_timeout = {lock}"
         ours = f"SET SESSION {locks} {of_mariadb}"
@@ -39,11 +39,11 @@ def limits(url: URL, *, idle: int = IDLE_SECONDS, lock: int = LOCK_SECONDS) -> d
 
 
 def keep_alive(url: URL) -> dict[str, Any]:
-    """Arguments with which a connection notices that the server's host is gone.
+    """Return driver arguments with which a connection detects a lost server.
 
-    SQLite's waits for whoever writes to the file, as statements wait for the locks of a server.
-    PostgreSQL's does within a minute. PyMySQL leaves it to the system's keep-alive, since it cannot
-    tell a lost host from a statement that takes long.
+    SQLite connections wait for other writers of the file. PostgreSQL's detect a lost host within a
+    minute. PyMySQL relies on the system's TCP keep-alive, since it cannot distinguish a lost host
+    from a slow statement.
     """
     if _is_libpq(url):
         return _unsaid(

@@ -1,13 +1,12 @@
-"""One file for many similar tables: `for_each`. Source: BDRE, PROCESS_TEMPLATE.
+"""Template files for many similar tables: `for_each`. Source: BDRE, PROCESS_TEMPLATE.
 
-A file with `for_each` stands for as many tables, or jobs, as it has items. The items are mappings
-or plain values: a list in the file itself, `{csv: items.csv}` with the names in its first line, or
-`{yaml: items.yaml}`, beside the file. In every other text of the file `${each.name}` is the item's
-value of that name, and `${each}` a plain item. A text that is nothing but one such reference
-becomes the value itself with its type; the field is left out where the item has null there, which
-is what an empty cell of a CSV file means. What an item holds under `override` is merged over the
-rest: fields by their names, and so are items of lists that name themselves, as steps and checks do;
-any other list is replaced.
+A file with `for_each` expands to one table or job per item. Items are mappings or plain values: a
+list in the file itself, `{csv: items.csv}` with names in the first line, or `{yaml: items.yaml}`,
+relative to the file. In any other text of the file, `${each.name}` is replaced by the item's value
+of that name, and `${each}` by a plain item. A text that consists of a single reference becomes the
+value with its type; if that is null, as for an empty CSV cell, the field is left out. The item's
+`override` is merged over the rest: mappings by key, lists of named items (such as steps and checks)
+by name; other lists are replaced.
 """
 
 import csv
@@ -27,15 +26,15 @@ from logdriven_dagster.errors import ConfigError, InvalidProjectError
 _EACH = re.compile(r"\$\{each(?:\.([^}]*))?\}")
 _FORMS = "a list, {csv: file} or {yaml: file}"
 _NAMES = ("step", "check", "table", "name")
-"""Fields by which items of lists name themselves."""
+"""Fields that name the items of a list."""
 
 _Moves: TypeAlias = list[tuple[Location, Location]]
 
 
 def expanded(document: Document, root: Path) -> Iterator[Document]:
-    """The documents that a file of a project stands for: itself, unless it is a template.
+    """Yield the documents that a file expands to: itself, unless it is a template.
 
-    InvalidProjectError, after the good ones, with a ConfigError for each item that makes none.
+    Raises InvalidProjectError after the valid documents, with one ConfigError per invalid item.
     """
     if "for_each" not in document.values:
         yield document
@@ -51,7 +50,7 @@ def expanded(document: Document, root: Path) -> Iterator[Document]:
 
 
 def items_file(document: Document) -> Path | None:
-    """The YAML file that holds the items of a template, and is not a document itself."""
+    """Return the YAML file with the items of a template, which is not a document itself."""
     given = document.values.get("for_each")
     name = given.get("yaml") if isinstance(given, dict) else None
     return (document.path.parent / name).resolve() if isinstance(name, str) else None
@@ -65,7 +64,7 @@ class _Item:
 
     @cached_property
     def label(self) -> str:
-        """Return a name of the item for messages."""
+        """The item's number and name, for messages."""
         name = self.value
         if isinstance(name, dict):
             own = [name[key] for key in ("name", "table", "job") if key in name]
@@ -87,7 +86,7 @@ class _Item:
         return Document(self.template.path, merged, lines, self.label)
 
     def _filled(self, value: Any, place: Location) -> Any:
-        """The value with each reference replaced by what the item has."""
+        """Return the value with each reference replaced by the item's value."""
         if isinstance(value, str):
             return self._text(value, place) if "${each" in value else value
         if isinstance(value, list):
@@ -115,7 +114,7 @@ class _Item:
         return _EACH.sub(part, text)
 
     def _value(self, reference: re.Match[str], place: Location) -> Any:
-        """What an item has under a name, which may lead into it: `${each.source.table}`."""
+        """Return the item's value of a name, which may be a path: `${each.source.table}`."""
         name = reference[1]
         if not isinstance(self.value, dict):
             if name is None:
@@ -131,7 +130,7 @@ class _Item:
         return value
 
     def _moved(self, moves: _Moves) -> Iterator[tuple[Location, int]]:
-        """Lines of what was merged over the rest: those of the item."""
+        """Yield the lines of merged parts: those of the item."""
         for location, line in self._own_lines:
             for place, origin in moves:
                 if location[: len(origin)] == origin:
@@ -148,7 +147,7 @@ class _Item:
 
 
 def _merged(base: Any, over: Any, place: Location, origin: Location, moves: _Moves) -> Any:
-    """`over` merged deeply over `base`; `moves` gets where each part of it went."""
+    """Merge `over` deeply over `base`; records the destination of each part in `moves`."""
     if isinstance(base, dict) and isinstance(over, dict):
         merged = dict(base)
         for key, value in over.items():
@@ -170,7 +169,7 @@ def _merged(base: Any, over: Any, place: Location, origin: Location, moves: _Mov
 
 
 def _numbers(items: Any) -> dict[Any, int]:
-    """Name → place in a list whose items all name themselves; nothing for any other value."""
+    """Return the index of each name in a list of named items; empty for any other value."""
     names = [_name(item) for item in items] if isinstance(items, list) else []
     return {} if None in names else {name: n for n, name in enumerate(names)}
 
@@ -207,7 +206,7 @@ def _read(template: Document, given: Mapping[str, Any], root: Path) -> list[Any]
 
 
 def _rows(path: Path) -> Iterator[dict[str, str | None]]:
-    """The lines of a CSV file by the names in its first one; an empty cell is null."""
+    """Yield the rows of a CSV file with a header line; an empty cell is null."""
     try:
         file = StringIO(text_of(path), newline="")
         reader = csv.DictReader(file, skipinitialspace=True, strict=True)

@@ -1,1 +1,1 @@
-"""Mistakes that only show when a project is looked at as a whole."""
+"""Validation of a project as a whole."""

@@ -1,4 +1,4 @@
-"""Conditions, delays and relations that could never mean anything are mistakes."""
+"""Validation of conditions, delays and relations that can never be satisfied."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -14,7 +14,7 @@ _OTHER = {"success": "failure", "failure": "success"}
 def broken_conditions(
     table: TableConfig, document: Document, tables: Mapping[str, TableConfig]
 ) -> Iterator[ConfigError]:
-    """Mistakes in `depends_on`; slices have no time, so they have no windows in common."""
+    """Yield mistakes in `depends_on`, such as common windows of tables without data time."""
     for n, dependency in enumerate(table.depends_on):
         if isinstance(dependency, AssetDependency):
             if table.is_sliced and dependency.window != "any":
@@ -40,7 +40,7 @@ def broken_conditions(
 def broken_relations(
     job: StandardJob, document: Document, tables: Mapping[str, TableConfig]
 ) -> Iterator[ConfigError]:
-    """Mistakes in the relations of one job, whose names are known to be right."""
+    """Yield mistakes in the relations of a job whose table names are already validated."""
     for n, relation in enumerate(job.relations):
         to = tables.get(relation.to)
         if to is None:
@@ -65,7 +65,7 @@ def _waits(job: StandardJob, to: TableConfig) -> Iterable[Dependency | Relation]
 
 
 def _contradicted(name: str, relation: Relation, waits: Iterable[Dependency | Relation]) -> bool:
-    """Whether the table waits for the opposite, too, on the same windows."""
+    """Return True if a table also waits for the opposite outcome of the same windows."""
     return any(
         wait.condition == _OTHER.get(relation.condition)
         and wait.window == relation.window

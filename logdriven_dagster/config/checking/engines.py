@@ -1,4 +1,4 @@
-"""Which engine runs each table: what `spark.engine` names, or with `auto` what is proven."""
+"""Engine of each table: the value of `spark.engine`, or with `auto` the proven one."""
 
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class EngineChoice:
-    """Which engine runs the windows of a project's tables, each judged when it is asked for."""
+    """The engine of each table of a project, determined on demand."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -26,11 +26,11 @@ class EngineChoice:
 
     @property
     def default(self) -> EngineName:
-        """What reads for people and their programs, which no list is held to."""
+        """The engine of interactive reads, which need not be on the list of proven SQL."""
         return "sail" if self._project.config.spark.engine == "sail" else "spark"
 
     def of(self, table: TableConfig, project: Project) -> EngineName:
-        """Return the engine of a table as it runs in a project: maybe an earlier version of it."""
+        """Return the engine of a table, which may be an earlier version of the project's."""
         if self._project.config.spark.engine != "auto":
             return self.default
         same = table == self._project.tables.get(table.table)
@@ -38,7 +38,7 @@ class EngineChoice:
         return "sail" if choice.why_spark(table.table) is None else "spark"
 
     def why_spark(self, name: str) -> str | None:
-        """Return the first reason why `auto` does not take Sail for a table; None if it does."""
+        """Return the first reason why `auto` does not choose Sail for a table, or None."""
         if (reason := self._of_project()) is not None:
             return reason
         if name not in self._reasons:
@@ -49,7 +49,7 @@ class EngineChoice:
         return self._reasons[name]
 
     def _of_project(self) -> str | None:
-        """Return what keeps all tables from Sail."""
+        """Return the reason why no table can run on Sail, or None."""
         if self._of_all is None:
             from logdriven_dagster.config.checking.proven import unproven_project  # loads sqlglot
 
@@ -70,7 +70,7 @@ class EngineChoice:
         return next(map(_reason, found), None)
 
     def _with_upstreams(self, name: str) -> list[str]:
-        """Return a table and all that it reads, directly or by others, in running order."""
+        """Return a table and its direct and indirect upstream tables, in running order."""
         tables, needed, waiting = self._project.tables, {name}, [name]
         while waiting:
             read = {d.table for d in tables[waiting.pop()].managed_dependencies}
@@ -81,7 +81,7 @@ class EngineChoice:
 
 
 def _lacking(project: Project) -> Iterator[str]:
-    """What of this process's environment keeps it from Sail."""
+    """Yield reasons why Sail cannot run in this environment."""
     if project.spark_remote != "classic":
         yield f"{REMOTE_VARIABLE} names a server of Spark"
     try:

@@ -1,7 +1,7 @@
-"""What a run would stumble over in a valid project, found without Spark or a database.
+"""Mistakes in a valid project that would only fail at run time, found without Spark or a database.
 
-No code of the project's is run. `logdriven validate` asks here; other commands do not, since one
-query that cannot run is no reason to run nothing else.
+Runs no code of the project. Only `logdriven validate` checks for them: one invalid query must not
+prevent other commands from running the rest.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ _OF_UPKEEP = frozenset({"project", "run_log", "options", "variables", "job_run_i
 
 
 def oversights(project: Project, documents: Iterable[Document]) -> list[ConfigError]:
-    """Every mistake that a run of a table or job would find, with its place and fix."""
+    """Return every mistake that a run of a table or job would fail with, with location and fix."""
     found: list[ConfigError] = []
     for document in documents:
         table = project.tables.get(str(document.values.get("table")))
@@ -44,7 +44,7 @@ def oversights(project: Project, documents: Iterable[Document]) -> list[ConfigEr
 
 
 class _TableOversights:
-    """Looks for the oversights of one table in its file."""
+    """Checks one table's file for mistakes that would fail at run time."""
 
     def __init__(self, project: Project, table: TableConfig, document: Document) -> None:
         self._project, self._table, self._document = project, table, document
@@ -52,7 +52,7 @@ class _TableOversights:
         self._parameters = parameter_names(project, table)
         read = [d.table for d in table.table_dependencies if d.read != "none"]
         self._known = {*read, table.table}
-        """Tables, and steps as they come."""
+        """Names of upstream tables, and of the steps so far."""
         self._any_table = _has_other_catalogs(project) or any(s.python for s in table.steps)
 
     def mistakes(self) -> Iterator[ConfigError]:
@@ -105,7 +105,7 @@ class _TableOversights:
 
 
 def _statements_of(step: StepConfig) -> Iterator[tuple[Location, str, str]]:
-    """What a step asks of databases: place, statement and connection."""
+    """Yield location, text and connection of each statement that a step sends to a database."""
     for i, script in enumerate(step.commit_before_read):
         for j, statement in enumerate(script.sql):
             yield ("commit_before_read", i, "sql", j), statement, script.connection
@@ -115,7 +115,7 @@ def _statements_of(step: StepConfig) -> Iterator[tuple[Location, str, str]]:
 
 
 def _has_other_catalogs(project: Project) -> bool:
-    """Whether Spark may know tables that nobody declares."""
+    """Return True if Spark may provide tables that no file declares."""
     spark = project.config.spark
     if spark.remote != "classic" or any("catalog" in name.lower() for name in spark.config):
         return True

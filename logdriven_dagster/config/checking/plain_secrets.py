@@ -1,4 +1,4 @@
-"""Secrets that stand in a project's files, where everybody who reads these can see them."""
+"""Detection of secrets in plain text in a project's files."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,14 +16,14 @@ from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.errors import ConfigError
 
 _OPTIONS: tuple[tuple[str, ...], ...] = (("options",), ("source", "options"), ("target", "options"))
-"""Where a step has options."""
+"""Locations of a step's options."""
 
 _TEXTS = ("sql", "query", "pre_sql", "condition", "description")
 """Fields whose texts are SQL or prose, in which `password = 'x'` is a comparison."""
 
 
 def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
-    """Secrets written into `logdriven.yaml` instead of taken from the environment."""
+    """Yield an error for each secret in plain text in `logdriven.yaml`."""
     groups: list[tuple[Location, Mapping[str, Option]]] = [
         (("storage",), config.storage),
         (("variables",), config.variables),
@@ -43,7 +43,7 @@ def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigE
 
 
 def definition_secrets(document: Document) -> Iterator[ConfigError]:
-    """Secrets written into the file of a table or job."""
+    """Yield an error for each secret in plain text in the file of a table or job."""
     values, named = document.values, dict[Location, str]()
     for field in ("variables", "parameters"):
         named |= _named((field,), _mapping(values, field))
@@ -63,7 +63,7 @@ def _mapping(values: Any, *place: str) -> Mapping[str, Any]:
 
 
 def _named(location: Location, options: Mapping[str, Any]) -> dict[Location, str]:
-    """Return the options whose names say that they are secrets, and that are written out."""
+    """Return options in plain text whose names mark them as secrets, by location."""
     return {
         (*location, key): str(value)
         for key, value in options.items()
@@ -72,9 +72,9 @@ def _named(location: Location, options: Mapping[str, Any]) -> dict[Location, str
 
 
 def _found(document: Document, named: Mapping[Location, str]) -> Iterator[ConfigError]:
-    """The mistakes of a document: `named` are secrets by their names, the others by their texts.
+    """Yield the errors of a document: for secrets by their names (`named`) or by their texts.
 
-    What came from the project's file is reported there.
+    Values inherited from the project file are reported there.
     """
     given: dict[Location, Any] = dict(_leaves(document.values, ()))
     for place, value in {**given, **named}.items():
@@ -113,7 +113,7 @@ def _leaves(value: Any, place: Location) -> Iterator[tuple[Location, Any]]:
 
 
 def _java_secret(document: Document, place: Location, text: str) -> Iterator[ConfigError]:
-    """The mistake of an option of Java that holds a secret, whether written out or not."""
+    """Yield an error for a Java option that contains a secret, in plain text or by reference."""
     given = [option.partition("=")[::2] for option in text.split() if "=" in option]
     secrets = [value for name, value in given if names_secret(name)]
     if secrets or has_reference(text):
@@ -125,7 +125,7 @@ def _java_secret(document: Document, place: Location, text: str) -> Iterator[Con
 
 
 def remember_plain(text: str) -> None:
-    """Hide the password of a text that must not have held one."""
+    """Register the password of a text for redaction, although it should not contain one."""
     try:
         remember(make_url(text).password)
     except (ArgumentError, ValueError):

@@ -1,4 +1,4 @@
-"""What is wrong with a project as a whole, although each of its files is right."""
+"""Validation across the files of a project, each of which is valid by itself."""
 
 import difflib
 import re
@@ -32,7 +32,7 @@ _NAMES = re.compile(r"[a-z_]\w*(?:\s*\.\s*[a-z_]\w*)*")
 
 @dataclass
 class ValidConfigs(Generic[T]):
-    """Valid configurations by name, and the documents that they come from."""
+    """Valid configurations by name, and their documents."""
 
     items: dict[str, T] = field(default_factory=dict)
     origins: dict[str, Document] = field(default_factory=dict)
@@ -44,7 +44,10 @@ def mistakes(
     jobs: ValidConfigs[JobConfig],
     broken: Iterable[str],
 ) -> Iterator[ConfigError]:
-    """Every mistake; of tables whose own files are `broken` nothing more is said."""
+    """Yield every mistake in the project; tables in `broken` are invalid by themselves and skipped.
+
+    `tables` and `jobs` are those whose own files are valid.
+    """
     known = {*tables.items, *broken}
     lowered = {name.lower(): name for name in tables.items}
     for name, table in tables.items.items():
@@ -174,7 +177,7 @@ def _unknown_in_paths(
     place: tuple[str | int, ...],
     variables: Mapping[str, Option],
 ) -> Iterator[ConfigError]:
-    """Each `${name}` in the path of a folder to write to that no variable of the project has."""
+    """Yield an error for each undefined `${name}` in the path of a folder to write to."""
     parts = (("source", step.source), ("target", step.target))
     folders = [(part, *item) for part, used in parts if used for item in used.folders.items()]
     for part, field_name, path in folders:
@@ -193,7 +196,7 @@ def _query(
     place: tuple[str | int, ...],
     config: ProjectConfig,
 ) -> str | None:
-    """Return the query of a step; ConfigError if it cannot be had."""
+    """Return the query of a step. Raises ConfigError if it cannot be read."""
     folder = document.path.parent
     if step.sql_file and (problem := absence(folder / step.sql_file)):
         raise document.error(place, problem)
@@ -216,7 +219,7 @@ def _broken_loop(
 
 
 def _connections(step: StepConfig) -> Iterator[tuple[Location, Connected]]:
-    """The places of connections in a step, and what they must lead to."""
+    """Yield the location of each connection in a step, and the kind that it must have."""
     for part, used in (("source", step.source), ("target", step.target)):
         if used is not None and used.connected is not None:
             yield (part, "connection"), used.connected
@@ -246,16 +249,17 @@ def _undeclared_reads(
     place: tuple[str | int, ...],
     names: Mapping[str, str],
 ) -> Iterator[ConfigError]:
-    """Tables that a query reads without waiting for them: they would be read half-finished.
+    """Yield an error for each table that a query reads without a dependency on it.
 
-    `names` leads from a table's name in small letters to the name.
+    Without a dependency, its rows could be read half-finished. `names` maps lower-case names to
+    table names.
     """
     if not sql:
         return
     readable = {d.table for d in table.table_dependencies if d.read != "none"} | {table.table}
     suspects = [name for name in _mentioned(sql, names) if name not in readable]
     if not suspects:
-        return  # parsing is only needed to tell a table from a mere mention
+        return  # parsing is only needed to distinguish a table from a mere mention
     try:
         read = {name.lower() for name in table_references(sql)}
     except UnreadableSqlError as error:
@@ -274,7 +278,7 @@ def _undeclared_reads(
 
 
 def _mentioned(sql: str, names: Mapping[str, str]) -> list[str]:
-    """Return the tables whose names stand in a text, alone or before a column's."""
+    """Return the tables whose names occur in a text, alone or as a qualifier."""
     text = re.sub(r"\s*\.\s*", ".", sql.lower().replace("`", ""))
     prefixes = set()
     for match in set(_NAMES.findall(text)):
@@ -284,7 +288,7 @@ def _mentioned(sql: str, names: Mapping[str, str]) -> list[str]:
 
 
 def _shared_targets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
-    """Two tables that write to the same place would delete each other's rows."""
+    """Yield an error for each place that two tables write; they would delete each other's rows."""
     users: dict[str, str] = {}
     for name, table in tables.items.items():
         for n, step in enumerate(table.steps):
@@ -298,7 +302,7 @@ def _shared_targets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
 
 
 def _disputed_assets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
-    """Two tables that read the partitions of one asset differently: the log keeps them once."""
+    """Yield an error for each asset whose partitions two tables declare differently."""
     said: dict[str, tuple[str, AssetDependency]] = {}
     for name, table in tables.items.items():
         for n, dependency in enumerate(table.depends_on):

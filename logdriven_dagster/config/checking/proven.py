@@ -1,6 +1,6 @@
-"""What of a project Sail is not proven to do as Spark does it; see docs/sail.md.
+"""Features of a project that are not proven to behave on Sail as on Spark; see docs/sail.md.
 
-Everything that is not on a list here, or in `config.sql.proven`, is refused before anything runs.
+Features that are not on a list here, or in `config.sql.proven`, are rejected before anything runs.
 """
 
 import re
@@ -31,7 +31,7 @@ SOURCES: Final[Mapping[str, frozenset[str]]] = {
     "parquet": frozenset({"type", "path", "columns", "window_column"}),
     "csv": frozenset({"type", "path", "columns", "window_column", "header", "sep", "mode"}),
 }
-"""Type of source → the fields that may be given."""
+"""Supported fields by type of source."""
 
 TARGETS: Final[Mapping[str, frozenset[str]]] = {
     "iceberg": frozenset({"type", "mode", "window_column", "name", "existing_rows", "key"}),
@@ -46,7 +46,7 @@ WINDOW_COLUMNS: Final = {"source": ("timestamp",), "target": ("timestamp", "date
 STEP: Final = frozenset(
     {"step", "source", "sql", "sql_file", "target", "max_rows", "on_empty", "can_recover"}
 )
-"""Fields of a step that may be given."""
+"""Supported fields of a step."""
 
 ZONES: Final = ("UTC", "Etc/UTC")
 SETTINGS: Final = frozenset(
@@ -56,7 +56,7 @@ SETTINGS: Final = frozenset(
         "spark.sql.parquet.outputTimestampType",
     }
 )
-"""Settings of Spark's SQL that change no row; those of its JVM mean nothing to Sail."""
+"""Spark SQL settings that do not affect rows; Sail ignores settings of the JVM."""
 
 _FIX = "write it otherwise, or run the project on Spark (spark.engine: spark)"
 _BOUND = re.compile(r":data_range_(?:start|end)\b")
@@ -72,7 +72,7 @@ def unproven(
     tables: ValidConfigs[TableConfig],
     jobs: ValidConfigs[JobConfig],
 ) -> Iterator[ConfigError]:
-    """Yield what a project that runs on Sail uses and that is not proven there."""
+    """Yield an error for each feature of a project on Sail that is not proven there."""
     yield from unproven_project(main, config)
     known: dict[str, Columns] = {}
     for name in running_order(tables.items):
@@ -92,16 +92,16 @@ def unproven_table(
     queries: Mapping[str, str | None],
     known: dict[str, Columns],
 ) -> Iterator[ConfigError]:
-    """Yield what a table uses and that is not proven on Sail.
+    """Yield an error for each feature of a table that is not proven on Sail.
 
-    `queries` are those of its steps, `known` the columns of the tables before it, to which its
-    own are added.
+    `queries` are those of its steps. `known` holds the columns of earlier tables; this table's
+    columns are added.
     """
     return _Table(table, document, queries, known).unproven()
 
 
 def _unproven_upkeep(job: MaintenanceJob, document: Document) -> Iterator[ConfigError]:
-    """Yield the steps that Spark does, for which a run on Sail has none."""
+    """Yield an error for each maintenance step that needs Spark."""
     for n, step in enumerate(job.steps):
         if step.sql is not None and step.connection is None:
             yield _unproven(document, ("steps", n, "sql"), "a statement without a connection")
@@ -112,7 +112,7 @@ def _unproven_upkeep(job: MaintenanceJob, document: Document) -> Iterator[Config
 
 
 def unproven_project(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
-    """Yield what keeps every table of a project from Sail."""
+    """Yield an error for each project setting that keeps all tables from running on Sail."""
     spark = config.spark
     if str(config.timezone) not in ZONES:
         problem = f"times of {config.timezone} are not proven on Sail"
@@ -138,15 +138,15 @@ def _unproven_csv(source: CsvSource, document: Document, place: Location) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table, the queries of its steps, and what is known of those that come before it."""
+    """A table, the queries of its steps, and the columns of earlier tables."""
 
     table: TableConfig
     document: Document
     queries: Mapping[str, str | None]
     known: dict[str, Columns]
-    """Table → its columns; this one's are added."""
+    """Columns by table; this table's columns are added."""
     made: dict[str, Columns] = field(default_factory=dict)
-    """Step → the columns that it writes."""
+    """Columns by the step that writes them."""
 
     def unproven(self) -> Iterator[ConfigError]:
         table, document = self.table, self.document
@@ -165,7 +165,7 @@ class _Table:
             yield from self._of_check(check, ("checks", n, "sql"))
 
     def _of_check(self, check: CheckConfig, place: Location) -> Iterator[ConfigError]:
-        """Yield what of a check's query over the steps' rows, and tables, is not proven."""
+        """Yield an error if a check's query is not proven; it may read steps and tables."""
         try:
             safe_query(with_moments(check.sql), {**self.known, **self.made})
         except UnprovenError as error:
@@ -174,7 +174,7 @@ class _Table:
             yield self.document.error(place, f"cannot read this query: {error}")
 
     def _of_rows(self, step: StepConfig, place: Location) -> Iterator[ConfigError]:
-        """Yield what of the types of a step and of its query is not proven."""
+        """Yield an error for each type in a step's source or query that is not proven."""
         where: Location = (*place, "source", "columns")
         try:
             columns: Columns = {}
@@ -243,7 +243,7 @@ def _unproven_part(
 
 
 def declared_columns(ddl: str | None) -> Columns:
-    """Return the columns of a source; UnprovenError for other types, or if they are not given."""
+    """Parse the columns of a source. Raises UnprovenError for other types or without columns."""
     if ddl is None:
         raise UnprovenError("a source without columns, whose types nobody knows,")
     columns = {}
@@ -263,7 +263,7 @@ def declared_columns(ddl: str | None) -> Columns:
 
 
 def with_moments(sql: str) -> str:
-    """Return a query with moments in the place of the bounds of its window."""
+    """Return a query with literal timestamps instead of the bounds of its window."""
     return _BOUND.sub("TIMESTAMP '2024-01-01 00:00:00Z'", sql)
 
 

@@ -1,4 +1,4 @@
-"""The user's Python functions as their files define them, without running any of their code."""
+"""Static checks of the user's Python functions, without running any of their code."""
 
 import ast
 import difflib
@@ -17,9 +17,9 @@ _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def broken_function(reference: str, folder: Path, known: frozenset[str]) -> Iterator[Mistake]:
-    """What a call of `file.py:function` or `module:function` would fail with.
+    """Yield the errors that a call of `file.py:function` or `module:function` would raise.
 
-    `known` are the parameters that it can have. Raises ConfigError for a file that cannot be read.
+    `known` are the parameters that are passed. Raises ConfigError for a file that cannot be read.
     """
     place, _, name = reference.rpartition(":")
     path = folder / place if place.endswith(".py") else _module_file(place)
@@ -28,7 +28,7 @@ def broken_function(reference: str, folder: Path, known: frozenset[str]) -> Iter
         yield f"there is no Python module {place}", hint
         return
     if path.suffix != ".py" or not path.is_file():
-        return  # a module without Python source, or a file whose absence is known already
+        return  # a module without Python source, or a missing file that is already reported
     try:
         tree = ast.parse(text_of(path), path.name)
     except SyntaxError as error:
@@ -66,7 +66,7 @@ def _unknown_parameters(function: _Function, known: frozenset[str]) -> Iterator[
 
 
 def _names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
-    """What a module's statements bind; `*` for what cannot be known."""
+    """Yield the names that a module's statements bind; `*` for names that cannot be determined."""
     for node in body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -87,7 +87,7 @@ def _names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
 
 
 def _module_file(name: str) -> Path | None:
-    """Return the file of a module; importing a package, as importlib does, would run its code."""
+    """Return the file of a module without importing its package, which would run code."""
     path: list[str] | None = None
     spec = None
     for n in range(1, name.count(".") + 2):

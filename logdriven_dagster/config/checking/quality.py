@@ -1,7 +1,6 @@
-"""Mistakes in what a table says about the quality of its rows, found before anything is read.
+"""Validation of a table's data quality rules when the project is loaded.
 
-Source: Sharp ETL, DataQualityCheckRuleMissing, which comes when a step begins; here it comes when
-the project is loaded.
+Source: Sharp ETL, DataQualityCheckRuleMissing, which is raised when a step begins.
 """
 
 import difflib
@@ -29,7 +28,7 @@ _Placed: TypeAlias = tuple[Location, Rule]
 def broken_quality(
     table: TableConfig, document: Document, config: ProjectConfig
 ) -> Iterator[ConfigError]:
-    """Every mistake below `quality` of a table's steps."""
+    """Yield every mistake below `quality` of a table's steps."""
     for n, step in enumerate(table.steps):
         if step.quality is None:
             continue
@@ -49,12 +48,12 @@ def broken_quality(
 
 
 def rule_queries(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
-    """The queries among a table's rules, with their places; they may read other tables."""
+    """Yield the queries among a table's rules with their locations; they may read other tables."""
     return rule_texts(table, config, "query", "sql")
 
 
 def rule_functions(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
-    """The Python functions among a table's rules, with their places."""
+    """Yield the Python functions among a table's rules with their locations."""
     return rule_texts(table, config, "python", "python")
 
 
@@ -76,7 +75,7 @@ def rule_texts(
 def _unclear(
     rules: list[_Placed], quality: QualityConfig, document: Document, place: Location
 ) -> Iterator[ConfigError]:
-    """Rules of one name that the log could not tell apart, and names that mean no rule."""
+    """Yield errors for duplicate rule names, which the log cannot keep apart, and unknown names."""
     seen: set[tuple[str | None, str]] = set()
     for where, rule in rules:
         if (rule.column, rule.name) in seen:
@@ -117,5 +116,5 @@ def _broken(
 
 
 def condition_query(condition: str) -> str:
-    """A query whose only result is a condition over the rows."""
+    """Return a query whose only result is a condition over the rows."""
     return f"SELECT ({condition}\n) AS broken FROM `{ROWS}`"  # noqa: S608 - the SQL is the user's own

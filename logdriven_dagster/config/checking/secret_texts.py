@@ -1,8 +1,8 @@
-"""Detection of secrets that are written out in a text: by their place, their kind, and entropy.
+"""Detection of secrets in plain text: by their place, their kind, and entropy.
 
-By place: the password in a URL or after `password=`, a parameter of a URL whose name says it, the
+By place: the password in a URL or after `password=`, a URL parameter named as a secret, the
 password of `jdbc:oracle:thin:user/password@`. By kind: private keys, and tokens that providers mark
-by a prefix or a form. By entropy: a value that is one random word. Percent-encoded texts are
+by a prefix or a form. By entropy: a value that is a single random word. Percent-encoded texts are
 decoded first. A reference (`${env:NAME}`) is not a secret in plain text.
 """
 
@@ -39,12 +39,12 @@ KINDS: dict[str, str] = {
     "Telegram": r"\b\d{8,12}:AA[\w-]{30,}",
     "Vault": r"\bhv[sbr]\.[\w-]{20,}",
 }
-"""Providers → how their secrets look."""
+"""Pattern of each provider's secrets."""
 
 _KIND = re.compile("|".join(f"(?:{pattern})" for pattern in KINDS.values()), re.DOTALL)
 _PARAMETER = re.compile(r"(?:^|[?&;#])([\w.$-]{1,60})=([^&;#\s\"']+)")
 _OF_URLS = re.compile(r"sig|signature|sas|apikey|auth|key|code|jwt|hmac", re.IGNORECASE)
-"""Names of parameters that hold secrets in URLs, and anything else elsewhere."""
+"""Names of parameters that hold secrets in URLs, but have other uses elsewhere."""
 _ORACLE = re.compile(r"\bjdbc:oracle:\w+:[^\s/:@\"']+/([^\s@\"']+)@")
 _NOT_SECRET = re.compile(r"\d{0,8}|true|false|none|null|yes|no", re.IGNORECASE)
 _AUTHORIZATION = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+([\w.~+/=-]{8,})", re.IGNORECASE)
@@ -55,7 +55,7 @@ _CLASSES = {"[a-z]": "a", "[A-Z]": "A", "[0-9]": "0"}
 
 
 def secrets_in(text: str) -> list[str]:
-    """Return the secrets that are written out in the value of an option, or in a URL."""
+    """Return the plain-text secrets in the value of an option, or in a URL."""
     decoded = unquote_plus(text)
     forms = [text] if decoded == text else [text, decoded, unquote_plus(decoded)]
     found = [secret for form in forms for secret in (*marked_secrets(form), *_unmarked(form))]
@@ -63,7 +63,7 @@ def secrets_in(text: str) -> list[str]:
 
 
 def marked_secrets(text: str) -> Iterator[str]:
-    """Yield the secrets that no query or prose holds by chance: in URLs, and of known kinds."""
+    """Yield secrets that do not occur by chance in queries or prose: in URLs and of known kinds."""
     yield from (match[0] for match in _KIND.finditer(text))
     yield from (match[1] for match in _ORACLE.finditer(text))
     if "://" in text or text.startswith("jdbc:"):
@@ -92,11 +92,11 @@ def _parameters(text: str) -> Iterator[str]:
 
 
 _SHORTEST = 6
-"""A `key` or `code` of a URL that is shorter names something."""
+"""Minimum length of a secret in a URL's `key` or `code`; shorter values are names."""
 
 
 def _is_random(word: str) -> bool:
-    """Whether a word has the entropy of a generated one, and letters and digits as mixed."""
+    """Return True if a word has the entropy and character mix of a generated secret."""
     if not _WORD.fullmatch(word) or _UUID.fullmatch(word) or not re.search(r"[0-9]", word):
         return False
     entropy = -sum(n / len(word) * math.log2(n / len(word)) for n in Counter(word).values())

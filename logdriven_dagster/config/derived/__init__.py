@@ -1,1 +1,1 @@
-"""What follows from a project's files: graph, relations, uses, processes, needs."""
+"""Data derived from a project's files: graph, relations, uses, processes, needs."""

@@ -1,4 +1,4 @@
-"""A project as the definitions that the registry keeps."""
+"""Conversion of a project into the definitions that the registry keeps."""
 
 import os
 import threading
@@ -21,11 +21,11 @@ from logdriven_dagster.model.definitions import Declared, Derived, Kind, canonic
 
 
 def declared(sources: ProjectFiles, project: Project) -> Iterator[Declared]:
-    """The project, its tables and its jobs, as the files declare them.
+    """Yield the project, its tables and its jobs, as the files declare them.
 
-    A content is `values`, what the file says with the defaults of the project, `settings`, the
-    operational ones as columns, and `files`, the text of every file beside it that it names, so
-    that any version can run again.
+    A content consists of `values` (the file with the project's defaults), `settings` (operational
+    settings as columns) and `files` (the text of every file that it names), so that any version can
+    run again.
     """
     yield Declared(Kind.PROJECT, project.name, canonical({"values": sources.main.values}))
     for document in sources.tables:
@@ -43,7 +43,7 @@ def declared(sources: ProjectFiles, project: Project) -> Iterator[Declared]:
 
 
 def derived(project: Project) -> Derived:
-    """What follows from the tables and jobs: relations and steps of maintenance jobs as rows."""
+    """Return derived definitions: relations and maintenance steps as rows, uses and properties."""
     definitions = [
         *(item for table in project.tables.values() for item in _dependencies(project, table)),
         *(item for job in project.jobs.values() for item in _parts(project, job)),
@@ -58,11 +58,11 @@ def in_place_of(
     contents: Mapping[str, Mapping[str, Any]],
     labels: Mapping[str, str] | None = None,
 ) -> ProjectFiles:
-    """Return the files with some definitions of the registry instead of those of the files.
+    """Return the files with some definitions replaced by versions from the registry.
 
-    `contents` is by name; one that no file declares is added. The files that they name are below
-    `sources.recorded_in`. `labels` say in mistakes which version of what it is. InvalidProjectError
-    for a content whose files lie elsewhere.
+    `contents` maps names to registered contents; names that no file declares are added. Their files
+    are below `sources.recorded_in`. `labels` describe the version in error messages. Raises
+    InvalidProjectError for a content whose files lie outside of it.
     """
     key, documents = ("table", sources.tables) if kind is Kind.TABLE else ("job", sources.jobs)
     kept = [item for item in documents if item.values.get(key) not in contents]
@@ -85,9 +85,9 @@ def recorded(
     *,
     label: str | None = None,
 ) -> Document:
-    """A definition of the registry as a document, with the files that it names below a folder.
+    """Write a registered definition below `parent`, with the files that it names, as a document.
 
-    InvalidProjectError, and nothing is written, if one of them would lie elsewhere.
+    Raises InvalidProjectError, and writes nothing, if one of the files would lie elsewhere.
     """
     files: Mapping[str, str] = content.get("files", {})
     code, text = code_of(project, kind, name), canonical(content)
@@ -101,9 +101,9 @@ def recorded(
         file = folder / path
         if not file.is_file():
             file.parent.mkdir(parents=True, exist_ok=True)
-            if not file.parent.resolve().is_relative_to(parent.resolve()):  # by somebody's link
+            if not file.parent.resolve().is_relative_to(parent.resolve()):  # a symbolic link
                 raise InvalidProjectError([ConfigError(file, None, "", "lies behind a link")])
-            # Another process may write the same; nobody reads half of it.
+            # Another process may write the same file; readers must never see half of it.
             draft = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
             draft.write_text(written, encoding="utf-8")
             draft.replace(file)
@@ -121,7 +121,7 @@ def _declared(
 
 
 def _files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:
-    """Every file that a content names, with its text."""
+    """Yield every file that a content names, with its text."""
     for path in named_files(values):
         if not Path(path).is_absolute() and (folder / path).is_file():
             yield path, text_of(folder / path)
@@ -161,7 +161,10 @@ def _relation(
     *,
     managed: bool,
 ) -> Declared:
-    """Condition types are DolphinScheduler's: 0 none, 1 judgment, 2 delay."""
+    """Return a relation as a registry row.
+
+    Condition types are DolphinScheduler's: 0 none, 1 judgment, 2 delay.
+    """
     condition = {"condition": fields.get("condition", "success"), "delay": fields.get("delay")}
     kind = 2 if fields.get("delay") else int(condition["condition"] != "success")
     columns = {

@@ -1,4 +1,4 @@
-"""The text of an export of definitions: YAML for people, or JSON; the same text for the same."""
+"""Export of definitions as YAML for people, or JSON; equal definitions give equal text."""
 
 import json
 import re
@@ -22,11 +22,11 @@ SECTIONS: dict[str, Kind] = {
     "relations": Kind.RELATION,
     "steps": Kind.STEP,
 }
-"""The parts of an export, in their order."""
+"""Sections of an export, in their order."""
 
 
 class Content(Model):
-    """What was declared; see `config.derived.declaring.declared`."""
+    """The declared content of a definition; see `config.derived.declaring.declared`."""
 
     values: dict[str, Any]
     settings: dict[str, Any] | None = None
@@ -34,7 +34,7 @@ class Content(Model):
 
     @property
     def as_dict(self) -> dict[str, Any]:
-        """Return the values, and what else was declared, without fields that are None."""
+        """The values and other declared parts, without fields that are None."""
         return self.model_dump(exclude_none=True, exclude={"values"}) | {"values": self.values}
 
 
@@ -65,7 +65,7 @@ class ExportedVersion(Model):
 
 
 class ExportedHistory(Model):
-    """All versions of a definition, which may be deleted by now."""
+    """All versions of a definition, which may have been deleted since."""
 
     name: str
     code: str
@@ -82,21 +82,21 @@ class Export(Model):
 
 
 def as_yaml(export: dict[str, Any]) -> str:
-    """Write the export as YAML, for people: SQL and Python as they are written."""
+    """Format the export as YAML for people: SQL and Python keep their layout."""
     return str(
         yaml.dump(export, Dumper=_ExportDumper, sort_keys=False, allow_unicode=True, width=100)
     )
 
 
 def as_json(export: dict[str, Any]) -> str:
-    """Write the export as JSON, for programs."""
+    """Format the export as JSON for programs."""
     return json.dumps(export, indent=2, ensure_ascii=False) + "\n"
 
 
 def parsed_export(path: Path, text: str) -> Export:
-    """Return an export from a file; UsageError says what is wrong with it."""
+    """Parse an export. Raises UsageError if it is invalid."""
     try:
-        # JSON is read as such: to YAML some of its texts are something else.
+        # JSON is not parsed as YAML, which reads some of its texts differently.
         is_json = path.suffix == ".json" or text.lstrip().startswith("{")
         values = json.loads(text) if is_json else read_yaml(text)[1]
         return Export.model_validate(values)
@@ -113,10 +113,10 @@ _BREAKS = re.compile(r"[\x85\u2028\u2029]")
 
 
 class _ExportDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Texts of several lines as blocks, where YAML gives back exactly what was written."""
+    """Writes multi-line texts as blocks, if YAML reads them back unchanged."""
 
     def ignore_aliases(self, _data: Any) -> bool:
-        """Write out equal values each time instead of by YAML aliases."""
+        """Disable YAML aliases, so that equal values are written out each time."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""What waits for what, for people: conditions and delays shown as nodes of their own.
+"""Dependency graph of tables for display: conditions and delays are nodes of their own.
 
 They are stored as parts of relations. Source: DolphinScheduler, which draws them as nodes.
 """
@@ -14,20 +14,20 @@ from logdriven_dagster.config.models.tables import TableConfig
 
 
 class NodeKind(str, Enum):
-    """What a node stands for; the shape in which it is drawn."""
+    """Kind of a node; determines its shape."""
 
     TABLE = "table"
     UPSTREAM = "upstream"
-    """A table that is waited for and not among those that are run."""
+    """An upstream table that is awaited but not part of the run."""
     EXTERNAL = "external"
-    """A table that is not ours, or an asset of Dagster."""
+    """A table outside this project, or a Dagster asset."""
     CONDITION = "condition"
     DELAY = "delay"
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A node of the graph: a table, or what stands between two tables."""
+    """A node of the graph: a table, or a condition or delay between two tables."""
 
     id: str
     kind: NodeKind
@@ -36,26 +36,26 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An edge of the graph, from what comes first to what comes after it."""
+    """An edge of the graph, in running order."""
 
     start: str
     end: str
     waits: bool
-    """False where rows are only read: `window: none`."""
+    """False if rows are read without waiting: `window: none`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Tables in running order, then what stands between them."""
+    """Tables in running order, followed by conditions and delays."""
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[Edge, ...]
 
 
 def graph_of(tables: Mapping[str, TableConfig], selected: Iterable[str]) -> Graph:
-    """Return the graph of the selected tables and all that they wait for.
+    """Return the graph of the selected tables and the tables that they wait for.
 
-    `tables` are the project's, or those that a job sees, which have its relations.
+    `tables` are the project's, or those of a job, which include its relations.
     """
     chosen = list(selected)
     nodes = {name: GraphNode(f"t{n}", NodeKind.TABLE, name) for n, name in enumerate(chosen)}
@@ -98,7 +98,7 @@ def _outside(upstream: str, tables: Mapping[str, TableConfig], n: int) -> GraphN
 
 
 def _stops(dependency: Dependency | AssetDependency, n: int) -> Iterator[GraphNode]:
-    """What stands between an upstream and the table that waits for it."""
+    """Yield the condition and delay between an upstream and the table that waits for it."""
     if isinstance(dependency, AssetDependency):
         return
     if dependency.condition != "success":
@@ -110,7 +110,7 @@ def _stops(dependency: Dependency | AssetDependency, n: int) -> Iterator[GraphNo
 
 
 def _length(delay: timedelta) -> str:
-    """`90 min` as people write it in a file."""
+    """Format a delay as in a file, such as `90 min`."""
     seconds = int(delay.total_seconds())
     for size, unit in ((86400, "days"), (3600, "hours"), (60, "min")):
         if seconds % size == 0:

@@ -1,4 +1,4 @@
-"""Tables as a standard job runs them: with the job's settings and parameters behind their own."""
+"""Tables as a standard job runs them: the job's settings and parameters are their defaults."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from logdriven_dagster.config.models.jobs import StandardJob
 from logdriven_dagster.config.models.tables import TableConfig
 
 _HANDED_DOWN = frozenset({"retries", "retry_interval", "priority", "worker_group", "retry_version"})
-"""The settings that a job gives to its tables; its `timeout` is that of the whole run."""
+"""Settings that tables inherit from a job; a job's `timeout` applies to the whole run."""
 
 
 def in_job(table: TableConfig, job: StandardJob) -> TableConfig:
-    """The table as the runs of a job have it: what it sets itself wins.
+    """Return the table with the job's settings and parameters where it does not set its own.
 
     Sources: DolphinScheduler, global and local parameters; Kettle, retries are those of the job.
     """
@@ -26,6 +26,6 @@ def in_job(table: TableConfig, job: StandardJob) -> TableConfig:
     if not given:
         return table
     changed = table.model_copy(update=given)
-    # They are not the table's own: the registry compares those with what is in force.
+    # Not the table's own settings: the registry compares those with the settings in force.
     changed.model_fields_set.difference_update(_HANDED_DOWN - table.model_fields_set)
     return changed

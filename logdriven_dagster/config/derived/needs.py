@@ -1,6 +1,7 @@
-"""What the windows of a table need beside their data: connections, variables, stores, Spark.
+"""Resources that a table's windows need: connections, variables, stores, Spark.
 
-Each can be broken in one place for many tables; then that is one error, and no failed windows.
+A resource shared by many tables is checked once, and its failure is reported as one error instead
+of many failed windows.
 """
 
 import ast
@@ -18,10 +19,10 @@ from logdriven_dagster.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing that windows need beside their data."""
+    """A resource that windows need in addition to their data."""
 
     kind: Literal["table", "connection", "catalog", "warehouse", "run log", "Spark"]
-    """`table`: what only its own file names, which are variables and Python files."""
+    """Kind of the resource; `table` stands for variables and Python files of a single table."""
     name: str = ""
 
     def __str__(self) -> str:
@@ -33,7 +34,7 @@ RUN_LOG = Need("run log")
 
 
 def shared_needs(project: Project) -> list[Need]:
-    """Return every place outside of this process that the project names, used or not."""
+    """Return every external resource that the project names, whether used or not."""
     uses = (needs_of(project, table) for table in project.tables.values())
     asked = project.config.catalog is not None or any(CATALOG in needs for needs in uses)
     connections = [Need("connection", name) for name in project.config.connections]
@@ -41,7 +42,7 @@ def shared_needs(project: Project) -> list[Need]:
 
 
 def needs_of(project: Project, table: TableConfig) -> list[Need]:
-    """All that the windows of a table need, what is looked at fastest first."""
+    """Return all resources that the windows of a table need, cheapest check first."""
     upstreams = [d.table for d in table.managed_dependencies if d.read != "none"]
     read = [project.tables[name].output for name in upstreams if name in project.tables]
     parts = [part for step in table.steps for part in (step.source, step.target)] + read
@@ -49,7 +50,7 @@ def needs_of(project: Project, table: TableConfig) -> list[Need]:
     connections = [name for part in used for name in _connections(part.model_dump())]
     configured = project.config.connections
     catalog = any(part is not None and part.in_catalog for part in parts)
-    known = table.table in project.files  # not one that somebody's own code writes
+    known = table.table in project.files  # not a table created in code
     return [
         *([Need("table", table.table)] if known else []),
         SPARK,
@@ -60,7 +61,7 @@ def needs_of(project: Project, table: TableConfig) -> list[Need]:
 
 
 def _connections(values: Any) -> Iterator[str]:
-    """Every connection that a part of a table's file names."""
+    """Yield every connection that a part of a table's file names."""
     if isinstance(values, dict):
         for key, value in values.items():
             if key == "connection" and isinstance(value, str):
@@ -73,7 +74,7 @@ def _connections(values: Any) -> Iterator[str]:
 
 
 def refuse_unmet_here(project: Project, need: Need) -> None:
-    """UsageError if this environment lacks what is needed, as far as one can tell at once."""
+    """Raise UsageError if this environment lacks a resource, without connecting to it."""
     match need.kind:
         case "table":
             _refuse_incomplete(project, project.table(need.name))

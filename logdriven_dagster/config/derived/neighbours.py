@@ -1,4 +1,4 @@
-"""What stands upstream and downstream of a table or job. Source: BDRE, process dependencies."""
+"""Upstream and downstream neighbours of a table or job. Source: BDRE, process dependencies."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Direction = Literal["U", "D"]
 Reach = Literal["direct", "all"]
 
 _Edges: TypeAlias = dict[str, dict[str, list[str]]]
-"""Table → neighbouring table → why: `depends_on`, or the job with the relation."""
+"""Neighbours of each table, with reasons: `depends_on`, or the job with the relation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +24,17 @@ class Neighbour:
     kind: Literal["table", "asset", "job"]
     name: str
     distance: int
-    """1 for a direct neighbour."""
+    """Number of dependencies between them; 1 for a direct neighbour."""
     because: tuple[str, ...]
-    """What makes it one: `depends_on`, or jobs whose relations say so; of a job, its tables."""
+    """Reasons: `depends_on`, jobs with such a relation, or the tables of a neighbouring job."""
     managed: bool = True
-    """False for a table or asset of somebody else."""
+    """False for a table or asset outside this project."""
 
 
 def neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbour, ...]:
-    """Return the neighbours of a table or of the tables of a job, upstream first, nearest first.
+    """Return the neighbours of a table, or of a job's tables: upstream first, nearest first.
 
-    A job is a neighbour if it runs a neighbouring table and none of those that were asked for.
+    A job is a neighbour if it runs a neighbouring table and none of the given ones. Raises
     UsageError for an unknown name and for a maintenance job, which has no tables.
     """
     asked = project.select((name,))
@@ -90,7 +90,7 @@ def _found(
 def _tables(
     project: Project, asked: Collection[str], edges: _Edges, direction: Direction, reach: Reach
 ) -> Iterator[Neighbour]:
-    """Breadth first, so that a table's distance is that of the shortest way to it."""
+    """Yield neighbours breadth-first, so that their distance is that of the shortest path."""
     seen, near, distance = set(asked), list(asked), 1
     while near and (distance == 1 or reach == "all"):
         reasons = _next(near, seen, edges)

@@ -1,4 +1,4 @@
-"""Places of tables: where the rows of targets lie, to be compared with what the log recorded."""
+"""Storage places of tables, compared with those that the run log recorded."""
 
 from logdriven_dagster.config.locations import as_path, location_of, same_place
 from logdriven_dagster.config.models.tables import TableConfig
@@ -7,9 +7,9 @@ from logdriven_dagster.errors import UsageError
 
 
 def place_of_table(project: Project, table: TableConfig) -> str | None:
-    """Where the rows of a table lie: a folder, a table of the catalog, or what its target names.
+    """Return the place of a table's rows: a folder, a catalog table, or its target's place.
 
-    None where this environment cannot say it, as without a variable that the path needs.
+    Returns None if it cannot be resolved here, as without a variable that the path needs.
     """
     target = table.output
     try:
@@ -25,7 +25,7 @@ def place_of_table(project: Project, table: TableConfig) -> str | None:
 
 
 def place_of_project(project: Project) -> str | None:
-    """The warehouse; None where no table is stored in it, or this environment cannot say it."""
+    """Return the warehouse, or None if no table is stored in it or it cannot be resolved here."""
     outputs = [table.output for table in project.tables.values()]
     try:
         if any(t.in_catalog or not t.folders.get("path", "elsewhere") for t in outputs):

@@ -1,4 +1,4 @@
-"""Tables as BDRE's processes: which of their steps consume the batches of whom."""
+"""Tables as BDRE processes: the upstream tables whose batches each step consumes."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ def processes_of(tables: Iterable[TableConfig]) -> Processes:
 
 
 def most_batches(table: TableConfig) -> int | None:
-    """How many batches without a cut pattern each step of a window takes at most."""
+    """Return the maximum number of batches per step of a window, if they have no cut pattern."""
     return table.max_batches or table.incremental.default_batches
 
 

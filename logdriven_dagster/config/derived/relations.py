@@ -1,7 +1,7 @@
-"""The tables of a project as one job sees them: with the job's relations.
+"""Tables of a project as a job runs them: with the job's relations.
 
-Tables are reusable by many jobs; a relation belongs to one, and says only in its runs what a table
-waits for besides its own `depends_on`. Source: DolphinScheduler, workflow definition split.
+Many jobs can run the same table. A relation belongs to one job, and adds dependencies to a table's
+`depends_on` only in runs of that job. Source: DolphinScheduler, workflow definition split.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ from logdriven_dagster.config.project import Project
 
 
 def project_of_job(project: Project, name: str | None) -> Project:
-    """The project as a standard job sees it, or as it is for no job; UsageError for another name.
+    """Return the project as a standard job runs it, or unchanged if `name` is None.
 
-    What the tables are is the same; only what they wait for is more, and what they do not set
-    themselves is the job's.
+    The tables have the job's relations as further dependencies, and the job's settings as defaults.
+    Raises UsageError for any other name.
     """
     if name is None:
         return project
@@ -29,7 +29,7 @@ def project_of_job(project: Project, name: str | None) -> Project:
 
 
 def tables_of_job(tables: Mapping[str, TableConfig], job: StandardJob) -> Mapping[str, TableConfig]:
-    """All tables with the job's relations, in running order: upstreams and `from` first."""
+    """Return all tables with the job's relations, in running order."""
     if not job.relations:
         return tables
     waiting: dict[str, list[Dependency]] = {}
@@ -43,10 +43,10 @@ def tables_of_job(tables: Mapping[str, TableConfig], job: StandardJob) -> Mappin
 
 
 def also_waiting(table: TableConfig, waits: Iterable[Dependency]) -> TableConfig:
-    """Return the table, waiting for more; what it reads stays the same.
+    """Return the table with further dependencies that it waits for, but does not read.
 
-    All must hold: the same condition on the same windows of an upstream is one, with the longer
-    delay; of other conditions each is there by itself.
+    A wait with the same condition on the same windows of an upstream table is merged, keeping the
+    longer delay. All other waits are added.
     """
     found = list(table.depends_on)
     for wait in waits:

@@ -1,4 +1,4 @@
-"""The order in which tables run: upstreams before downstreams."""
+"""The order in which tables run: upstream before downstream tables."""
 
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -7,7 +7,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 
 
 def running_order(tables: Mapping[str, TableConfig]) -> Iterator[str]:
-    """Upstreams come first; among equals names decide, so the order never changes by itself."""
+    """Yield tables with upstream tables first, and by name among equals, so the order is stable."""
     sorter = TopologicalSorter(upstreams_of(tables))
     sorter.prepare()
     while ready := sorted(sorter.get_ready()):
@@ -16,7 +16,7 @@ def running_order(tables: Mapping[str, TableConfig]) -> Iterator[str]:
 
 
 def upstreams_of(tables: Mapping[str, TableConfig]) -> dict[str, set[str]]:
-    """Table → those of the tables that it depends on."""
+    """Return the names of each table's upstream tables among `tables`."""
     return {
         name: {d.table for d in tables[name].table_dependencies if d.table in tables}
         for name in sorted(tables)
@@ -24,7 +24,7 @@ def upstreams_of(tables: Mapping[str, TableConfig]) -> dict[str, set[str]]:
 
 
 def cycle_in(upstreams: Mapping[str, set[str]]) -> list[str]:
-    """Return the names along a cycle of dependencies; none if there is none."""
+    """Return the names along a cycle of dependencies, or an empty list."""
     try:
         TopologicalSorter(upstreams).prepare()
     except CycleError as error:

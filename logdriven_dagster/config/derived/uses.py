@@ -1,4 +1,4 @@
-"""What is used: connections, sources, targets, files, topics, upstreams; tables, by jobs."""
+"""Resources that tables use (connections, files, topics, upstreams, …); tables used by jobs."""
 
 from collections.abc import Iterator
 
@@ -9,11 +9,11 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.model.definitions import USED_LENGTH, Kind, Use, code_of
 
 USED_KINDS = ("connection", "source", "target", "file", "topic", "upstream", "table")
-"""The kinds of what can be used."""
+"""Kinds of used resources."""
 
 
 def uses_of(project: Project) -> Iterator[Use]:
-    """Everything that the tables and the maintenance jobs of a project use, each once."""
+    """Yield each resource that the tables and maintenance jobs of a project use, once."""
     for table in project.tables.values():
         code = code_of(project.name, Kind.TABLE, table.table)
         for step in table.steps:

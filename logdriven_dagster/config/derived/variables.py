@@ -1,6 +1,6 @@
-"""The names that `${name}` and `:name` can have in the texts of a table or job.
+"""Valid names in `${name}` and `:name` in the texts of a table or job.
 
-`engine.queries.rendering` gives them their values when a window runs.
+`engine.queries.rendering` supplies the values when a window runs.
 """
 
 from logdriven_dagster.config.models.jobs import MaintenanceJob
@@ -13,23 +13,23 @@ _JOB = frozenset({"JOB_ID", "JOB_NAME"})
 
 
 def text_names(project: Project, table: TableConfig) -> frozenset[str]:
-    """What `${name}` can be in the texts of a table's steps."""
+    """Return the names that are valid as `${name}` in the texts of a table's steps."""
     own = _given(project, table) | _RANGE | _JOB
     return own if table.is_sliced else own | _CLOCK
 
 
 def parameter_names(project: Project, table: TableConfig) -> frozenset[str]:
-    """What `:name` can be in the queries of a table."""
+    """Return the names that are valid as `:name` in the queries of a table."""
     return _given(project, table) | {"data_range_start", "data_range_end", "job_id", "job_name"}
 
 
 def job_names(project: Project, job: MaintenanceJob) -> frozenset[str]:
-    """What `${name}` and `:name` can be in the statements of a job."""
+    """Return the names that are valid as `${name}` and `:name` in the statements of a job."""
     return frozenset({*project.config.variables, *job.parameters, "job_run_id", "job_name"})
 
 
 def _given(project: Project, table: TableConfig) -> frozenset[str]:
-    """Variables of the project, the table, and the jobs that run it."""
+    """Return variables of the project and the table, and parameters of the jobs that run it."""
     jobs = [job for job in project.jobs.values() if not isinstance(job, MaintenanceJob)]
     given = [name for job in jobs if table.table in job.tables for name in job.parameters]
     return frozenset({*project.config.variables, *table.variables, *given})

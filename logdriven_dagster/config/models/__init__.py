@@ -1,1 +1,1 @@
-"""The models of the YAML files, with the types of their fields."""
+"""Pydantic models of the YAML files, and the types of their fields."""

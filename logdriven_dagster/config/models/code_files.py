@@ -1,4 +1,4 @@
-"""Files that a definition names: they lie next to it, below the project folder."""
+"""Files named by a definition: they must lie below the project folder."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -8,16 +8,16 @@ from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.errors import ConfigError
 
 _REFERENCES = ("sql_file", "python")
-"""Fields that may name a file beside the one that holds them."""
+"""Fields whose value may be the path of a file, relative to the file that contains the field."""
 
 
 def named_files(values: Any) -> Iterator[str]:
-    """What may be the paths of files beside the one that holds these values."""
+    """Yield the file paths that `values` contain, relative to the file of these values."""
     return (path for _, path in _named(values, ()))
 
 
 def unsound_path(path: str) -> str | None:
-    """Why a path leads elsewhere on some machine, whatever stands there; None: it is relative."""
+    """Return the reason why `path` is not a portable relative path, or None if it is one."""
     windows = PureWindowsPath(path)
     if not path or "\0" in path:
         return "names no file"
@@ -27,11 +27,14 @@ def unsound_path(path: str) -> str | None:
 
 
 MOVE = "put the file below the project folder, and name it from here"
-"""What to do about a file that lies elsewhere."""
+"""The fix for a file outside the project folder."""
 
 
 def misplacement(path: str, folder: Path, root: Path) -> str | None:
-    """Why a file, named in a file of `folder`, is not the project's; None: it is, also by links."""
+    """Return the reason why `path` leads out of the project, or None if it stays inside.
+
+    `folder` is the folder of the file that names it. Symbolic links are resolved.
+    """
     if problem := unsound_path(path):
         return problem
     inside = (folder / path).resolve().is_relative_to(root.resolve())
@@ -39,19 +42,23 @@ def misplacement(path: str, folder: Path, root: Path) -> str | None:
 
 
 def misplaced_files(documents: Iterable[Document], root: Path) -> Iterator[ConfigError]:
-    """The files that definitions below the project folder name outside of it, also by links."""
+    """Yield an error for each file outside the project folder that a definition names.
+
+    Symbolic links are resolved. Definitions outside `root` are skipped.
+    """
     for document in documents:
         if not document.path.is_relative_to(root):
-            continue  # of the registry, and looked at by `misplaced_content` before
+            continue  # from the registry; `misplaced_content` has already checked it
         for location, path in _named(document.values, ()):
             if problem := misplacement(path, document.path.parent, root):
                 yield document.error(location, f"{path} {problem}", MOVE)
 
 
 def misplaced_content(content: Mapping[str, Any]) -> str | None:
-    """Why the files of a content of the registry, or of an export, cannot be used; None: they can.
+    """Return the reason why the files of a registry or export entry are unusable, or None.
 
-    Its texts would be written by these names, and its values would read what they name.
+    The keys of `files` become paths when the entry is written to disk, so each of them must be a
+    safe relative path that the values refer to.
     """
     named = list(named_files(content["values"]))
     for path in (*(content.get("files") or {}), *named):
@@ -64,7 +71,7 @@ def misplaced_content(content: Mapping[str, Any]) -> str | None:
 
 
 def _named(values: Any, location: Location) -> Iterator[tuple[Location, str]]:
-    """The files that values name, each with its place; `package.module:function` names none."""
+    """Yield location and path of each file in `values`; `package.module:function` is no file."""
     if isinstance(values, dict):
         for name, value in values.items():
             place = (*location, name)

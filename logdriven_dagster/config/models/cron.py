@@ -1,4 +1,4 @@
-"""The schedules of jobs: five fields, or a word such as @daily."""
+"""Job schedules: five cron fields, or a keyword such as @daily."""
 
 import re
 from typing import Annotated, TypeAlias
@@ -9,7 +9,7 @@ _WORDS = frozenset(
     {"@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"}
 )
 _RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
-"""Minutes, hours, days, months, days of the week."""
+"""Allowed ranges of minute, hour, day, month and day of the week."""
 
 _PART = re.compile(r"(?:\*|[a-z]{3}|\d+|l)(?:-(?:[a-z]{3}|\d+))?(?:/\d+|#\d+)?")
 

@@ -1,4 +1,4 @@
-"""What a table depends on: upstream tables and assets, and which of their windows it awaits."""
+"""Dependencies of a table: upstream tables, Dagster assets, and the windows it waits for."""
 
 from datetime import timedelta
 from typing import Annotated, Any, Literal
@@ -30,11 +30,11 @@ def _compiles(pattern: str) -> str:
 
 
 Condition = Literal["success", "failure", "always"]
-"""Source: DolphinScheduler, judgment conditions of relations."""
+"""Upstream outcome that makes a window ready. Source: DolphinScheduler, relation conditions."""
 
 
 class Dependency(Model):
-    """An upstream table and which of its windows a window waits for and reads.
+    """An upstream table, and the windows of it that a window waits for and reads.
 
     Source: Sharp ETL, dependencies across frequencies; Kettle, `tbl_from_is_etl`.
     """
@@ -93,19 +93,19 @@ class Dependency(Model):
 
     @property
     def upstream(self) -> str:
-        """The name in the run log."""
+        """Name of the upstream table in the run log."""
         return self.table
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a window waits for windows of the table."""
+        """True if windows wait for windows of this upstream table."""
         return self.managed and self.window != "none"
 
     @property
     def is_input(self) -> bool:
-        """Whether rows are made from the awaited windows, so that new ones make them stale.
+        """True if rows are computed from upstream windows, whose reruns make them stale.
 
-        What is done after a failure is not undone by the success that follows.
+        Excludes `condition: failure`: a later upstream success does not undo a failure handler.
         """
         return self.window != "none" and self.read != "none" and self.condition != "failure"
 
@@ -115,23 +115,23 @@ AssetName = Annotated[
     StringConstraints(pattern=r"^[^\s/\"']+(/[^\s/\"']+)*$", max_length=90),
     Field(examples=["raw/events"]),
 ]
-"""The key of an asset of Dagster, its parts divided by slashes."""
+"""Key of a Dagster asset, its parts separated by slashes."""
 
 
 _ASSET = "asset "
 
 
 def is_asset(upstream: str) -> bool:
-    """Whether a name in the run log is an asset's."""
+    """Return True if a name in the run log is that of a Dagster asset."""
     return upstream.startswith(_ASSET)
 
 
 class AssetDependency(Model):
-    """An asset of Dagster that is none of our tables, and must be materialized before a window.
+    """A Dagster asset outside this project that must be materialized before a window runs.
 
-    Runs and sensors of Dagster note in the run log what is materialized, so that the command line,
-    which knows no Dagster, waits for it as well. An asset without partitions holds everything up
-    to the moment at which it was materialized. All tables must say the same of its partitions.
+    Dagster runs and sensors record materializations in the run log, so that the command line can
+    wait for them without importing Dagster. An unpartitioned asset covers all data up to the time
+    of its last materialization. All tables must declare the same partitions for an asset.
     """
 
     asset: AssetName = Field(description="the asset's key, its parts divided by slashes")
@@ -156,12 +156,15 @@ class AssetDependency(Model):
 
     @property
     def upstream(self) -> str:
-        """The name in the run log; no table is called so, since it holds a space."""
+        """Name of the asset in the run log; the space in it keeps it distinct from table names."""
         return f"{_ASSET}{self.asset}"
 
     @property
     def is_input(self) -> bool:
-        """Whether rows are made from the partitions over a window, so that new ones count."""
+        """True if rows are computed from the partitions that overlap a window.
+
+        New materializations of such partitions make the window stale.
+        """
         return self.window == "overlapping"
 
 

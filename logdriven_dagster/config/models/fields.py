@@ -1,4 +1,4 @@
-"""Field types of the configuration: text on one side, values with units on the other."""
+"""Field types of the configuration: parse text from YAML into values with units."""
 
 import re
 from collections.abc import Mapping
@@ -33,23 +33,23 @@ TableName = Annotated[
     StringConstraints(pattern=rf"^{IDENTIFIER}(\.{IDENTIFIER})*$", max_length=100),
     Field(examples=["ods.orders"]),
 ]
-"""`layer.name`: letters, digits and underscores between dots, so that no name is ever a path."""
+"""Table name `layer.name`: letters, digits and underscores between dots; never a path."""
 
 StepName = Annotated[
     str, StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=64), Field(examples=["load"])
 ]
 
 Option: TypeAlias = str | int | float | bool
-"""The value of a Spark reader or writer option, or of a variable."""
+"""Value of a Spark reader or writer option, or of a variable."""
 
 
 class Model(PydanticModel):
-    """A configuration model: refuses unknown fields and cannot be changed."""
+    """Base class of configuration models: immutable, and rejects unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Self":
-        """A copy with some fields changed, which forgets what was computed from the old ones."""
+        """Return a copy with the fields of `update` changed, without cached properties."""
         copied = super().model_copy(update=update, deep=deep)
         for name in copied.__dict__.keys() - type(self).model_fields.keys():
             del copied.__dict__[name]
@@ -57,7 +57,7 @@ class Model(PydanticModel):
 
 
 def as_tuple(value: Any) -> Any:
-    """Return a single text as a list of one, for fields that take both."""
+    """Return a single string as a tuple of one, for fields that accept a string or a list."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -79,9 +79,9 @@ def _duration(value: Any) -> Any:
 
 
 def parse_duration(value: int | str) -> timedelta:
-    """Minutes as a number, seconds, or the words of a period without calendar units.
+    """Parse minutes (a number), seconds (`30 s`) or a period of fixed length (`2 days`).
 
-    ValueError says what can be written.
+    Raises ValueError, with the accepted forms, for other text and for months and years.
     """
     if value in (0, "0"):
         return timedelta(0)
@@ -94,15 +94,15 @@ def parse_duration(value: int | str) -> timedelta:
 
 
 def _moment(value: Any, info: ValidationInfo) -> Any:
-    """A date or time of the project's wall clock, or one with an offset, as an aware datetime."""
+    """Parse a date or time in the project's time zone, or with an offset, as an aware datetime."""
     return read_moment(value, zone_of(info))
 
 
 def read_moment(value: Any, zone: ZoneInfo) -> datetime:
-    """Return a date or time as people write it, on the wall clock of `zone`.
+    """Parse a date or time as an aware datetime; without an offset it is wall-clock time in `zone`.
 
-    ValueError for what is none, and for a time that the clock shows twice where no offset says
-    which of the two is meant. A date is its first instant.
+    A date means its first instant. Raises ValueError if `value` is neither a date nor a time, or if
+    the clock shows it twice (end of daylight saving time) and it has no offset.
     """
     written = as_written(value)
     refuse_ambiguous(value, written, zone)
@@ -110,7 +110,7 @@ def read_moment(value: Any, zone: ZoneInfo) -> datetime:
 
 
 def refuse_ambiguous(value: Any, written: datetime, zone: ZoneInfo) -> None:
-    """Raise ValueError for a time that the clock of `zone` shows twice; `value` is its text."""
+    """Raise ValueError if the clock of `zone` shows `written` twice; `value` is its text."""
     is_date = not isinstance(value, datetime) and _DATE.fullmatch(str(value).strip())
     if written.tzinfo is not None or is_date:
         return
@@ -127,13 +127,13 @@ _DATE = re.compile(r"\d{8}|\d{4}-\d{1,2}-\d{1,2}")
 
 
 def zone_of(info: ValidationInfo) -> ZoneInfo:
-    """The time zone of the project whose files are checked."""
+    """Return the project's time zone from the validation context."""
     zone: ZoneInfo = (info.context or {}).get("zone", ZoneInfo("UTC"))
     return zone
 
 
 def as_written(value: Any) -> datetime:
-    """A date or time as a file has it, with the offset that it names; ValueError for another."""
+    """Parse a date or time, keeping its offset if any. Raises ValueError for other values."""
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         value = parse_moment(str(value))
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -144,10 +144,10 @@ def as_written(value: Any) -> datetime:
 
 
 def parse_moment(text: str) -> datetime:
-    """ISO 8601 or Sharp ETL's `yyyyMMddHHmmss`; naive where the text names no offset."""
+    """Parse ISO 8601 or Sharp ETL's `yyyyMMddHHmmss`; the result is naive without an offset."""
     if re.fullmatch(r"\d{14}", text):
         return datetime.strptime(text, "%Y%m%d%H%M%S")
-    if re.fullmatch(r"\d{14}[+-]\d{4}", text):  # the second of two, as the run log has it
+    if re.fullmatch(r"\d{14}[+-]\d{4}", text):  # offset of a repeated time
         return datetime.strptime(text, "%Y%m%d%H%M%S%z")
     if re.fullmatch(r"\d{8}", text):
         return datetime.strptime(text, "%Y%m%d")
@@ -170,7 +170,7 @@ def _zone(value: Any) -> Any:
 
 
 def _database_url(text: str) -> str:
-    """Return the text, if SQLAlchemy can read it; what `${…}` stands for is not known yet."""
+    """Return `text` if SQLAlchemy can parse it; references such as `${…}` are not resolved yet."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 
@@ -189,7 +189,7 @@ def _database_url(text: str) -> str:
 DatabaseUrl: TypeAlias = Annotated[str, AfterValidator(_database_url)]
 
 WORDS = "x-words"
-"""The key of a JSON schema that says in plain words what can be written, for docs/reference.md."""
+"""Key of a JSON schema with a plain-language description of valid values, for docs/reference.md."""
 
 _TEXT_OR_NUMBER = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
 
@@ -268,4 +268,4 @@ ZoneField = Annotated[
 ]
 
 LocationText: TypeAlias = Annotated[str, AfterValidator(location_text)]
-"""A folder of this machine, or the URL of one in an object store."""
+"""Local folder, or URL of a folder in an object store."""

@@ -1,4 +1,4 @@
-"""The models of `jobs/*.yaml`: named sets of tables, and ordered steps of upkeep.
+"""Models of `jobs/*.yaml`: named sets of tables, and ordered maintenance steps.
 
 Sources: Kettle, standard and maintenance workflows; DolphinScheduler, workflow definition.
 """
@@ -27,7 +27,7 @@ from logdriven_dagster.model.upkeep import Compaction, Expiry
 
 
 class Relation(Model):
-    """A relation within a job: the table `to` waits for the tables `from`, which it does not read.
+    """Ordering within a job: table `to` waits for tables `from`, without reading them.
 
     Source: DolphinScheduler, relations between nodes: judgment and delay conditions.
     """
@@ -116,7 +116,7 @@ Upkeep = Literal["expire_snapshots", "compact_files", "archive_log", "clean"]
 
 
 class MaintenanceStep(Model):
-    """SQL on a connection, Spark SQL, a Python function, or our own upkeep."""
+    """A maintenance step: SQL on a connection, Spark SQL, a Python function or built-in upkeep."""
 
     exec_order: int = Field(ge=0, description="steps run in ascending order; gaps are allowed")
     step: StepName = Field(description="the step's name")
@@ -175,11 +175,11 @@ class MaintenanceStep(Model):
         if unknown := sorted(self.options.keys() - fields):
             allowed = f"its options are {', '.join(sorted(fields)) or 'none'}"
             raise ValueError(f"options: {upkeep} has no {', '.join(unknown)}; {allowed}")
-        known(**self.options)  # says what is wrong with a value
+        known(**self.options)  # raises an error for an invalid value
 
 
 class MaintenanceJob(_Job):
-    """Steps that run one after the other; a failed one aborts the run.
+    """Steps that run one after the other; a failed step aborts the run.
 
     Source: Kettle, maintenance workflow.
     """
@@ -200,12 +200,15 @@ JobConfig: TypeAlias = StandardJob | MaintenanceJob
 
 
 def job_model(values: "dict[str, Any]") -> type[StandardJob] | type[MaintenanceJob]:
-    """Return the model of a job file; a job is a standard one unless it says otherwise."""
+    """Return the model of a job file; `standard` is the default type."""
     return MaintenanceJob if values.get("type") == "maintenance" else StandardJob
 
 
 def with_enabled_steps(job: JobConfig, settings: Mapping[str, Mapping[str, Any]]) -> JobConfig:
-    """The job with those steps enabled that are so in the registry, by `JOB.STEP`."""
+    """Return the job with its steps enabled or disabled as the registry sets `JOB.STEP`.
+
+    `settings` maps `JOB.STEP` to the registry's columns; steps without an entry keep their value.
+    """
     if not isinstance(job, MaintenanceJob):
         return job
     steps = tuple(

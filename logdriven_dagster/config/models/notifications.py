@@ -1,4 +1,4 @@
-"""Who is notified of what: `recipients` of a project, `notify` of tables and jobs.
+"""Notification settings: `recipients` of a project, `notify` of tables and jobs.
 
 Source: Sharp ETL, `notify` of a workflow: type, recipients and condition.
 """
@@ -16,10 +16,14 @@ from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.errors import ConfigError
 
 Occasion = Literal["failure", "recovery", "success", "always"]
-"""`failure`: a window or a run of a job fails that did not fail before. `recovery`: it succeeds
-after that. `success`: each time. `always`: each success and each failure.
+"""Events that trigger a notification.
 
-Source: Sharp ETL, NotifyTriggerCondition; `recovery` is ours.
+- `failure`: a window or job run fails that did not fail before
+- `recovery`: it succeeds after a failure
+- `success`: each success
+- `always`: each success and each failure
+
+Source: Sharp ETL, NotifyTriggerCondition; `recovery` is an addition.
 """
 
 _SECRET_HEADERS = ("authorization", "cookie", "x-auth")
@@ -33,7 +37,7 @@ Address = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class EmailRecipient(Model):
-    """People who get mail, through an SMTP server."""
+    """Email addresses, reached through an SMTP server."""
 
     type: Literal["email"]
     server: str = Field(
@@ -58,7 +62,7 @@ class EmailRecipient(Model):
 
 
 class SlackRecipient(Model):
-    """A channel of Slack, or of a chat that takes what Slack's incoming webhooks take."""
+    """A Slack channel, or a chat that accepts the payload of Slack's incoming webhooks."""
 
     type: Literal["slack"]
     url: str = Field(
@@ -68,7 +72,7 @@ class SlackRecipient(Model):
 
 
 class WebhookRecipient(Model):
-    """A program that gets JSON in a POST."""
+    """An HTTP endpoint that receives JSON in a POST request."""
 
     type: Literal["webhook"]
     url: str = Field(description="where it is sent to", examples=["https://example.com/hooks/etl"])
@@ -80,7 +84,7 @@ class WebhookRecipient(Model):
 
 
 class AppriseRecipient(Model):
-    """Any other service that the library Apprise knows."""
+    """Any other service supported by the Apprise library."""
 
     type: Literal["apprise"]
     url: str = Field(description="an Apprise URL, from a variable", examples=["${env:TEAMS_URL}"])
@@ -91,7 +95,7 @@ RecipientField = Annotated[Recipient, Field(discriminator="type")]
 
 
 class NotifyRule(Model):
-    """A rule of `notify`: who is notified, on which occasions."""
+    """A rule of `notify`: recipients, and the events that they are notified of."""
 
     to: Annotated[
         tuple[StepName, ...],
@@ -112,9 +116,9 @@ class NotifyRule(Model):
 def unknown_recipients(
     document: Document, place: Location, rules: Sequence[NotifyRule], known: Iterable[str]
 ) -> Iterator[ConfigError]:
-    """Names in the rules of a document that are no recipients of the project.
+    """Yield an error for each name in the notify rules that is not a recipient of the project.
 
-    Rules that came from the project's defaults are not in the document and are no mistake of it.
+    Rules inherited from the project's defaults are not in `document` and are skipped here.
     """
     names = list(known)
     for n, rule in enumerate(rules):
@@ -129,7 +133,7 @@ def unknown_recipients(
 def broken_recipients(
     document: Document, recipients: Mapping[str, Recipient]
 ) -> Iterator[ConfigError]:
-    """Services whose library is not installed."""
+    """Yield an error for each recipient whose client library is not installed."""
     for name, recipient in recipients.items():
         if isinstance(recipient, AppriseRecipient) and find_spec("apprise") is None:
             fix = "pip install 'logdriven_dagster[notify]'"
@@ -138,7 +142,7 @@ def broken_recipients(
 
 
 def recipient_secrets(recipients: Mapping[str, Recipient]) -> Iterator[tuple[Location, str]]:
-    """Return the fields of recipients that hold secrets in plain text, by their meaning."""
+    """Yield the location and text of each recipient field that holds a secret in plain text."""
     for name, recipient in recipients.items():
         for field, text in _secret_fields(recipient):
             if text and not has_reference(text):
@@ -150,7 +154,7 @@ def _secret_fields(recipient: Recipient) -> Iterator[tuple[tuple[str, ...], str 
         case EmailRecipient(password=password):
             yield ("password",), password
         case SlackRecipient(url=url) | AppriseRecipient(url=url):
-            # The whole address is the secret: whoever knows it can post.
+            # The whole URL is a secret: it grants permission to post.
             yield ("url",), url
         case WebhookRecipient(headers=headers):
             for key, value in headers.items():

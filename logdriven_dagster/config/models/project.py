@@ -1,4 +1,4 @@
-"""The models of the project file, `logdriven.yaml`."""
+"""Models of the project file, `logdriven.yaml`."""
 
 import difflib
 from collections.abc import Mapping
@@ -106,7 +106,7 @@ _NAMES = {
 STORAGE_PROPERTIES = frozenset(
     f"{store}.{name}" for store, names in _NAMES.items() for name in names.split()
 )
-"""What PyIceberg knows of object stores; it passes over other names in silence."""
+"""Object store properties that PyIceberg reads; it ignores unknown names silently."""
 
 CATALOG_TYPES = ("rest", "sql", "glue", "hive", "dynamodb", "bigquery")
 
@@ -141,7 +141,7 @@ CatalogField: TypeAlias = Annotated[DatabaseUrl | dict[str, Option], AfterValida
 
 
 class JdbcConfig(Model):
-    """What Spark needs where the SQLAlchemy URL does not say it."""
+    """JDBC settings that cannot be derived from the SQLAlchemy URL."""
 
     url: str | None = Field(
         None,
@@ -192,7 +192,7 @@ class ConnectionConfig(Model):
 
 
 class Defaults(Model):
-    """Values for every table that does not set its own."""
+    """Default values for every table that does not set its own."""
 
     owners: tuple[str, ...] | None = None
     tags: dict[str, str] | None = None

@@ -1,4 +1,4 @@
-"""The type of `properties:`, parameters of a table by group and key. Source: BDRE, PROPERTIES."""
+"""Type of `properties:`, parameters of a table by group and key. Source: BDRE, PROPERTIES."""
 
 import re
 from typing import Annotated, TypeAlias
@@ -33,4 +33,4 @@ Properties: TypeAlias = dict[
         Annotated[Option, AfterValidator(_names_no_property)],
     ],
 ]
-"""Group → key → value."""
+"""Mapping of group to key to value."""

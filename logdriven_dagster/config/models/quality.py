@@ -1,8 +1,8 @@
-"""What users write about the quality of a step's rows, and the rules that it comes to.
+"""Data quality configuration of a step, and the rules that it resolves to.
 
 Sources: Sharp ETL, `quality-check.yaml` and the options `column.…`, `idColumn`, `sortColumn` of a
-source; BDRE, `min.pass.threshold`. The names of built-in rules are those that users of dbt, Great
-Expectations and Soda look for; Sharp ETL's go on working.
+source; BDRE, `min.pass.threshold`. Built-in rules have the names that users of dbt, Great
+Expectations and Soda search for; Sharp ETL's names still work.
 """
 
 import difflib
@@ -21,10 +21,10 @@ Level: TypeAlias = Literal["warn", "error"]
 """`error` rows are kept out of the target, `warn` rows are only counted. Source: Sharp ETL."""
 
 DUPLICATES = "Duplicated PK check"
-"""What the log calls rows that a newer one of the same id replaces. Source: Sharp ETL."""
+"""Name in the log of rows replaced by a newer row with the same id. Source: Sharp ETL."""
 
 ROWS = "rows"
-"""The name of the step's rows in the SQL of a rule."""
+"""Name of the step's rows in the SQL of a rule."""
 
 RuleName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 _FUNCTION = r"^[^:\s]+:[A-Za-z_][A-Za-z0-9_]*$"
@@ -34,7 +34,7 @@ _ORDER = re.compile(rf"\s*`?({IDENTIFIER})`?(?:\s+(asc|desc))?\s*", re.IGNORECAS
 
 
 class _Definition(Model):
-    """How to tell rows that break a rule."""
+    """The condition by which a rule identifies failing rows."""
 
     sql: str | None = Field(
         None,
@@ -59,7 +59,7 @@ class _Definition(Model):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What is given of sql, fails_when and python."""
+        """The given expressions: sql, fails_when and python."""
         return tuple(text for text in (self.sql, self.fails_when, self.python) if text is not None)
 
     @model_validator(mode="after")
@@ -70,7 +70,7 @@ class _Definition(Model):
 
 
 class RuleDefinition(_Definition):
-    """A rule of the whole project, which tables use by its name."""
+    """A project-wide rule, which tables reference by name."""
 
     level: Level = Field(
         "error", description="error: bad rows are kept out of the target; warn: they are counted"
@@ -93,7 +93,7 @@ QualityRules: TypeAlias = dict[Annotated[RuleName, AfterValidator(_not_built_in)
 
 
 class RuleUse(_Definition):
-    """A rule where a step uses it: by its name, with parameters; or defined on the spot."""
+    """Use of a rule in a step: by name with parameters, or defined inline."""
 
     rule: RuleName = Field(
         description="a built-in rule, one of quality_rules, or a name for sql or python",
@@ -131,7 +131,7 @@ class RuleUse(_Definition):
 
     @property
     def given(self) -> dict[str, Any]:
-        """The parameters that are written down."""
+        """The parameters that are set explicitly."""
         return {name: getattr(self, name) for name in PARAMETERS & self.model_fields_set}
 
 
@@ -149,7 +149,7 @@ def _is_order(text: str) -> str:
 
 
 class QualityConfig(Model):
-    """What the rows of a step must be like to be written."""
+    """Quality requirements that the rows of a step must meet to be written."""
 
     id: tuple[str, ...] = Field(
         (), description="the columns that name a row in the log", examples=[["id"]]
@@ -194,12 +194,12 @@ class QualityConfig(Model):
 
     @property
     def order(self) -> tuple[tuple[str, bool], ...]:
-        """The columns of `keep`, each with whether the greatest comes first."""
+        """The columns of `keep`, each with True if the greatest value comes first."""
         matches = [_ORDER.fullmatch(part) for part in (self.keep or "").split(",")]
         return tuple((m[1], (m[2] or "desc").lower() == "desc") for m in matches if m)
 
     def uses(self) -> Iterator[tuple[tuple[str | int, ...], str | None, RuleUse]]:
-        """Every use of a rule: its place below `quality`, its column, and what is written."""
+        """Yield each use of a rule: its location below `quality`, its column, and the use."""
         for column, used in self.columns.items():
             for n, use in enumerate(used):
                 yield ("columns", column, n), column, use
@@ -208,7 +208,7 @@ class QualityConfig(Model):
 
 
 class BadRuleError(ValueError):
-    """A use of a rule that cannot be; the field below the use, and how to mend it.
+    """An invalid use of a rule, with the field and the fix.
 
     Source: Sharp ETL, DataQualityCheckRuleMissing and BadDataQualityCheckRule.
     """
@@ -220,30 +220,30 @@ class BadRuleError(ValueError):
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of a step, ready to be checked."""
+    """A resolved rule of a step, ready to be checked."""
 
     name: str
-    """In the log."""
+    """Name in the log."""
     column: str | None
     kind: str
-    """A built-in rule's name, or sql, fails_when, query, python, duplicates."""
+    """Name of the built-in rule, or sql, fails_when, query, python, duplicates."""
     level: Level = "error"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     text: str = ""
-    """SQL whose `:column` is replaced, or the reference of a function."""
+    """SQL in which `:column` is replaced, or the reference of a function."""
     description: str | None = None
     blocking: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it is about, as far as they are known."""
+        """The columns that the rule concerns, if known."""
         return tuple(self.parameters.get("columns") or filter(None, [self.column]))
 
 
 def rules_of(quality: QualityConfig, known: Mapping[str, RuleDefinition]) -> tuple[Rule, ...]:
-    """Return the rules of a step, duplicates first; `known` are the project's.
+    """Return the resolved rules of a step, duplicates first; `known` are the project's rules.
 
-    TerminalStepError for one that the project does not know any more: an attempt may run an
+    Raises TerminalStepError for a rule that the project no longer defines: an attempt may run an
     earlier version of its table.
     """
     try:
@@ -260,7 +260,7 @@ def rules_of(quality: QualityConfig, known: Mapping[str, RuleDefinition]) -> tup
 def resolved(
     use: RuleUse, column: str | None, known: Mapping[str, RuleDefinition], quality: QualityConfig
 ) -> Rule:
-    """What a use of a rule comes to; BadRuleError if it cannot be."""
+    """Resolve one use of a rule. Raises BadRuleError if it is invalid."""
     name = use.name or use.rule
     if use.texts:
         if use.rule in BUILT_IN:
@@ -290,7 +290,7 @@ def _blocks(name: str, level: Level, quality: QualityConfig) -> bool:
 
 
 def _written(name: str, column: str | None, given: _Definition, level: Level) -> Rule:
-    """Return a rule that the user wrote in SQL or Python."""
+    """Return a rule that the user defined in SQL or Python."""
     if given.python is not None:
         description = given.description
         return Rule(name, column, "python", level, text=given.python, description=description)

@@ -1,6 +1,6 @@
-"""The built-in rules of data quality: their names, parameters, and Sharp ETL's names for them.
+"""Built-in data quality rules: names, parameters, and Sharp ETL's names for them.
 
-All of them let NULL pass, except those that are about it: `not_null` says what may not be missing.
+All rules accept NULL, except those about NULL itself: use `not_null` for required columns.
 """
 
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 LATEST_REFRESH = "latest_refresh"
-"""The name of the check by which Dagster shows failed refreshes of any table."""
+"""Name of the Dagster asset check that shows failed refreshes of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """What a rule says, and the parameters that it needs, takes, or needs one of."""
+    """Message of a built-in rule, and its required, optional and alternative parameters."""
 
     says: str
     needs: frozenset[str] = frozenset()

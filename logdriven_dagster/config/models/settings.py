@@ -1,4 +1,4 @@
-"""What an operator may change of a table or job without a deploy."""
+"""Operational settings of a table or job, which an operator can change without a deployment."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -14,14 +14,17 @@ from logdriven_dagster.config.yaml.bounds import read_yaml
 ReleaseState = Literal["online", "offline"]
 TimeoutStrategy = Literal["warn", "fail", "both"]
 RetryVersion = Literal["latest", "recorded"]
-"""Which version of its table a window that did not end well is tried again with: the one in force,
-or the one that its last attempt recorded. Source: DolphinScheduler, a rerun keeps its versions."""
+"""Version of its table that a retry of a window uses.
+
+`latest` is the version in force, `recorded` the one of the last attempt. Source: DolphinScheduler,
+a rerun keeps its versions.
+"""
 
 
 class Settings(Model):
-    """Operational settings; the registry holds the values that are in force.
+    """Operational settings; the registry holds the values in force.
 
-    Those that a table sets itself win over those of the job that runs it. Sources:
+    A table's own settings take precedence over those of the job that runs it. Sources:
     DolphinScheduler, columns of task and process definitions; Kettle, `is_enabled`, `retries`.
     """
 
@@ -50,31 +53,34 @@ class Settings(Model):
 _Configured = TypeVar("_Configured", bound=Settings)
 
 SETTINGS: frozenset[str] = frozenset(Settings.model_fields)
-"""Their names."""
+"""Names of the operational settings."""
 
 _ABSENT = ("retries", "retry_interval", "timeout", "timeout_strategy")
-"""Settings that are NULL in the registry where a file says nothing: the job's apply then."""
+"""Settings that are NULL in the registry if a file does not set them: the job's values apply."""
 
 
 def setting_columns(config: Settings) -> dict[str, Any]:
-    """The settings as the columns of the registry hold them: seconds, 1 and 0, NULL."""
+    """Return the settings as columns of the registry: seconds, 1 or 0, NULL."""
     return {name: _column(config, name) for name in SETTINGS}
 
 
 def with_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configured:
-    """The table or job with the settings that are in force, as the registry's columns say."""
+    """Return the table or job with the settings in force, read from the registry's columns."""
     own = setting_columns(config)
     changed = {name: columns[name] for name in own if columns[name] != own[name]}
     if not changed:
         return config
     known = config.model_copy(update={n: _value(n, column) for n, column in changed.items()})
-    # What is NULL is not set, so that the job's applies.
+    # A NULL column counts as unset, so that the job's value applies.
     known.model_fields_set.difference_update(n for n, column in changed.items() if column is None)
     return known
 
 
 def parse_setting(name: str, text: str) -> Any:
-    """The column of a setting from what people write; ValueError says what can be written."""
+    """Parse user input for a setting and return the registry's column value.
+
+    Raises ValueError, with the accepted forms, for invalid text.
+    """
     try:
         config = Settings.model_validate({name: read_yaml(text)[1]})
     except yaml.YAMLError:
@@ -85,7 +91,7 @@ def parse_setting(name: str, text: str) -> Any:
 
 
 def checked_column(name: str, column: Any) -> Any:
-    """A column of the registry that comes from elsewhere; ValueError if it cannot be one."""
+    """Return a column value from another registry. Raises ValueError if it is invalid."""
     if column is None and name in (*_ABSENT, "worker_group"):
         return None
     try:
@@ -101,7 +107,7 @@ def checked_column(name: str, column: Any) -> Any:
 
 
 def shown_setting(name: str, column: Any) -> str:
-    """A column of the registry as a file would have it."""
+    """Format a column of the registry as it would be written in a file."""
     if column is None:
         return "none"
     if name == "enabled":

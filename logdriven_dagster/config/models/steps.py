@@ -1,4 +1,4 @@
-"""A step: what it reads, how it transforms and where it writes."""
+"""Model of a step: its source, its transformation and its target."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,11 +16,11 @@ from logdriven_dagster.config.models.types.registered import SourceField, Target
 PythonReference = Annotated[str, StringConstraints(pattern=r"^[^:\s]+:[A-Za-z_][A-Za-z0-9_]*$")]
 
 VARIABLE = "row_"
-"""Before a column's name: the variable that has its value, `:row_city` and `${row_city}`."""
+"""Prefix of variables that hold a row's column values, as in `:row_city` and `${row_city}`."""
 
 
 class LoopOver(Model):
-    """A step that runs once for each of some rows; the results are one result, joined by name.
+    """A step that runs once per row of a query; the results are combined by column name.
 
     Source: Sharp ETL, `loopOver`.
     """
@@ -52,7 +52,7 @@ LoopField = Annotated[LoopOver, BeforeValidator(_loop, json_schema_input_type=st
 
 
 class CommittedSql(Model):
-    """Statements that a step commits on a connection before it reads anything.
+    """SQL statements that a step commits on a connection before it reads.
 
     Source: Kettle, "Execute SQL script" of the transformation template.
     """
@@ -143,7 +143,7 @@ class StepConfig(Model):
 
     @property
     def compares_replaced(self) -> bool:
-        """Whether the result is compared with the published rows that it replaces."""
+        """True if the result is compared with the published rows that it replaces."""
         return self.never_empty or self.change_at_most is not None
 
     @model_validator(mode="after")
@@ -166,7 +166,7 @@ class StepConfig(Model):
 
 
 class CheckConfig(Model):
-    """A query over the staged result; any row that it returns stops publication."""
+    """A query over the staged result; if it returns any row, publication fails."""
 
     check: StepName = Field(description="its name, in the log and in Dagster")
     sql: str = Field(

@@ -1,4 +1,4 @@
-"""The models of `tables/**/*.yaml`."""
+"""Models of `tables/**/*.yaml`."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -65,8 +65,10 @@ StartField = Annotated[
 ]
 
 CatchUp = Literal["all", "once", "latest_only"]
-"""`all` pending windows; the first one only (`once`); or the newest only, the older ones recorded
-as SKIPPED (`latest_only`). Source: Sharp ETL."""
+"""Windows that catching up processes: `all`, the first (`once`) or the newest (`latest_only`).
+
+With `latest_only`, older windows are recorded as SKIPPED. Source: Sharp ETL.
+"""
 
 
 MissingColumns = Literal["refuse", "allow"]
@@ -275,17 +277,17 @@ class TableConfig(Settings):
 
     @property
     def incremental(self) -> IncrementalType:
-        """What the windows are ranges of, and what follows from it."""
+        """The incremental type: the kind of the windows and its rules."""
         return incremental_type(self.incremental_type)
 
     @property
     def is_sliced(self) -> bool:
-        """Whether the windows are slices of a source that has no time."""
+        """True if windows are ranges of keys, offsets or batches instead of time."""
         return self.incremental.is_sliced
 
     @property
     def along(self) -> Along:
-        """What the slices of a sliced table are cut along."""
+        """The dimension of a table's key, offset or batch ranges."""
         along = self.incremental.along
         assert along is not None
         return along
@@ -298,9 +300,9 @@ class TableConfig(Settings):
 
     @cached_property
     def grid(self) -> Grid:
-        """The windows of this table, counted from `default_start`.
+        """The window grid of this table, starting at `default_start`.
 
-        Of a sliced table: the times at which it looks for more, counted from 1970.
+        Without time windows: the times at which the table checks for new data, since 1970.
         """
         start = self.default_start
         if isinstance(start, datetime):
@@ -309,33 +311,33 @@ class TableConfig(Settings):
 
     @property
     def output(self) -> Target:
-        """What other tables read under this table's name: the target of the last step with one."""
+        """The dataset that other tables read by this table's name: the last step's target."""
         return next(step.target for step in reversed(self.steps) if step.target)
 
     @property
     def sliced_step(self) -> StepConfig:
-        """The step whose source is cut into slices, of a table along keys, offsets or files."""
+        """The step whose source is read by range, for tables along keys, offsets or files."""
         cuts = self.incremental.cuts
         return next(step for step in self.steps if step.source and cuts(step.source))
 
     @property
     def batch_dependencies(self) -> tuple[Dependency, ...]:
-        """The tables whose batches an upstream table consumes; the others are only read."""
+        """The dependencies whose deliveries the table consumes; others are only read."""
         if not self.incremental.takes_upstream_batches:
             return ()
         return tuple(d for d in self.managed_dependencies if d.is_input)
 
     @cached_property
     def table_dependencies(self) -> tuple[Dependency, ...]:
-        """The tables that it depends on, of this project or not."""
+        """The tables that this table depends on, managed by this project or not."""
         return tuple(d for d in self.depends_on if isinstance(d, Dependency))
 
     @cached_property
     def managed_dependencies(self) -> tuple[Dependency, ...]:
-        """The tables of this project that it depends on."""
+        """The tables of this project that this table depends on."""
         return tuple(dependency for dependency in self.table_dependencies if dependency.managed)
 
     @cached_property
     def asset_dependencies(self) -> tuple[AssetDependency, ...]:
-        """The assets of Dagster that it waits for."""
+        """The Dagster assets that this table waits for."""
         return tuple(d for d in self.depends_on if isinstance(d, AssetDependency))

@@ -1,7 +1,7 @@
-"""What pydantic complains about, in the words of those who write YAML.
+"""Conversion of pydantic's errors into messages for authors of YAML.
 
-A complaint becomes `must be …, not …` and a fix. Pydantic tells of each member of a union by
-itself; here they are one mistake: `must be text, a number, or true or false, not [1]`.
+An error becomes `must be …, not …` with a fix. Pydantic reports each member of a union separately;
+here they are one error: `must be text, a number, or true or false, not [1]`.
 """
 
 import difflib
@@ -48,14 +48,14 @@ _EXAMPLES: Mapping[str, str] = {
     "topic": "orders",
     "url": "postgresql://user:${env:PASSWORD}@host/database",
 }
-"""What people may write in a field."""
+"""Example values of fields."""
 
 _TABLE = rf"^{IDENTIFIER}(\.{IDENTIFIER})*$"
 _PATTERNS: Mapping[str, str] = {
     rf"^{IDENTIFIER}$": "a name of letters, digits and underscores that begins with a letter",
     r"^[\w.-]+$": "a name of letters, digits, dots and dashes",
 }
-"""What texts look like that match a pattern."""
+"""Descriptions of the texts that match a pattern."""
 
 _Expected: TypeAlias = "str | Callable[[ErrorDetails, str], str]"
 
@@ -123,7 +123,7 @@ _EXPECTED: Mapping[str, _Expected] = {
     "time_delta_type": _LENGTH_OF_TIME,
     "tuple_type": _list,
 }
-"""Type of pydantic's error → what is expected of the value of a field."""
+"""Expected value of a field, by type of pydantic's error."""
 
 _OF_FIELDS = frozenset({"model_type", "model_attributes_type"})
 
@@ -131,11 +131,11 @@ _OF_FIELDS = frozenset({"model_type", "model_attributes_type"})
 def validation_errors(
     document: Document, model: type[BaseModel], error: ValidationError
 ) -> Iterator[ConfigError]:
-    """Pydantic's complaints as our own: the place in the file, plain words, a fix."""
+    """Convert pydantic's errors into ConfigErrors with location, plain words and a fix."""
     groups: dict[Location, list[tuple[ErrorDetails, list[type[BaseModel]]]]] = {}
     for details in error.errors(include_url=False):
         if details["type"] == "too_short" and details["input"]:
-            continue  # there are items, each with an error of its own
+            continue  # the list has items, each with an error of its own
         location, models = place_of(model, document.values, details)
         groups.setdefault(location, []).append((details, models))
     for location, group in groups.items():
@@ -143,7 +143,7 @@ def validation_errors(
 
 
 def plain_problem(error: ValidationError) -> str:
-    """Return the first complaint about a single value, without a place."""
+    """Return the first error about a single value, without its location."""
     details = error.errors(include_url=False)[0]
     name = str(details["loc"][-1]) if details["loc"] else ""
     _, problem, hint = _wording((name,), [(details, [])])
@@ -195,7 +195,7 @@ def _expected(details: ErrorDetails, models: list[type[BaseModel]], field: str) 
 
 
 def _first_field(models: list[type[BaseModel]]) -> str:
-    """The field that says most: the type, one that is needed, or the first one."""
+    """Return the most informative field: the type, a required field, or the first one."""
     if types := _tags(models):
         return f"type: {types[0]}"
     names = [*_required(models), *(alias_of(m, name) for m in models for name in m.model_fields)]
@@ -203,7 +203,7 @@ def _first_field(models: list[type[BaseModel]]) -> str:
 
 
 def _either(names: list[str]) -> str:
-    """Join alternatives for people: `a`, `a or b`, `a, b or c`."""
+    """Join alternatives for a message: `a`, `a or b`, `a, b or c`."""
     *others, last = names
     if not others:
         return last
@@ -223,7 +223,7 @@ def _fix(group: Sequence[tuple[ErrorDetails, list[type[BaseModel]]]], given: obj
 
 
 def _of_types(tag: str, models: list[type[BaseModel]]) -> str:
-    """The types that there are, what was meant, or why one of a package cannot be used."""
+    """Describe valid types: the known ones, the closest match, or why a type is unusable."""
     problem, others = not_registered(tag, models) or ("", "")
     near = difflib.get_close_matches(tag, _tags(models), n=1)
     known = ", ".join([*_tags(models), *filter(None, [others])])
@@ -237,7 +237,10 @@ def _near(names: list[str]) -> str | None:
 def _own_words(
     location: Location, details: ErrorDetails, models: list[type[BaseModel]]
 ) -> tuple[Location, str, str | None]:
-    """What a validator of ours says; one of a whole model may begin with the field's name."""
+    """Return location, message and fix of an error raised by a validator of this project.
+
+    The message of a model validator may begin with the name of the field.
+    """
     text = details["msg"].removeprefix("Value error, ")
     name, colon, rest = text.partition(": ")
     if colon and any(name in m.model_fields for m in models):
@@ -246,7 +249,10 @@ def _own_words(
 
 
 def _written(field: str, location: Location) -> str:
-    """Return a field with an example of its value; the table of a database is none of ours."""
+    """Return a field with an example value.
+
+    A `table` below `steps` is a database table, so it gets an example without a layer.
+    """
     if field == "table" and "steps" in location:
         return "table: orders"
     return f"{field}: {_EXAMPLES.get(field, '…')}"
@@ -271,10 +277,10 @@ def _tags(models: list[type[BaseModel]]) -> list[str]:
 
 
 def ambiguities(document: Document, config: BaseModel) -> Iterator[ConfigError]:
-    """What YAML takes for something else than was written, unless it is true or false anyway."""
+    """Yield an error for each unquoted text that YAML reads as a boolean in another field."""
     for location, text in ambiguous(document.values):
         if not isinstance(value_at(config, location), bool):
             hint = f'write "{text}" in quotes'
-            if isinstance(value_at(config, location[:-1]), dict):  # of variables and options
+            if isinstance(value_at(config, location[:-1]), dict):  # variables, options
                 hint += f", or {text.meaning} if that is meant"
             yield document.error(location, f"YAML takes {text} for {text.meaning}", hint)

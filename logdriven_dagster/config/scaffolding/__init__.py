@@ -1,1 +1,1 @@
-"""New project folders, and the JSON schemas by which editors and `dg` check their files."""
+"""New project folders, and JSON schemas with which editors and `dg` validate their files."""

@@ -20,9 +20,9 @@ _CUSTOMERS = (
 
 
 def scaffold(folder: Path, today: date) -> list[Path]:
-    """Write a project into a new or empty folder and give its files, relative to it.
+    """Write a project into a new or empty folder and return its files, relative to it.
 
-    Its tables start three days before `today`. Raises UsageError if something is there already.
+    Its tables start three days before `today`. Raises UsageError if the folder is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is not an empty folder; name a new one")
@@ -55,7 +55,7 @@ def _templates() -> Iterator[tuple[str, str]]:
 
 
 def _filled(text: str, values: dict[str, str]) -> str:
-    """`{{name}}` is a placeholder of ours; `${name}` belongs to the project."""
+    """Replace `{{name}}` placeholders; `${name}` belongs to the project and stays."""
     return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], text)
 
 

@@ -1,4 +1,4 @@
-"""JSON schemas of the project's files, from the models that check them."""
+"""JSON schemas of the project's files, generated from their models."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 SCHEMA_FOLDER = Path(".logdriven") / "schema"
 _REFERENCE = {"type": "string", "pattern": r"\$\{[^}]+\}"}
-"""A text with `${each.name}` or `${group.key}`, whose value is known when the project is loaded."""
+"""A text with `${each.name}` or `${group.key}`, replaced when the project is loaded."""
 _FOR_EACH = {
     "description": "the items of a template, which stands for a table or job for each of them",
     "anyOf": [
@@ -22,13 +22,13 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def file_schemas() -> dict[str, dict[str, Any]]:
-    """File kind (`project`, `table`, `job`) → its JSON schema."""
+    """Return the JSON schema of each kind of file (`project`, `table`, `job`)."""
     from logdriven_dagster.config.models.jobs import MaintenanceJob, StandardJob
     from logdriven_dagster.config.models.project import Defaults, ProjectConfig
     from logdriven_dagster.config.models.tables import TableConfig
 
     table = _template(_schema(TableConfig))
-    # What `defaults` in logdriven.yaml may give, a table file need not.
+    # A table file need not set fields that `defaults` in logdriven.yaml may set.
     table["required"] = [name for name in table["required"] if name not in Defaults.model_fields]
     jobs = [_template(model.model_json_schema()) for model in (StandardJob, MaintenanceJob)]
     job = {"$schema": _DIALECT, "anyOf": jobs}
@@ -40,7 +40,7 @@ def _schema(model: "type[BaseModel]") -> dict[str, Any]:
 
 
 def _template(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a file that may have `for_each`, and references in place of any value."""
+    """Return the schema of a file that may have `for_each`, and references instead of values."""
     referable: dict[str, Any] = _referable(schema)
     return referable | {"properties": referable["properties"] | {"for_each": _FOR_EACH}}
 
@@ -54,7 +54,7 @@ def _referable(schema: Any) -> Any:
     for name, part in schema.items():
         if name in ("properties", "$defs") and isinstance(part, dict):
             wrap = _or_reference if name == "properties" else _referable
-            # What kind of thing it is decides which fields it has: editors must know.
+            # `type` is kept: editors need it to choose the fields.
             changed[name] = {k: v if k == "type" else wrap(v) for k, v in part.items()}
         elif name in ("items", "additionalProperties") and isinstance(part, dict):
             changed[name] = _or_reference(part)
@@ -73,7 +73,7 @@ def _or_reference(schema: Any) -> Any:
 
 
 def write_schemas(root: Path) -> list[Path]:
-    """Write `.logdriven/schema/<kind>.json` into a project folder; gives the files."""
+    """Write `.logdriven/schema/<kind>.json` into a project folder, and return the files."""
     folder = root / SCHEMA_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     written = []

@@ -1,1 +1,1 @@
-"""What queries say before they run: tables, columns, windows. Offline, by sqlglot."""
+"""Static analysis of queries with sqlglot: tables, columns, windows. Needs no database."""

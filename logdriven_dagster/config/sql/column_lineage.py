@@ -1,4 +1,4 @@
-"""Which columns a query's result is made of. Offline, by sqlglot: about 3 ms for a column."""
+"""Column lineage of a query's result, by sqlglot: about 3 ms for a column."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,16 +18,16 @@ _CALLED = re.compile(r"[A-Za-z_]\w*(?=\()")
 
 
 def lineage_of(query: Query, known: Mapping[Container, Iterable[str]]) -> QueryLineage:
-    """Return the lineage of a query; `absent` says what it could not find out.
+    """Return the lineage of a query; `absent` describes unresolved columns.
 
-    `known` are columns of what it reads; without them `SELECT *` and columns without their table's
-    name can only be attributed where one table is read.
+    `known` are the columns of the tables that it reads. Without them, `SELECT *` and unqualified
+    columns can only be attributed if the query reads a single table.
     """
     try:
         found, absent = _columns(query, known)
     except UnreadableSqlError as error:
         found, absent = (), f"cannot read this query: {error}"
-    except Exception as error:  # noqa: BLE001 - sqlglot raises whatever it likes
+    except Exception as error:  # noqa: BLE001 - sqlglot may raise any exception
         found, absent = (), f"{type(error).__name__}: {error}"
     found = found or tuple(map(ColumnOrigin, query.columns))
     return QueryLineage(
@@ -55,7 +55,7 @@ def _columns(
 
 
 def _whatever_it_reads(query: Query) -> tuple[ColumnOrigin, ...]:
-    """Columns of a Python function: each comes from all rows of everything that it may read."""
+    """Return the columns of a Python function: each depends on all rows that it may read."""
     read = [held for name, held in query.names.items() if name != query.table.lower()]
     refs = tuple(ColumnRef(held, None) for held in dict.fromkeys(read))
     return tuple(ColumnOrigin(name, refs) for name in query.columns)
@@ -67,7 +67,11 @@ def _through_source(
     inner: tuple[Query, str | None],
     source: Container,
 ) -> tuple[tuple[ColumnOrigin, ...], str | None]:
-    """Columns of `source` as what the query that the database is asked makes them of."""
+    """Trace origins in `source` through the query that the database executes.
+
+    `found` and `absent` are the lineage of the outer query; `inner` is the database's query with
+    its dialect. Returns the same lineage with columns of the database as origins.
+    """
     query, dialect = inner
     trace = _Trace.of(query, {}, dialect)
     made: dict[str | None, ColumnOrigin] = {}
@@ -95,7 +99,7 @@ def _through_source(
 
 @dataclass
 class _Trace:
-    """One parsed and qualified query, whose tables have names without dots."""
+    """A parsed and qualified query, whose table names contain no dots."""
 
     tree: Any
     scope: Any
@@ -103,7 +107,7 @@ class _Trace:
     tables: dict[str, Container]
     schema: dict[str, object]
     spelled: dict[Container, dict[str, str]] = field(default_factory=dict)
-    """Columns in small letters → as they are written."""
+    """Original spelling of columns by their lower-case names."""
     absent: str | None = None
 
     @classmethod
@@ -126,13 +130,13 @@ class _Trace:
         return cls(scope.expression, scope, dialect, tables, schema, spelled)
 
     def columns(self, names: Iterable[str]) -> Iterator[ColumnOrigin]:
-        """Where columns of the result come from; `absent` is set if one of them is not clear."""
+        """Yield the origin of result columns; sets `absent` if one of them is ambiguous."""
         selects = [item.alias_or_name for item in self.scope.expression.selects]
         selected = {name.lower(): name for name in selects}
         names = list(names)
         unnamed = [name for name in selects if name.startswith("_col_")]
         missing = [name for name in names if name.lower() not in selected]
-        if unnamed and len(unnamed) == len(missing):  # Spark calls `sum(n)` what it is
+        if unnamed and len(unnamed) == len(missing):  # as Spark names `sum(n)`
             selected |= dict(zip(map(str.lower, missing), unnamed, strict=True))
         for name in names:
             origin = selected.get(name.lower(), selected.get("*"))
@@ -163,10 +167,10 @@ class _Trace:
         return ColumnOrigin(name, _once(sorted(refs, key=str)), _once(functions), _once(temps))
 
     def _origins(self, name: str, node: Any) -> Iterator[ColumnRef]:
-        """What a leaf stands for: a table's column, its rows if it only counts them, or nothing."""
+        """Resolve a leaf to a table's column, to a table's rows if it counts them, or to none."""
         from sqlglot import exp
 
-        if isinstance(node.expression, exp.Star):  # of tables whose columns nobody knows
+        if isinstance(node.expression, exp.Star):  # tables with unknown columns
             column = _last(node.name)
             inner = self._rows(*(child.expression for child in node.downstream))
             known = len(inner) == 1 and all(map(_is_table_node, node.downstream))
@@ -189,7 +193,7 @@ class _Trace:
         yield ColumnRef(held, self.spelled.get(held, {}).get(column.lower(), column))
 
     def _rows(self, *trees: Any) -> tuple[ColumnRef, ...]:
-        """The tables of a part of the query, or of all of it if the part itself reads none."""
+        """Return the tables of parts of the query, or of the whole query if they read none."""
         from sqlglot import exp
 
         for parts in (trees, (self.tree,)):
@@ -200,10 +204,10 @@ class _Trace:
 
 
 def _qualified(tree: Any, schema: dict[str, object], dialect: str | None) -> Any:
-    """The scope of a query in which every column says whose it is, as far as can be known.
+    """Qualify the columns of a query as far as possible, and return its scope.
 
-    Columns that a table has gained since are not in the schema, and nothing may be known of the
-    tables at all: each further try asks for less.
+    A table may have gained columns that are not in the schema, and the schema may be empty: each
+    further attempt requires less.
     """
     from sqlglot.errors import SqlglotError
     from sqlglot.optimizer.qualify import qualify
@@ -232,7 +236,7 @@ def _qualified(tree: Any, schema: dict[str, object], dialect: str | None) -> Any
 
 
 def _renamed(tree: Any, query: Query) -> dict[str, Container]:
-    """Give every table of a query a name without dots, so that all have schemas of one depth."""
+    """Rename every table of a query to a name without dots, so that all schemas have one depth."""
     from sqlglot import exp
 
     tables: dict[str, Container] = {}
@@ -256,7 +260,7 @@ def _renamed(tree: Any, query: Query) -> dict[str, Container]:
 
 
 def _meaning(name: str, query: Query) -> Container:
-    """What a table's name means; in the query of a connection it is one of that connection's."""
+    """Return the dataset that a table name refers to, in the query's connection if it has one."""
     if known := query.names.get(name.lower()):
         return known
     connection = query.names.get("")
@@ -264,7 +268,7 @@ def _meaning(name: str, query: Query) -> Container:
 
 
 def _functions(expression: Any, dialect: str | None) -> Iterator[str]:
-    """Functions as the query calls them: sqlglot has names of its own."""
+    """Yield functions as the query spells them: sqlglot normalizes their names."""
     from sqlglot import exp
 
     if _is_table(expression) or isinstance(expression, exp.Query):
@@ -286,7 +290,7 @@ def _is_table(expression: Any) -> bool:
 
 
 def _last(name: str) -> str:
-    """Return the column of a dotted name, which may be in quotes."""
+    """Return the column of a dotted name, which may be quoted."""
     if '"' not in name:
         return name.rpartition(".")[2]
     from sqlglot import exp

@@ -1,4 +1,4 @@
-"""Statements that end the transaction they stand in, found before they run.
+"""Detection of SQL statements that end their transaction.
 
 MariaDB, MySQL and Oracle commit before and after most statements that are not DML: a `TRUNCATE` in
 the transaction that publishes a window would empty the target even if the publication fails.
@@ -17,25 +17,25 @@ from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import ConfigError, UsageError
 
 _COMMITTING = ("mysql", "mariadb", "oracle")
-"""Backends whose DDL commits by itself."""
+"""Backends whose DDL commits implicitly."""
 
 _KINDS = re.compile(
     "ALTER|ANALYZE|AUDIT|CACHE|CHANGE|CHECK|COMMENT|CREATE|DROP|FLUSH|GRANT|INSTALL|LOCK|OPTIMIZE|"
     "PURGE|RENAME|REPAIR|RESET|REVOKE|SHUTDOWN|TRUNCATE|UNINSTALL|UNLOCK|XA"
 )
-"""First words of statements that commit by themselves there."""
+"""First words of statements that commit implicitly there."""
 
 _ENDS = frozenset({"ABORT", "BEGIN", "COMMIT", "END", "ROLLBACK", "START"})
 """First words of statements that end or begin a transaction on every database."""
 
 _EXECUTED_COMMENT = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
-"""MariaDB executes what stands in such a comment."""
+"""Comment whose content MariaDB executes."""
 
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
 def ending_statement(sql: str, backend: str) -> str | None:
-    """The first word of a statement that would end its transaction on this backend, or None."""
+    """Return the first word of a statement if it would end its transaction, or None."""
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
     from sqlglot.tokenizer_core import TokenType
@@ -44,14 +44,14 @@ def ending_statement(sql: str, backend: str) -> str | None:
     try:
         tokens = Dialect.get_or_raise(dialect_named(backend)).tokenize(text)
     except (SqlglotError, ValueError):
-        return None  # the database says what is wrong with it
+        return None  # the database reports the syntax error
     words: list[str] = []
     for token in tokens:
         if token.token_type is not TokenType.SEMICOLON:
             words.append(token.text.upper())
             continue
         if _ends(words, backend) or words[:1] == ["CREATE"]:
-            break  # the semicolons of a trigger's body end no statement
+            break  # semicolons in a trigger's body do not end the statement
         words = []
     return words[0] if _ends(words, backend) else None
 
@@ -74,7 +74,7 @@ def _ends(words: Sequence[str], backend: str) -> bool:
 def broken_statements(
     table: TableConfig, document: Document, config: ProjectConfig
 ) -> Iterator[ConfigError]:
-    """Statements of a table's steps that would end the transaction they are promised."""
+    """Yield an error for each statement of a table's steps that would end its transaction."""
     for n, step in enumerate(table.steps):
         for location, sql, connection in step.target.statements() if step.target else ():
             backend = backend_of(config.connections.get(connection))
@@ -93,7 +93,7 @@ def broken_statements(
 def broken_job_statements(
     job: MaintenanceJob, document: Document, config: ProjectConfig
 ) -> Iterator[ConfigError]:
-    """Mistakes in the steps of a maintenance job: what would commit its transaction by itself."""
+    """Yield an error for each maintenance step with a statement that commits implicitly."""
     for n, step in enumerate(job.steps):
         backend = backend_of(config.connections.get(step.connection or ""))
         statements = (step.sql,) if isinstance(step.sql, str) else step.sql or ()
@@ -102,7 +102,7 @@ def broken_job_statements(
 
 
 def publication_mistake(sql: str, backend: str | None) -> tuple[str, str | None] | None:
-    """Problem and fix of a statement of the transaction that publishes a window; None: it fits."""
+    """Return problem and fix of a statement that would end the publishing transaction, or None."""
     word = ending_statement(sql, backend) if backend else None
     if word is None:
         return None
@@ -115,7 +115,7 @@ def publication_mistake(sql: str, backend: str | None) -> tuple[str, str | None]
 
 
 def script_mistake(statements: Sequence[str], backend: str | None) -> tuple[str, str | None] | None:
-    """Problem and fix of statements that are executed in one transaction; None: they fit."""
+    """Return problem and fix of statements that would end their common transaction, or None."""
     for sql in statements:
         word = ending_statement(sql, backend) if backend else None
         if word is not None and (word in _ENDS or len(statements) > 1):
@@ -125,7 +125,7 @@ def script_mistake(statements: Sequence[str], backend: str | None) -> tuple[str,
 
 
 def backend_of(connection: ConnectionConfig | None) -> str | None:
-    """SQLAlchemy's name of a connection's database; None if it is not known here."""
+    """Return SQLAlchemy's name of a connection's backend, or None if it cannot be resolved here."""
     if connection is None or connection.url is None:
         return None
     try:

@@ -7,19 +7,19 @@ from typing import NamedTuple
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 
 _DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
-"""SQLAlchemy's names where sqlglot has others."""
+"""Dialect names of sqlglot that differ from SQLAlchemy's."""
 
 _COMMON = r"\{[{%#]|\r(?!\n)|(?![ \t\r\n])\s"
-"""sqlglot reads templates of Jinja; servers differ in which other characters are blanks."""
+"""Texts read differently by sqlglot (Jinja templates) or by servers (other blanks)."""
 
 _AMBIGUOUS = {
-    # A comment goes on after a backslash at the end of its line; sqlglot knows no dollar quotes.
+    # A backslash at the end of a line continues a comment; sqlglot does not support dollar quotes.
     "spark": re.compile(rf"\\[\r\n]|\$[A-Za-z]*\$|{_COMMON}"),
-    # An executed comment is SQL; sqlglot reads every one as a comment.
+    # An executed comment is SQL; sqlglot reads each one as a comment.
     "mysql": re.compile(rf"\\|/\*M?!|{_COMMON}"),
 }
 _AMBIGUOUS_ELSEWHERE = re.compile(rf"\\|{_COMMON}")
-"""Whether a backslash escapes is a setting of the server."""
+"""Texts that are ambiguous in other dialects: escaping by backslash is a server setting."""
 
 _COMMENT = re.compile(r"--|/\*|\*/")
 
@@ -28,26 +28,26 @@ class Lexeme(NamedTuple):
     """One token of a query."""
 
     kind: str
-    """The name of sqlglot's `TokenType`."""
+    """Name of sqlglot's `TokenType`."""
     text: str
-    """What a quoted token holds, without its quotes and escapes; of others the token itself."""
+    """Unquoted, unescaped content of a quoted token; the text of any other token."""
     start: int
     end: int
 
     def quote_in(self, sql: str) -> str:
-        """Return what ends this token, if it is a text or a quoted name; else an empty text."""
+        """Return the closing quote of a quoted token, or an empty string for other tokens."""
         is_quoted = self.kind.endswith("STRING") or self.kind == "IDENTIFIER"
         last = sql[self.end - 1 : self.end]
         return last if is_quoted and last in "'\"`]$" else ""
 
 
 def dialect_named(backend: str) -> str:
-    """Return sqlglot's name of a backend of SQLAlchemy."""
+    """Return sqlglot's dialect name for a backend of SQLAlchemy."""
     return _DIALECTS.get(backend, backend)
 
 
 def lexemes(sql: str, dialect: str) -> list[Lexeme]:
-    """Return the tokens of a query; comments are no tokens.
+    """Return the tokens of a query, without comments.
 
     A dialect that sqlglot does not know is read as standard SQL. Raises UnreadableSqlError.
     """
@@ -62,10 +62,10 @@ def lexemes(sql: str, dialect: str) -> list[Lexeme]:
 
 
 def is_ambiguous(sql: str, dialect: str, found: Sequence[Lexeme]) -> bool:
-    """Whether a server may see quotes and comments in other places than `lexemes` found them.
+    """Return True if a server may find quotes and comments in other places than `lexemes` did.
 
-    A comment may begin within what sqlglot takes for operators, such as `#--`, and it does not
-    read what follows the first word of a command.
+    A comment may begin within text that sqlglot reads as operators, such as `#--`, and sqlglot does
+    not tokenize the rest of a command after its first word.
     """
     from sqlglot.dialects.dialect import Dialect
 

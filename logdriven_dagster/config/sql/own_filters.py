@@ -1,6 +1,6 @@
-"""What a query's WHERE says of one of its tables alone. Offline, by sqlglot.
+"""Conditions in a query's WHERE that concern a single table.
 
-Spark moves such conditions down to the table; so a table's rows behind them are what it delivers.
+Spark pushes such predicates down to the table, so its reader delivers only the filtered rows.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -14,25 +14,25 @@ class TableUse:
     """One place where a query reads a table."""
 
     table: str
-    """The name as it is written, without backticks."""
+    """Table name as written, without backticks."""
     start: int
     end: int
-    """Where the name stands in the text."""
+    """End of the name in the text."""
     alias: str
-    """The name that its columns may be qualified by."""
+    """Alias that may qualify its columns."""
     has_alias: bool
-    """Whether the query gives that alias itself."""
+    """True if the query declares that alias explicitly."""
     condition: str
-    """What the query's own text demands of each of its rows; empty if nothing is known."""
+    """Condition that the query requires of each row; empty if none is known."""
 
 
 def table_uses(
     sql: str, tables: Collection[str], columns: Callable[[str], Collection[str]]
 ) -> list[TableUse]:
-    """Return the places where a query reads one of these tables, of which `columns` are known.
+    """Return the places where a query reads one of `tables`, with the conditions on each.
 
-    Only deterministic conditions count that hold wherever they are evaluated: below an outer join
-    those of its preserved side. Raises UnreadableSqlError.
+    `columns` returns the columns of a table. Includes only deterministic conditions that may be
+    evaluated anywhere: below an outer join, those of its preserved side. Raises UnreadableSqlError.
     """
     wanted = {name.lower(): name for name in tables}
     return [
@@ -52,10 +52,10 @@ def table_uses(
 
 
 def reads_whole(sql: str, tables: Collection[str]) -> bool:
-    """Whether a query reads these tables, each row once where it names a table, and nothing else.
+    """Return True if a query reads only these tables, and each row once per mention of its table.
 
-    A LIMIT makes it an accident how many rows are looked at. Spark reads what it sorts twice, and
-    may read the sides of a join without an equation many times.
+    A LIMIT makes the number of rows read arbitrary. Spark reads sorted input twice, and may read
+    the sides of a join without an equality several times.
     """
     from sqlglot import exp
 
@@ -70,7 +70,7 @@ def reads_whole(sql: str, tables: Collection[str]) -> bool:
 
 
 def _has_equation(join) -> bool:  # type: ignore[no-untyped-def]
-    """Whether a join has one, or joins with rows of the query's own text."""
+    """Return True if a join has an equality, or joins rows that are literals of the query."""
     from sqlglot import exp
 
     if join.args.get("using") or join.method == "NATURAL" or not join.this.find(exp.Table):
@@ -80,7 +80,7 @@ def _has_equation(join) -> bool:  # type: ignore[no-untyped-def]
 
 
 def _own(sql, node, table, columns) -> Iterator[str]:  # type: ignore[no-untyped-def]
-    """The conjuncts of the WHERE beside a table that speak of its columns only."""
+    """Yield the conjuncts of the WHERE that use only columns of this table."""
     if not _is_filtered_first(node) or not (where := node.parent.parent.args.get("where")):
         return
     known = {name.lower() for name in columns(table)}
@@ -99,7 +99,7 @@ def _own(sql, node, table, columns) -> Iterator[str]:  # type: ignore[no-untyped
 
 
 def _is_filtered_first(node) -> bool:  # type: ignore[no-untyped-def]
-    """Whether a condition on the joined rows may as well be asked of the table's own."""
+    """Return True if a condition on the joined rows may be evaluated on the table's own rows."""
     from sqlglot import exp
 
     clause = node.parent
@@ -116,9 +116,9 @@ _INNER = ("", "INNER", "CROSS")
 
 
 def _texts(behind: str) -> list[str]:
-    """What stands between the ANDs of the WHERE that follows, be it a conjunction or not.
+    """Return the texts between the ANDs of the WHERE that follows, conjunction or not.
 
-    `behind` begins inside of a FROM.
+    `behind` begins inside a FROM clause.
     """
     from sqlglot import tokenize
 
@@ -147,7 +147,7 @@ _ENDS = {
 
 
 def _parsed(condition: str):  # type: ignore[no-untyped-def]
-    """The tree of a condition; None if the text is none."""
+    """Parse a condition; returns None if it is not valid."""
     from sqlglot import parse_one
     from sqlglot.errors import SqlglotError
 
@@ -158,10 +158,10 @@ def _parsed(condition: str):  # type: ignore[no-untyped-def]
 
 
 def _is_own(condition, alias: str, columns: Collection[str]) -> bool:  # type: ignore[no-untyped-def]
-    """Whether a condition is one of these columns alone, and the same whenever it is asked."""
+    """Return True if a condition is deterministic and uses only these columns."""
     from sqlglot import exp
 
-    # What sqlglot does not know may be anybody's function, and different at each call.
+    # An unknown function may be user-defined and non-deterministic.
     if condition.find(exp.Query, exp.Anonymous, exp.Rand, exp.Randn, exp.Uuid):
         return False
     for column in condition.find_all(exp.Column):

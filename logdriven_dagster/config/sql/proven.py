@@ -1,7 +1,7 @@
-"""What of SQL gives on Sail the very rows that it gives on Spark: the list, and nothing else.
+"""Allowlist of SQL that returns the same rows on Sail as on Spark.
 
-`tests/engine/spark/sail/test_the_list.py` runs each entry on both engines, over NULL, extremes
-and every character, and fails for an entry that it does not run. What is not here is refused.
+`tests/engine/spark/sail/test_the_list.py` runs each entry on both engines, over NULL, extremes and
+every character, and fails for an entry that it does not cover. All other SQL is rejected.
 """
 
 from dataclasses import dataclass
@@ -10,40 +10,39 @@ from typing import Final, Literal, TypeAlias
 Kind: TypeAlias = Literal[
     "boolean", "int", "bigint", "double", "string", "date", "timestamp", "decimal", "void"
 ]
-"""A type without its numbers; `void` is the type of NULL."""
+"""Type name without precision and scale; `void` is the type of NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type of a column or value."""
+    """The type of a column or value."""
 
     kind: Kind
     precision: int = 0
     scale: int = 0
 
     def __str__(self) -> str:
-        """Return the type as Spark writes it."""
+        """Return the type in Spark's notation."""
         given = f"({self.precision},{self.scale})" if self.kind == "decimal" else ""
         return f"{self.kind}{given}"
 
 
 VERSION: Final = "0.7.2"
-"""The version of Sail of which the list holds."""
+"""Version of Sail for which the list was tested."""
 
 STORED: Final = ("boolean", "int", "bigint", "double", "string", "date", "timestamp", "decimal")
-"""Types of columns that are read and written."""
+"""Types of columns that can be read and written."""
 
 WHOLE: Final = {"int": 10, "bigint": 20}
-"""Whole numbers → the digits that a decimal of theirs has."""
+"""Decimal digits needed for each integer type."""
 
 MOST_DIGITS: Final = 38
 
 COMPARED: Final = frozenset({"boolean", "string", "date", "timestamp", "int", "bigint", "decimal"})
-"""Types whose values are compared with each other and grouped by: not doubles, of which -0.0 and
-NaN are ordered in another way."""
+"""Types that may be compared and grouped by; not doubles, whose -0.0 and NaN sort differently."""
 
 ORDERED: Final = frozenset({"string", "date", "timestamp", "int", "bigint", "decimal"})
-"""Types that min and max take."""
+"""Types that min and max accept."""
 
 CASTS: Final = frozenset(
     {
@@ -57,12 +56,14 @@ CASTS: Final = frozenset(
         ("double", "double"),
     }
 )
-"""From → to. A number that does not fit fails the query, as on Spark."""
+"""Pairs of source and target type. A number out of range fails the query, as on Spark."""
 
 COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 ARITHMETIC: Final = ("+", "-", "*")
-"""Of whole numbers and decimals; those of whole numbers are computed as decimals, which notice
-what does not fit any more."""
+"""Operators for integers and decimals.
+
+Integer operations are computed as decimals, which detect overflow.
+"""
 
 OF_TEXT: Final = ("upper", "lower", "length", "concat")
 OF_DATES: Final = ("year", "month", "day")
@@ -82,4 +83,4 @@ CLAUSES: Final = (
 )
 
 MOST_SUMMED_DIGITS: Final = 28
-"""A sum has ten digits more than its decimals; where they have more of them, it could overflow."""
+"""Maximum precision of summed decimals: a sum has ten more digits, and must not overflow."""

@@ -1,4 +1,4 @@
-"""Types of values in a query for Sail, and casts that fail where Spark's do."""
+"""Types of values in queries for Sail, and casts that fail for the same values as Spark's."""
 
 import re
 from datetime import date, datetime
@@ -26,11 +26,11 @@ _BOUNDS = {"int": (-(2**31), 2**31 - 1), "bigint": (-(2**63), 2**63 - 1)}
 
 
 class UnprovenError(ValueError):
-    """Something of a query is not on the list of what Sail is proven to do as Spark does it."""
+    """Part of a query that is not on the list of SQL proven to behave on Sail as on Spark."""
 
 
 def type_named(text: str) -> Type:
-    """Return a type as Spark's schemas write it; UnprovenError for others than those proven."""
+    """Parse a type in Spark's notation. Raises UnprovenError for types that are not on the list."""
     found = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", text)
     if found:
         return Type("decimal", int(found[1]), int(found[2]))
@@ -51,7 +51,7 @@ def type_written(node: exp.DataType) -> Type:
 
 
 def constant(text: str, goal: Type, node: exp.Expression) -> exp.Expression:
-    """Return a day or time that is written out."""
+    """Return a date or timestamp literal."""
     try:
         if goal == DATE and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             date.fromisoformat(text)
@@ -65,7 +65,7 @@ def constant(text: str, goal: Type, node: exp.Expression) -> exp.Expression:
 
 
 def safe_cast(safe: exp.Expression, kind: Type, goal: Type) -> exp.Expression:
-    """Cast so that what does not fit fails."""
+    """Return a cast that fails for values out of range."""
     made = plain_cast(safe, goal)
     if goal.kind in _BOUNDS and kind not in (INT, goal):
         return whole_number(safe, goal)
@@ -77,10 +77,10 @@ def safe_cast(safe: exp.Expression, kind: Type, goal: Type) -> exp.Expression:
 
 
 def whole_number(value: exp.Expression, goal: Type) -> exp.Expression:
-    """Cast to a type of whole numbers.
+    """Return a cast to an integer type that fails for values out of range.
 
-    Sail computes a cast before it leaves rows out, or not at all where it can compare without it:
-    only `raise_error` stays where it is.
+    Sail may evaluate a cast before it filters rows, or skip it if it can compare without it. Only
+    `raise_error` is evaluated in place.
     """
     low, high = (
         exp.Cast(this=exp.Literal.string(str(bound)), to=exp.DataType.build("DECIMAL(19, 0)"))
@@ -94,7 +94,7 @@ def whole_number(value: exp.Expression, goal: Type) -> exp.Expression:
 def _unless(
     wrong: exp.Expression, value: exp.Expression, made: exp.Expression, goal: Type
 ) -> exp.Expression:
-    """Return what is made of a value, or an error where it would be wrong."""
+    """Return `made`, or an error for values for which `wrong` is true."""
     parts = [
         exp.Literal.string("the value "),
         plain_cast(value, STRING),

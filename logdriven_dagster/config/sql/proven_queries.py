@@ -1,7 +1,6 @@
-"""Queries for Sail: the types of their columns, and the same query with safe values.
+"""Queries for Sail: the types of their columns, and an equivalent query with safe values.
 
-Only what is known by its type is on the list: so the columns of every table that a query names
-have to be known.
+The list only covers typed values, so the columns of every table in a query must be known.
 """
 
 import re
@@ -27,18 +26,19 @@ _TRY = re.compile(r"\btry_\w+\s*\(", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class SafeQuery:
-    """A query that Sail answers as Spark does."""
+    """A query that returns the same rows on Sail as on Spark."""
 
     tree: exp.Expression
     columns: Columns
     is_projection: bool
-    """Whether each row that its one table delivers makes one row."""
+    """True if each row of its single table yields exactly one row."""
 
 
 def safe_query(sql: str, tables: Mapping[str, Columns]) -> SafeQuery:
     """Return a query over these tables in its safe form.
 
-    UnprovenError names what of it is not on the list; UnreadableSqlError as `parse_query` has it.
+    Raises UnprovenError for a part that is not on the list, and UnreadableSqlError if sqlglot
+    cannot parse the query.
     """
     if found := _TRY.search(sql):
         raise UnprovenError(f"the function {found[0].rstrip('( ').lower()}")
@@ -50,14 +50,14 @@ def safe_query(sql: str, tables: Mapping[str, Columns]) -> SafeQuery:
 
 
 def _refuse_odd_texts(sql: str) -> None:
-    """UnprovenError for texts that sqlglot does not read as Spark does."""
+    """Raise UnprovenError for text that sqlglot reads differently from Spark."""
     from sqlglot import tokenize
     from sqlglot.errors import TokenError
 
     try:
         tokens = tokenize(sql, read="spark")
     except TokenError:
-        return  # `parse_query` says what is wrong
+        return  # `parse_query` reports the error
     for before, token in pairwise([None, *tokens]):
         kind = token.token_type.name if token else ""
         if kind.endswith("STRING") and token is not None:
@@ -121,7 +121,7 @@ def _refuse_other_clauses(tree: exp.Select) -> None:
 
 
 def _results(tree: exp.Select, values: Values, groups: list[exp.Expression]) -> Columns:
-    """Type what is selected, and let each have its name."""
+    """Type the selected values, and give each of them its name."""
     columns: dict[str, Type] = {}
     made: list[exp.Expression] = []
     grouped = tree.args.get("group") is not None or any(map(is_aggregate, tree.expressions))
@@ -150,7 +150,7 @@ def _group(tree: exp.Select, values: Values) -> None:
 
 
 def _with(tree: exp.Expression, tables: Mapping[str, Columns]) -> Mapping[str, Columns]:
-    """Return the tables, and those that the query names itself."""
+    """Return the given tables, and those of the query's WITH clause."""
     known = dict(tables)
     given = tree.args.get("with_")
     if given is None:
@@ -166,7 +166,7 @@ def _with(tree: exp.Expression, tables: Mapping[str, Columns]) -> Mapping[str, C
 
 
 class _Scope:
-    """What the names of columns mean in one SELECT."""
+    """Columns that names refer to in one SELECT."""
 
     def __init__(self, tables: Mapping[str, Columns]) -> None:
         self._tables = tables
@@ -220,7 +220,7 @@ def _join(join: exp.Join, scope: _Scope, values: Values) -> None:
 
 
 def _expand(tree: exp.Select, scope: _Scope) -> None:
-    """Write out `*` and `t.*`."""
+    """Expand `*` and `t.*`."""
     expressions: list[exp.Expression] = []
     for node in tree.expressions:
         is_star = isinstance(node, exp.Star) or (
@@ -255,7 +255,7 @@ def _groups(tree: exp.Select) -> list[exp.Expression]:
 
 
 def _refuse_ungrouped(value: exp.Expression, groups: list[exp.Expression]) -> None:
-    """UnprovenError for a column beside aggregates that is not what is grouped by."""
+    """Raise UnprovenError for an ungrouped column in an aggregating query."""
     if value in groups:
         return
     if isinstance(value, exp.Count | exp.Sum | exp.Min | exp.Max):

@@ -1,7 +1,7 @@
-"""Values in a query for Sail: their types, and the same values where nothing overflows in silence.
+"""Values in queries for Sail: their types, and equivalents that do not overflow silently.
 
-Sail wraps whole numbers around and makes NULL of decimals that do not fit. So whole numbers are
-computed as decimals and cast back, and a cast of a decimal raises what does not fit.
+Sail wraps integers on overflow and returns NULL for decimals that do not fit. Therefore integers
+are computed as decimals and cast back, and the cast of a decimal raises an error on overflow.
 """
 
 import re
@@ -36,7 +36,7 @@ from logdriven_dagster.config.sql.proven_casts import (
 )
 
 Column = Callable[[exp.Column], Type]
-"""Returns the type of a column where it is named."""
+"""Function that returns the type of a named column."""
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
 _ARITHMETIC: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
@@ -44,25 +44,25 @@ _AGGREGATES = (exp.Count, exp.Sum, exp.Min, exp.Max)
 
 
 def is_aggregate(node: exp.Expression) -> bool:
-    """Whether a value is computed from groups of rows."""
+    """Return True if a value is computed from groups of rows."""
     return node.find(*_AGGREGATES) is not None
 
 
 class Values:
-    """The values of one SELECT. Each node is typed, and replaced by a safe one, from the inside."""
+    """The values of one SELECT. Each node is typed and replaced by a safe one, innermost first."""
 
     def __init__(self, column: Column) -> None:
         self._column = column
 
     def typed(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        """Return a value's type and its safe form; UnprovenError names what is not on the list."""
+        """Return a value's type and safe form. Raises UnprovenError if it is not on the list."""
         rule = _RULES.get(type(node))
         if rule is None:
             raise UnprovenError(_name(node))
         return rule(self, node)
 
     def condition(self, node: exp.Expression) -> exp.Expression:
-        """Return the safe form of a condition, which cannot be NULL as it is written."""
+        """Return the safe form of a condition. Raises UnprovenError if it is not boolean."""
         kind, safe = self.typed(node)
         if kind != BOOLEAN:
             raise UnprovenError(f"{'NULL' if kind == VOID else kind} as a condition")
@@ -130,7 +130,8 @@ class Values:
         _refuse_unlike(kinds, "IN")
         if all(isinstance(each, exp.Literal | exp.Neg | exp.Null) for each in others):
             return BOOLEAN, paren(exp.In(this=paren(value), expressions=others))
-        # In a list Sail forgets the errors of what it computes before it looks at a row.
+        # In an IN list, Sail discards errors of expressions that it evaluates before it reads a
+        # row.
         same = (exp.EQ(this=paren(value.copy()), expression=paren(each)) for each in others)
         made: exp.Expression = next(same)
         for each in same:
@@ -248,7 +249,7 @@ class Values:
 
 
 _Rule = Callable[[Values, exp.Expression], tuple[Type, exp.Expression]]
-# ruff: noqa: SLF001 - the table of the class's own rules
+# ruff: noqa: SLF001 - the class's own table of rules
 _RULES: dict[type, _Rule] = {
     exp.Column: Values._of_column,
     exp.Literal: Values._literal,
@@ -257,7 +258,7 @@ _RULES: dict[type, _Rule] = {
     exp.Neg: Values._negative,
     exp.Paren: Values._paren,
     exp.Cast: Values._cast,
-    exp.TryCast: Values._cast,  # what sqlglot makes of Spark's CAST
+    exp.TryCast: Values._cast,  # sqlglot's node for Spark's CAST
     **dict.fromkeys(_COMPARISONS, Values._compared),
     exp.Between: Values._between,
     exp.In: Values._in,
@@ -285,7 +286,7 @@ _RULES: dict[type, _Rule] = {
 
 
 def _decimal_result(sign: str, left: Type, right: Type) -> Type:
-    """Return the type of the result, by Spark's rules, where no digit is cut off."""
+    """Return the result type by Spark's rules. Raises UnprovenError if digits would be cut off."""
     if sign == "*":
         goal = Type("decimal", left.precision + right.precision + 1, left.scale + right.scale)
     else:
@@ -298,7 +299,7 @@ def _decimal_result(sign: str, left: Type, right: Type) -> Type:
 
 
 def _refuse_unlike(kinds: Sequence[Type], what: str) -> None:
-    """UnprovenError for types that are not compared, or whose common decimal has no room."""
+    """Raise UnprovenError for types that cannot be compared or have no common decimal."""
     known = list(dict.fromkeys(kind for kind in kinds if kind != VOID))
     found = {kind.kind for kind in known}
     numbers = {*WHOLE, "decimal"}
@@ -313,7 +314,7 @@ def _refuse_unlike(kinds: Sequence[Type], what: str) -> None:
 
 
 def _alike(kinds: Sequence[Type], what: str) -> Type:
-    """Return the type that all values have, which may be NULL."""
+    """Return the common type of all values, some of which may be NULL."""
     found = list(dict.fromkeys(kind for kind in kinds if kind != VOID))
     if len(found) != 1:
         shown = " and ".join(map(str, found)) or "NULL alone"
@@ -327,7 +328,7 @@ def _refuse_other(kind: Type, wanted: str, node: exp.Expression) -> None:
 
 
 def _name(node: Any) -> str:
-    """Return what people call a part of a query."""
+    """Return a readable name of a query node, for messages."""
     if isinstance(node, exp.Anonymous):
         return f"the function {node.name}"
     if isinstance(node, exp.Func):

@@ -1,4 +1,4 @@
-"""The queries of a table's steps, and what the names in them mean."""
+"""Queries of a table's steps, and the datasets that names in them refer to."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,10 +20,10 @@ def queries(
     parameters: Mapping[str, Option],
     writers: Mapping[str, str],
 ) -> Iterator[Query]:
-    """What the steps ask for that `columns` has results of, in their order.
+    """Yield the queries of the steps that have results in `columns`, in their order.
 
-    `parameters` are the variables of the attempt, secrets still references; `writers` are those of
-    `written_places`.
+    `parameters` are the variables of the attempt, with secrets as references; `writers` is the
+    result of `written_places`.
     """
     tables = _tables(table)
     for step in table.steps:
@@ -34,7 +34,7 @@ def queries(
 
 
 def result_of(table: TableConfig, step: StepConfig) -> Container:
-    """What holds the rows of a step: the table, if it is what other tables read."""
+    """Return the dataset of a step's rows: the table itself for the step that other tables read."""
     if step.target is None:
         return Container(f"{table.table}#{step.step}", NodeType.TEMP)
     output = next(step.step for step in reversed(table.steps) if step.target)
@@ -42,9 +42,9 @@ def result_of(table: TableConfig, step: StepConfig) -> Container:
 
 
 def written_places(project: Project) -> dict[str, str]:
-    """Database tables and topics, in small letters → the table written to them.
+    """Return the table that writes each database table or topic, by its lower-case name.
 
-    Who reads such a place as a source reads the table.
+    A source that reads such a place depends on the table.
     """
     return {
         place.lower(): table.table
@@ -54,14 +54,14 @@ def written_places(project: Project) -> dict[str, str]:
 
 
 def dialect_of(project: Project, connection: str) -> str | None:
-    """What sqlglot calls the language of a connection's database."""
+    """Return sqlglot's dialect name for a connection's database, or None."""
     url = project.config.connections[connection].url or ""
     backend = re.split(r"[+:]", url)[0]
     return dialect_named(backend) if backend else None
 
 
 class _Asking:
-    """Finds the queries of one step, and what the names in them mean."""
+    """Collects the queries of one step, and the datasets that their names refer to."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _Asking:
         return Query(*common, "source", text, result, columns, names, inner)
 
     def _inner(self, source: Source) -> tuple[Query, str | None] | None:
-        """The query that a database is asked, in its own dialect."""
+        """Return the query that a database executes, with its dialect, or None."""
         asked = next(source.statements(), None)
         if asked is None:
             return None
@@ -102,7 +102,7 @@ class _Asking:
         return query, dialect_of(self._project, asked.connection)
 
     def _written(self, connection: str, text: str) -> dict[str, Container]:
-        """Tables of a connection that a text mentions and tables of the project are written to."""
+        """Return the tables mentioned in `text` that the project writes, by lower-case name."""
         prefix, mentioned = f"{connection}:".lower(), text.lower()
         return {
             place.removeprefix(prefix): Container(table)
@@ -115,7 +115,7 @@ class _Asking:
         return Container(self._writers.get(place.lower(), place))
 
     def _given(self, text: str) -> str:
-        """The text with the variables of the attempt; those of its window stay references."""
+        """Replace the attempt's variables in a text; references to its window stay."""
         for name, value in self._parameters.items():
             text = text.replace(f"${{{name}}}", str(value))
         return text

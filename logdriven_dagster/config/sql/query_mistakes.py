@@ -1,4 +1,4 @@
-"""What is wrong with a query or statement by itself, found by sqlglot and without a database."""
+"""Mistakes in a single query or statement, found by sqlglot without a database."""
 
 import difflib
 import re
@@ -18,44 +18,44 @@ from logdriven_dagster.errors import ConfigError
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _MUCH_ALIKE = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
-"""Statements that every database writes much alike, so that sqlglot reads them."""
+"""Statements whose syntax is similar in every database, so that sqlglot can parse them."""
 
 _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "binaryfile", "xml"})
-"""What stands before the path of a file that a query reads by itself."""
+"""Prefixes of file paths that a query reads directly, as in parquet.`path`."""
 
 
 @dataclass(frozen=True)
 class TextPlace:
-    """Where a text stands: a field of a document, or a file that the field names."""
+    """Location of a text: a field of a document, or a file that the field names."""
 
     document: Document
     location: Location
     file: Path | None = None
 
     def error(self, problem: str, hint: str | None = None, line: int | None = None) -> ConfigError:
-        """Return a mistake in the text; `line` is that of the text."""
+        """Return an error in the text; `line` counts from its start."""
         if self.file is not None:
             return ConfigError(self.file, line, "", problem, hint)
         return self.document.error(self.location, problem, hint)
 
     def unreadable(self, error: UnreadableSqlError) -> ConfigError:
-        """Return the mistake that a parser found."""
+        """Return the error that a parser found."""
         problem = error.problem if self.file else str(error)
         return self.error(problem, line=error.line)
 
 
 @dataclass(frozen=True)
 class Names:
-    """What the texts of a step can name."""
+    """Names that the texts of a step may use."""
 
     variables: frozenset[str]
-    """What `${name}` can name."""
+    """Valid names in `${name}`."""
     parameters: frozenset[str] = frozenset()
-    """What `:name` can name."""
+    """Valid names in `:name`."""
     tables: frozenset[str] | None = None
-    """Tables and steps; None where nobody knows all of them."""
+    """Names of tables and steps, or None if they are not all known."""
     loops: bool = False
-    """Whether columns of a loop's rows can be named, too."""
+    """True if columns of a loop's rows are valid names, too."""
 
     def unknown_variables(self, text: str) -> list[str]:
         return [
@@ -75,7 +75,7 @@ class Names:
 
 
 def variable_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
-    """Each `${name}` of a text that has no value."""
+    """Yield an error for each `${name}` in a text that has no value."""
     for name in names.unknown_variables(text):
         before = text[: text.index(f"${{{name}}}")]
         problem = f"unknown variable ${{{name}}}"
@@ -85,7 +85,7 @@ def variable_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[Con
 def statement_mistakes(
     place: TextPlace, text: str, names: Names, dialect: str | None
 ) -> Iterator[ConfigError]:
-    """Mistakes of a statement in a database's own language, as far as sqlglot knows it."""
+    """Yield mistakes in a database statement, as far as sqlglot supports its dialect."""
     yield from variable_mistakes(place, text, names)
     if not _MUCH_ALIKE.match(text):
         return
@@ -96,7 +96,7 @@ def statement_mistakes(
 
 
 def query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
-    """Mistakes of a query in Spark's language."""
+    """Yield mistakes in a Spark SQL query."""
     yield from variable_mistakes(place, text, names)
     try:
         tree = parse_query(text)
@@ -129,7 +129,7 @@ def _unknown_tables(place, text, tree, tables) -> Iterator[ConfigError]:  # type
 
 
 def _is_query(tree, text: str) -> bool:  # type: ignore[no-untyped-def]
-    """Whether it is more than an expression, which is what a misspelt SELECT is taken for."""
+    """Return True if `tree` is more than an expression, as which a misspelt SELECT is parsed."""
     from sqlglot import exp
 
     if isinstance(tree, (exp.Query, exp.Values)):

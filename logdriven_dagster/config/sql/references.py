@@ -1,4 +1,4 @@
-"""Which tables a query reads, and the same query over other names. Offline, by sqlglot."""
+"""Tables that a query reads, and replacement of their names, by sqlglot."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
 class UnreadableSqlError(ValueError):
-    """sqlglot cannot parse the query; `line` of the query, from 1, is where."""
+    """A query that sqlglot cannot parse; `line` counts from 1 in the query."""
 
     def __init__(self, problem: str, line: int = 1, column: int | None = None) -> None:
         self.problem, self.line = problem, line
@@ -25,11 +25,11 @@ def table_references(sql: str) -> set[str]:
 
 
 def replace_tables(sql: str, views: Mapping[str, str]) -> str:
-    """Return the query reading view `views[name]` instead of each table `name`, else unchanged.
+    """Return the query with each table `name` replaced by view `views[name]`.
 
-    Names match whatever their case or backticks. A table without an alias gets its last part as
-    one, so that `flights.origin` goes on working after `FROM ods.flights`. Only the names change:
-    the rest of the text stays as it was written. Raises UnreadableSqlError.
+    Names match in any case, with or without backticks. A table without an alias gets its last part
+    as one, so that `flights.origin` still works after `FROM ods.flights`. Only the names change:
+    the rest of the text stays as written. Raises UnreadableSqlError.
     """
     wanted = {name.lower(): view for name, view in views.items()}
     if not any(name in sql.lower().replace("`", "") for name in wanted):
@@ -47,7 +47,7 @@ def replace_tables(sql: str, views: Mapping[str, str]) -> str:
 
 
 def _qualified_columns(tree, wanted) -> Iterator[tuple[int, int, str]]:  # type: ignore[no-untyped-def]
-    """`ods.flights.origin` → `flights.origin`: the table's alias has no dots any more."""
+    """Yield edits such as `ods.flights.origin` → `flights.origin`, since aliases have no dots."""
     from sqlglot import exp
 
     for column in tree.find_all(exp.Column):
@@ -58,27 +58,27 @@ def _qualified_columns(tree, wanted) -> Iterator[tuple[int, int, str]]:  # type:
 
 
 def named_tables(tree) -> Iterator:  # type: ignore[no-untyped-def,type-arg]
-    """The dotted names of tables with their nodes, common table expressions left out."""
+    """Yield the dotted names of tables with their nodes, except common table expressions."""
     from sqlglot import exp
 
     common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         parts = [part.name for part in table.parts]
         if isinstance(table.this, exp.Func):
-            continue  # a table that a function makes
+            continue  # a table function
         if all(parts) and not (len(parts) == 1 and parts[0].lower() in common):
             yield ".".join(parts), table
 
 
 def span(table) -> tuple[int, int]:  # type: ignore[no-untyped-def]
-    """Where a table's name stands in the text."""
+    """Return start and end of a table's name in the text."""
     return table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1
 
 
 def parse_query(sql: str, dialect: str | None = "spark"):  # type: ignore[no-untyped-def]
-    """The tree of a query, whose `${variables}` become names; raises UnreadableSqlError.
+    """Parse a query, with its `${variables}` as names. Raises UnreadableSqlError.
 
-    Databases may take several statements at once, of which the first one is returned.
+    Returns the first one of several statements.
     """
     import sqlglot
 
@@ -98,7 +98,7 @@ def parse_query(sql: str, dialect: str | None = "spark"):  # type: ignore[no-unt
 
 
 def is_query(sql: str) -> bool:
-    """Whether a statement is certainly a query, which changes nothing."""
+    """Return True if a statement is certainly a query without side effects."""
     from sqlglot import exp
 
     try:
@@ -108,7 +108,7 @@ def is_query(sql: str) -> bool:
 
 
 def _unreadable(details, sql: str) -> UnreadableSqlError:  # type: ignore[no-untyped-def]
-    """What a parser complains about, in plain words and with the text as it was written."""
+    """Convert a parser error into a plain message that quotes the text as written."""
     line, end = int(details.get("line") or 1), int(details.get("col") or 1)
     start = max(end - len(details.get("highlight") or ""), 0)
     found = "".join(sql.splitlines()[line - 1 : line])[start:end]

@@ -1,4 +1,4 @@
-"""Whether adjoining windows of a table may run in one pass, and why not."""
+"""Eligibility of a table's adjoining windows to run as a batch in one Spark job."""
 
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
@@ -13,13 +13,16 @@ from logdriven_dagster.config.sql.window_rules import refuse_mixing_rules
 from logdriven_dagster.config.sql.window_scopes import SHARED, NamedRows, TogetherError
 
 Counting: TypeAlias = Literal["results", "reads", "unknown"]
-"""How many rows were read for a window of a pass: as many as it has, if every row that is read
-becomes at most one of the result and all of them become one; or as many as are counted on the way
-into the query; or nobody knows, where several steps read or one reads the same twice."""
+"""Method of counting the rows read for each window of a batch.
+
+- `results`: every row read becomes exactly one row of the result
+- `reads`: rows are counted as the query reads them
+- `unknown`: several steps read, or one step reads the same rows twice
+"""
 
 
 def stretch_obstacle(project: Project, table: TableConfig) -> str | None:
-    """What keeps the windows of a table from running in one pass; None: they may."""
+    """Return the reason why a table's windows cannot run in one Spark job, or None if they can."""
     try:
         _look_at_table(table)
         _Steps(project, table).look()
@@ -29,7 +32,7 @@ def stretch_obstacle(project: Project, table: TableConfig) -> str | None:
 
 
 def counting(project: Project, table: TableConfig) -> Counting:
-    """Where it can be seen what the one step of a table that may run in one pass reads."""
+    """Return the method of counting the rows that the single step of a batched table reads."""
     steps = _Steps(project, table)
     try:
         steps.look()
@@ -64,7 +67,7 @@ def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
 
 
 def _one_by_one(step: StepConfig) -> dict[str, object]:
-    """What a step has, if anything, that goes window by window."""
+    """Map reasons to properties of a step that require one window at a time."""
     return {
         "what a Python function does with rows of several windows is not known": step.python,
         "loop_over": step.loop_over,
@@ -74,7 +77,7 @@ def _one_by_one(step: StepConfig) -> dict[str, object]:
 
 
 class _Steps:
-    """The queries of a table's steps and checks, one after the other."""
+    """The queries of a table's steps and checks, analysed in order."""
 
     def __init__(self, project: Project, table: TableConfig) -> None:
         self._project, self._table = project, table
@@ -86,7 +89,7 @@ class _Steps:
         self.keys = KeyAnalysis(table.grid, self._relations)
 
     def look(self) -> None:
-        """TogetherError if a query mixes windows."""
+        """Raise TogetherError if a query mixes windows."""
         for step in self._table.steps:
             try:
                 self._relations[step.step.lower()] = found = self._result(step)
@@ -131,7 +134,7 @@ class _Steps:
             inner = KeyAnalysis(self._table.grid, {}).of(sql, self._dialect(connection))
         if source.window_column is None:
             return inner
-        # Values of a TimeColumn say which window, but are no times that a target could compare.
+        # Values of a TimeColumn identify the window, but are not times that a target can compare.
         named = {source.window_column.lower()} if isinstance(source.window_column, str) else set()
         return NamedRows((inner.keys or frozenset()) | named)
 
@@ -164,7 +167,7 @@ class _Steps:
 
 
 def _divides(upstream: TableConfig, table: TableConfig) -> bool:
-    """Whether each window of the table is made of whole windows of the upstream table."""
+    """Return True if each window of the table consists of whole upstream windows."""
     one, other = upstream.period, table.period
     same_origin = upstream.grid.origin.timestamp() == table.grid.origin.timestamp()
     return same_origin and one.unit is other.unit and other.count % one.count == 0

@@ -1,9 +1,9 @@
-"""Which columns of a query's result say to which window a row belongs. Offline, by sqlglot.
+"""Columns of a query's result that identify the window of a row, by sqlglot.
 
-A query is taken apart into relations. One is *apart* if each of its rows comes from rows of one
-window alone, and its keys are the columns whose values lie in that window. Such queries give the
-same rows for many windows in one pass as for each of them in turn. `TogetherError` says what in a
-query mixes windows.
+A query is decomposed into relations. A relation is *apart* if each of its rows comes from rows of a
+single window; its keys are the columns whose values lie in that window. Such a query returns the
+same rows for a batch of windows as for each window separately. `TogetherError` gives the reason why
+a query mixes windows.
 """
 
 import re
@@ -33,10 +33,10 @@ _WITHIN_DAYS = frozenset({"DAY", "HOUR", "MINUTE", "SECOND"})
 
 @lru_cache(maxsize=1000)
 def keys_of_source(sql: str, grid: Grid, column: str) -> frozenset[str]:
-    """The columns of a query's result that lie in the window because this one of `source` does.
+    """Return the result columns that lie in the window because `column` of `source` does.
 
-    Moments and days are meant, by the wall clock of the grid. None where that is not plain to see,
-    as where the query reads anything else, or a variable may be any part of it.
+    Values are timestamps and dates on the wall clock of the grid. Returns an empty set if this
+    cannot be proven, as when the query reads other tables or contains a variable.
     """
     if "${" in _QUOTED_BOUND.sub("", sql):
         return frozenset()
@@ -54,17 +54,17 @@ class KeyAnalysis:
 
     grid: Grid
     relations: Mapping[str, NamedRows]
-    """Names in small letters → what they stand for; any other name is shared."""
+    """Relations by lower-case name; any other name is shared by all windows."""
     multiplies: bool = field(default=False, init=False)
-    """Whether a query makes several rows of one, or reads rows that all windows share."""
+    """True if a query yields several rows for one, or reads rows that all windows share."""
     condenses: bool = field(default=False, init=False)
-    """Whether a query makes one row of several."""
+    """True if a query combines several rows into one."""
     reads: Counter[str] = field(default_factory=Counter, init=False)
-    """How often queries name what they read."""
+    """Number of times that queries name each relation."""
     _bounds_left: int = 0
 
     def of(self, sql: str, dialect: str | None = "spark") -> NamedRows:
-        """What the result of a query is; TogetherError where windows mix."""
+        """Analyse the result of a query. Raises TogetherError if it mixes windows."""
         text = _QUOTED_BOUND.sub(lambda match: ":" + match[1].lower(), sql)
         if found := OF_A_WINDOW.search(text):
             raise TogetherError(f"it uses {found[0]}")
@@ -88,7 +88,10 @@ class KeyAnalysis:
         return relation
 
     def query(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
-        """What the result of a part of a query is, in which more names are known."""
+        """Analyse a part of a query, in which the additional names `known` are valid.
+
+        Raises TogetherError if it mixes windows.
+        """
         from sqlglot import exp
 
         common = node.args.get("with_") or node.args.get("with")
@@ -136,11 +139,11 @@ class KeyAnalysis:
             raise TogetherError("LIMIT counts rows of all windows")
 
     def chosen(self, number: int) -> None:
-        """Note that so many uses of the bounds only choose the rows of the window."""
+        """Record that `number` uses of the bounds only select the rows of the window."""
         self._bounds_left -= number
 
     def truncates(self, unit: str) -> bool:
-        """Whether a moment cut off to this unit stays in its window."""
+        """Return True if a timestamp truncated to this unit stays in its window."""
         clock, period = self.grid.clock, self.grid.period
         if period.unit is Unit.MINUTE or clock.hour or clock.minute or clock.second:
             return False

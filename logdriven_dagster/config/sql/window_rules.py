@@ -1,7 +1,7 @@
-"""Whether rules of data quality judge the rows of several windows in one pass as those of each.
+"""Check that data quality rules give the same results for a batch of windows as for each window.
 
-What compares rows with each other (duplicates, `unique`) does so within a window, by its number.
-Conditions and queries are taken apart like those of steps. `TogetherError` says which rule mixes
+Rules that compare rows with each other (duplicates, `unique`) do so within a window, by its number.
+Conditions and queries are analysed like those of steps. `TogetherError` names the rule that mixes
 windows.
 """
 
@@ -25,10 +25,10 @@ def refuse_mixing_rules(
     made: NamedRows,
     analysis: KeyAnalysis,
 ) -> None:
-    """TogetherError if a rule mixes windows of the rows that a step has `made`.
+    """Raise TogetherError if a rule on the rows that a step has `made` mixes windows.
 
-    `known` are the project's rules, `analysis` has looked at the step's own query and learns what
-    else is read.
+    `known` are the project's rules. `analysis` is that of the step's own query; the rules' reads
+    are added to it.
     """
     for rule in rules_of(quality, known):
         try:
@@ -59,9 +59,9 @@ def _refuse_mixing(
 
 
 def _looked_at(sql: str, made: NamedRows, analysis: KeyAnalysis) -> NamedRows:
-    """What the result of a rule's query is, which reads the step's rows as `rows`."""
+    """Analyse a rule's query, which reads the step's rows as `rows`."""
     own = KeyAnalysis(analysis.grid, {**analysis.relations, ROWS: made})
     found = own.of(sql)
-    # What all windows share is read for each of them.
+    # Shared rows are read once per window.
     analysis.multiplies |= bool(own.reads.keys() - {ROWS})
     return found

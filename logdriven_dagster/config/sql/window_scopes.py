@@ -1,6 +1,6 @@
-"""One SELECT: what it reads window by window, and whether it keeps the windows apart.
+"""Analysis of a single SELECT: the windows of its input, and whether it keeps them apart.
 
-See `window_keys`, which takes queries apart into these.
+`window_keys` decomposes queries into these scopes.
 """
 
 from collections import Counter
@@ -12,19 +12,19 @@ START, END = "data_range_start", "data_range_end"
 
 
 class TogetherError(Exception):
-    """What keeps windows from running together."""
+    """The reason why windows cannot run together as a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedRows:
-    """The rows that a name in a query stands for."""
+    """The rows that a name in a query refers to."""
 
     keys: frozenset[str] | None = None
-    """The keys of rows of one window, in small letters; None: rows that all windows share."""
+    """Lower-case keys of rows of one window; None for rows that all windows share."""
     must_name: frozenset[str] = frozenset()
-    """Columns by which a query has to choose its own rows, where there are more than those."""
+    """Columns by which a query must select its rows, if the relation has rows of other windows."""
     refused: str = ""
-    """Why no query that reads it can run for several windows."""
+    """Reason why no query that reads it can run for several windows."""
 
     @property
     def is_apart(self) -> bool:
@@ -35,33 +35,33 @@ SHARED = NamedRows()
 
 
 class Analysis(Protocol):
-    """The analysis of a whole query, of which a scope is a part: `window_keys.KeyAnalysis`."""
+    """Analysis of the enclosing query: `window_keys.KeyAnalysis`."""
 
     @property
     def reads(self) -> Counter[str]:
-        """Count how often queries name each relation."""
+        """Number of times that queries name each relation."""
 
     def query(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
-        """Analyse a query within the query. Raises TogetherError where windows mix."""
+        """Analyse a nested query. Raises TogetherError if it mixes windows."""
 
     def chosen(self, number: int) -> None:
-        """Note that so many uses of the bounds only choose the rows of the window."""
+        """Record that `number` uses of the bounds only select the rows of the window."""
 
     def truncates(self, unit: str) -> bool:
-        """Whether a time truncated to this unit stays in its window."""
+        """Return True if a time truncated to this unit stays in its window."""
 
 
 class Scope:
-    """The analysis of one SELECT: what it reads, and how it joins that."""
+    """The analysis of one SELECT: its inputs and their joins."""
 
     def __init__(self, analysis: Analysis, node: Any, known: Mapping[str, NamedRows]) -> None:
         self._analysis, self._node, self._known = analysis, node, known
         self.keys: dict[str, frozenset[str]] = {}
-        """Alias → its keys, of what is read window by window."""
+        """Keys by alias, for inputs that are read window by window."""
         self._aliases: list[str] = []
 
     def join(self) -> None:
-        """Analyse FROM, JOIN and WHERE."""
+        """Analyse FROM, JOIN and WHERE. Raises TogetherError if rows of windows may mix."""
         from sqlglot import exp
 
         node = self._node
@@ -124,7 +124,7 @@ class Scope:
             self.keys[alias] = frozenset()
 
     def _meets(self, alias: str, relation: NamedRows, join: Any) -> bool:
-        """Whether rows meet only within a window."""
+        """Return True if the join matches rows only within a window."""
         from sqlglot import exp
 
         new = relation.keys or frozenset()
@@ -141,7 +141,7 @@ class Scope:
         return False
 
     def _chosen(self, where: Any, relations: Mapping[str, NamedRows]) -> dict[str, str]:
-        """Alias → the column whose value the query itself restricts to the window."""
+        """Return the column by which the query itself restricts each alias to the window."""
         from sqlglot import exp
 
         lows: dict[tuple[str, str], int] = {}
@@ -189,7 +189,7 @@ class Scope:
             into[place] = into.get(place, 0) + 1
 
     def refuse_subqueries(self) -> None:
-        """Inside expressions, queries may only read what all windows share."""
+        """Raise TogetherError if a subquery within an expression reads window by window."""
         from sqlglot import exp
 
         for part in self._expressions():
@@ -200,7 +200,7 @@ class Scope:
                     raise TogetherError("a query within an expression reads rows of all windows")
 
     def refuse_mixing(self) -> None:
-        """Whatever looks at several rows must look at one window at a time."""
+        """Raise TogetherError if the SELECT aggregates or compares rows of several windows."""
         from sqlglot import exp
 
         node = self._node
@@ -262,7 +262,7 @@ class Scope:
     def _key(
         self, value: Any, keys: Mapping[str, frozenset[str]] | None = None, *, strict: bool = False
     ) -> bool:
-        """Whether an expression's value lies in the window of its row."""
+        """Return True if an expression's value lies in the window of its row."""
         from sqlglot import exp
 
         keys = self.keys if keys is None else keys
@@ -275,7 +275,7 @@ class Scope:
         return name in keys.get(alias, frozenset())
 
     def _whole(self, value: Any) -> Any:
-        """Return the expression without what only cuts a moment off within its window."""
+        """Unwrap casts and truncations that keep a timestamp within its window."""
         from sqlglot import exp
 
         while value is not None:

@@ -1,1 +1,1 @@
-"""YAML as text: read with the places of its fields, and its mistakes in plain words."""
+"""YAML parsing: values with the lines of their fields, and errors in plain words."""

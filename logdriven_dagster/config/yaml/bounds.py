@@ -1,4 +1,4 @@
-"""YAML that strangers may have written: a small text never stands for a huge or endless value."""
+"""Limits for untrusted YAML: a small text never expands to a huge or endless value."""
 
 from typing import Any
 
@@ -7,22 +7,22 @@ import yaml
 SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _MOST_REPEATED = 100_000
-"""Values that aliases may stand for, beside those that are written."""
+"""Maximum number of additional values that aliases may expand to."""
 _DEEPEST = 100
 _TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep"
 _LIBYAML_TOO_DEEP = "exceeded maximum nesting depth"
-"""The problem that PyYAML 6.0.4's libyaml reports from 1,001 levels; older ones read any depth."""
+"""Problem reported by PyYAML 6.0.4's libyaml from 1,001 levels on; older versions have no limit."""
 
 
 class ExcessError(yaml.MarkedYAMLError):
-    """A document that stands for too much; `problem` says how."""
+    """A document that exceeds a limit; `problem` describes it."""
 
 
 def read_yaml(text: str, loader: Any = SAFE_LOADER) -> tuple[yaml.Node | None, Any]:
-    """Return the nodes of a document, and its value; YAMLError says what is wrong.
+    """Parse a document and return its nodes and its value. Raises YAMLError if it is invalid.
 
-    Aliases that hold themselves, or stand for too much, are refused before anything is made of
-    them, and so is what is nested too deeply for those who walk it.
+    Recursive aliases, excessive expansion and excessive nesting are rejected before any value is
+    constructed.
     """
     reading = loader(text)
     try:
@@ -42,7 +42,7 @@ def read_yaml(text: str, loader: Any = SAFE_LOADER) -> tuple[yaml.Node | None, A
 
 
 def _refuse_excess(root: yaml.Node) -> None:
-    """Walk what holds other values once, and know for how many values and levels it stands."""
+    """Raise ExcessError if a document expands to too many values or levels."""
     sizes: dict[int, tuple[int, int]] = {}
     holding: set[int] = set()
     scalars: set[int] = set()

@@ -1,4 +1,4 @@
-"""Table files in the form of Dagster's components: `defs.yaml` with a type and attributes."""
+"""Table files in the form of Dagster components: `defs.yaml` with a type and attributes."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,14 +9,14 @@ from logdriven_dagster.config.yaml.documents import Document
 TABLE_COMPONENT = "logdriven_dagster.TableComponent"
 COMPONENT_FILES = ("defs.yaml", "defs.yml")
 _KNOWN = ("type", "attributes", "requirements")
-"""Fields of a component's file that mean something for a table; `dg` itself reads the third."""
+"""Fields of a component file that are valid for a table; only `dg` reads the third."""
 
 
 def without_component(document: Document) -> Document:
-    """The table that a component's file is: its attributes, with their lines.
+    """Return the table that a component file contains: its attributes, with their lines.
 
-    A document of another name, or without a type, is returned as it is. ConfigError names what
-    Dagster would do with other components, and nobody does with a table.
+    Other documents are returned unchanged. Raises ConfigError for features of Dagster's components
+    that tables do not support.
     """
     values = document.values
     if document.path.name not in COMPONENT_FILES or "type" not in values:
@@ -38,7 +38,7 @@ def without_component(document: Document) -> Document:
 
 
 def _template(value: Any) -> tuple[str | int, ...] | None:
-    """The place of the first text that holds a template of Dagster's; `()` for this value."""
+    """Return the location of the first Dagster template, or None; `()` is the value itself."""
     if isinstance(value, str):
         return () if "{{" in value else None
     parts: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else ()

@@ -23,11 +23,11 @@ class Document:
     values: dict[str, Any]
     lines: Mapping[Location, int]
     item: str | None = None
-    """Which item of a template's `for_each` made the document; None where none did."""
+    """Item of the template's `for_each` that produced this document, or None."""
 
     @property
     def place(self) -> str:
-        """Return the file, with the item of a template."""
+        """The file, with the item of a template."""
         return f"{self.path}, {self.item}" if self.item else str(self.path)
 
     def error(self, location: Location, problem: str, hint: str | None = None) -> ConfigError:
@@ -40,7 +40,7 @@ class Document:
 
 
 def reported_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
-    """Report once what is wrong with all items of a template."""
+    """Yield errors, with those that all items of a template share reported once."""
     groups: dict[tuple[Any, ...], list[ConfigError]] = {}
     for error in errors:
         key = (error.path, error.line, error.field, error.bare_problem, error.hint)
@@ -54,7 +54,7 @@ def reported_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
 
 
 def read_document(path: Path) -> Document:
-    """Parse one file; ConfigError for broken YAML, a field given twice, no fields."""
+    """Parse one file. Raises ConfigError for invalid YAML, duplicate fields and empty files."""
     node, values = _parsed(path)
     if node is None or values is None:
         raise ConfigError(path, 1, "", "the file is empty", f"begin it with `{_first_field(path)}`")
@@ -67,23 +67,23 @@ def read_document(path: Path) -> Document:
 
 
 def _first_field(path: Path) -> str:
-    """What a file of its kind begins with."""
+    """Return an example first line for a file of this kind."""
     if path.name == "logdriven.yaml":
         return "project: shop"
     return "job: nightly" if "jobs" in path.parts else "table: ods.orders"
 
 
 def read_list(path: Path) -> list[Any]:
-    """Parse a file that holds a list; ConfigError for anything else."""
+    """Parse a file that contains a list. Raises ConfigError for anything else."""
     node, values = _parsed(path)
     if node is None or not isinstance(values, list):
         raise ConfigError(path, 1, "", "expected a list of items")
-    dict(_lines(node, (), path))  # refuses what is given twice
+    dict(_lines(node, (), path))  # raises an error for duplicate fields
     return values
 
 
 def text_of(path: Path) -> str:
-    """The text of a file, without a byte order mark; ConfigError if it cannot be read as UTF-8."""
+    """Return the text of a UTF-8 file without byte order mark. Raises ConfigError if unreadable."""
     try:
         content = path.read_bytes()
     except IsADirectoryError:
@@ -103,7 +103,7 @@ def text_of(path: Path) -> str:
 
 
 def absence(path: Path) -> str | None:
-    """Why there is no file at a path; None if there is one."""
+    """Return the reason why there is no file at a path, or None if there is one."""
     if path.is_dir():
         return f"{path} is a folder; a file is expected"
     return None if path.is_file() else f"no such file: {path}"

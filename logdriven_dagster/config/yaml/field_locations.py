@@ -1,4 +1,4 @@
-"""The lines of a file for the locations that pydantic reports."""
+"""Mapping of the locations that pydantic reports to lines of a file."""
 
 from typing import Any, Literal, get_args, get_origin
 
@@ -14,7 +14,7 @@ def alias_of(model: type[BaseModel], name: str) -> str:
 
 
 def value_at(config: Any, location: Location) -> Any:
-    """What a model holds at a location; None for what it makes something else of."""
+    """Return a model's value at a location, or None if the model has converted it."""
     value = config
     for part in location:
         if isinstance(value, BaseModel):
@@ -29,9 +29,9 @@ def value_at(config: Any, location: Location) -> Any:
 def place_of(
     model: type[BaseModel], values: Any, details: ErrorDetails
 ) -> tuple[Location, list[type[BaseModel]]]:
-    """Where in the file pydantic's location is, and the models that can stand there.
+    """Return the location in the file of a pydantic error, and the models that are valid there.
 
-    Pydantic names the chosen members of unions, too; the file does not.
+    Pydantic includes the chosen members of unions in its location; the file does not.
     """
     location: list[str | int] = []
     models: list[type[BaseModel]] = [model]

@@ -1,7 +1,7 @@
-"""YAML as people mean it: what they wrote is kept where YAML 1.1 would take it for something else.
+"""YAML loader that keeps the text of values that YAML 1.1 would read as another type.
 
-To YAML 1.1 an unquoted `off` is false, `012` is ten and `1:30` is ninety. Such a value stays the
-text that was written; a field that is true or false understands it, any other place refuses it.
+In YAML 1.1 an unquoted `off` is false, `012` is ten and `1:30` is ninety. Such a value stays text.
+Boolean fields accept it; any other field rejects it.
 """
 
 import json
@@ -19,20 +19,20 @@ _LONGEST = 60
 
 
 class Ambiguous(str):
-    """A text that YAML 1.1 takes for a value of another type."""
+    """A text that YAML 1.1 reads as a value of another type."""
 
     __slots__ = ()
 
     @property
     def meaning(self) -> str:
-        """Return what YAML 1.1 takes the text for."""
+        """The value that YAML 1.1 reads, as text."""
         return shown(yaml.safe_load(self))
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Dates stay text, so that a wrong one is the mistake of a field, with its line.
+    """Keeps dates, field names and ambiguous values as text.
 
-    So do the names of fields, and what is ambiguous.
+    An invalid date is then reported as the mistake of a field, with its line.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - YAML's own signature
@@ -42,19 +42,19 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
         return super().construct_mapping(node, deep)
 
     def construct_clear_bool(self, node: yaml.ScalarNode) -> Any:
-        """True or false, if it is so written."""
+        """Return a boolean written as true or false; other spellings stay text."""
         if not _CLEAR_BOOL.fullmatch(node.value):
             return Ambiguous(node.value)
         return super().construct_yaml_bool(node)
 
     def construct_clear_int(self, node: yaml.ScalarNode) -> Any:
-        """Return a whole number, neither octal nor sexagesimal."""
+        """Return an integer; octal and sexagesimal numbers stay text."""
         if _ODD_NUMBER.fullmatch(node.value):
             return Ambiguous(node.value)
         return super().construct_yaml_int(node)
 
     def construct_clear_float(self, node: yaml.ScalarNode) -> Any:
-        """Return a number, not a sexagesimal one."""
+        """Return a float; sexagesimal numbers stay text."""
         if _ODD_NUMBER.fullmatch(node.value) and ":" in node.value:
             return Ambiguous(node.value)
         return super().construct_yaml_float(node)
@@ -67,7 +67,7 @@ Loader.add_constructor("tag:yaml.org,2002:float", Loader.construct_clear_float)
 
 
 def ambiguous(value: Any, location: tuple[str | int, ...] = ()) -> Iterator[Any]:
-    """Each ambiguous text in a value, with its location."""
+    """Yield each ambiguous text in a value, with its location."""
     if isinstance(value, Ambiguous):
         yield location, value
     elif isinstance(value, dict):
@@ -79,7 +79,7 @@ def ambiguous(value: Any, location: tuple[str | int, ...] = ()) -> Iterator[Any]
 
 
 def shown(value: object) -> str:
-    """Return a value as a person would write it, cut to a short text."""
+    """Return a value in YAML notation for a message, redacted and cut to a short text."""
     if isinstance(value, str):
         text = repr(str(value))
     else:
@@ -115,15 +115,15 @@ _PROBLEMS: tuple[tuple[str, tuple[str, str | None]], ...] = (
     (r"unexpected end of stream", ("a quote is not closed", None)),
     (r"for merging", ("`<<` must name fields", None)),
 )  # fmt: skip
-"""What PyYAML and libyaml say → in plain words, and the fix."""
+"""Messages of PyYAML and libyaml, with plain words and a fix for each."""
 
 
 def yaml_problem(error: yaml.MarkedYAMLError) -> tuple[int | None, str, str | None]:
-    """Return the line of a mistake of syntax, the problem and its fix."""
+    """Return line, problem and fix of a syntax error."""
     original, mark = str(error.problem), error.problem_mark
     unfinished = re.search(r"expected ':'|unexpected end of stream|expected ',' or", original)
     if unfinished and error.context_mark is not None:
-        mark = error.context_mark  # where it begins; the problem is noticed lines later
+        mark = error.context_mark  # its start; the parser notices the problem lines later
     line = mark.line + 1 if mark else None
     for pattern, (problem, hint) in _PROBLEMS:
         if re.search(pattern, original):

@@ -1,1 +1,1 @@
-"""What the windows of a table are ranges of, a module for each `incremental_type`; `fresh`."""
+"""Incremental types, one module each (time, keys, offsets, batches), and `fresh`."""

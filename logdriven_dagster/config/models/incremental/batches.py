@@ -1,4 +1,4 @@
-"""Slices of batches: of files that have come, or of what upstreams hand over."""
+"""Incremental types whose windows take batches: arrived files, or deliveries of upstream tables."""
 
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -13,13 +13,13 @@ from logdriven_dagster.model.windows import Along
 
 
 class _Batches(SlicedType):
-    """A window takes batches from queues."""
+    """Base of the types whose windows take batches from queues."""
 
     along = Along.BATCHES
     options = frozenset({"max_batches"})
 
     def start(self, value: Any, info: ValidationInfo) -> NoReturn:
-        """Refuse any start, because the queue of batches has none."""
+        """Raise ValueError: a queue of batches has no start."""
         _ = value, info
         raise ValueError(f"tables of type {self.name} take whatever has come; remove it")
 
@@ -28,7 +28,7 @@ class _Batches(SlicedType):
 
 
 class Files(_Batches):
-    """A window holds the files that were not loaded yet. Source: BDRE, file registry."""
+    """Windows of files that are not loaded yet. Source: BDRE, file registry."""
 
     name = "files"
     registers_files = True
@@ -52,7 +52,7 @@ class Files(_Batches):
 
 
 class Upstreams(_Batches):
-    """A window holds batches, one for each success of an upstream. Source: BDRE, batches."""
+    """Windows of deliveries, one for each success of an upstream table. Source: BDRE, batches."""
 
     name = "upstream"
     takes_upstream_batches = True
@@ -69,7 +69,7 @@ class Upstreams(_Batches):
 
 
 def file_source(table: DeclaredTable) -> FilesSource:
-    """Where the files of a table come from, `incremental_type: files`."""
+    """Return the source of new files of a table with `incremental_type: files`."""
     source = table.sliced_step.source
     assert isinstance(source, FilesSource)
     return source

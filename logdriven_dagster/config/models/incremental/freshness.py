@@ -1,4 +1,4 @@
-"""By when windows have to be finished: `fresh` of a table."""
+"""Freshness policy of a table (`fresh`): the deadline of its windows."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -11,13 +11,13 @@ from logdriven_dagster.config.models.incremental.types import IncrementalType
 from logdriven_dagster.config.yaml.loader import shown
 
 CHECK = "freshness"
-"""The name of the check that Dagster shows of it."""
+"""Name of the asset check in Dagster that shows freshness."""
 
 
 class FreshConfig(Model):
-    """How long after the end of a window it has to be finished.
+    """Maximum time between the end of a window and its success.
 
-    Without `within` the table's delay and one period, but at most a day beside the delay.
+    Default of `within`: the table's delay plus one period, but at most delay plus one day.
     """
 
     within: DurationField | None = Field(
@@ -40,7 +40,7 @@ class FreshConfig(Model):
         return self
 
     def contradictions(self, incremental: IncrementalType, delay: timedelta) -> Iterator[str]:
-        """Yield what a table's type and delay leave no sense in."""
+        """Yield each setting that contradicts the table's incremental type or delay."""
         if incremental.takes_upstream_batches:
             yield (
                 f"fresh: a table of type {incremental.name} follows no clock, it takes what its "

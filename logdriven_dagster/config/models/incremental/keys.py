@@ -1,4 +1,4 @@
-"""Slices of keys that a source counts up."""
+"""Incremental type of ascending keys: windows are key ranges."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from logdriven_dagster.model.windows import Along
 
 
 class Keys(SlicedType):
-    """A window holds the keys after the last success, up to the newest one."""
+    """Windows from the last loaded key to the newest key of the source."""
 
     name = "auto_inc_id"
     along = Along.KEYS
@@ -24,7 +24,10 @@ class Keys(SlicedType):
     example = ("0", "1")
 
     def start(self, value: Any, info: ValidationInfo) -> int:
-        """Parse the key after which a table begins."""
+        """Parse `default_start`, the key after which the first window begins.
+
+        Raises ValueError if it is not a whole number.
+        """
         _ = info
         if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value).strip()):
             raise ValueError(

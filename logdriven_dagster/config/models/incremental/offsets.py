@@ -1,4 +1,4 @@
-"""Slices of Kafka topics, from offset to offset."""
+"""Incremental type of Kafka topics: windows are offset ranges."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from logdriven_dagster.model.windows import Along
 
 
 class Offsets(SlicedType):
-    """A window holds the messages after the last success, up to the newest ones."""
+    """Windows from the last loaded offsets to the newest ones."""
 
     name = "kafka_offset"
     along = Along.OFFSETS
@@ -21,7 +21,10 @@ class Offsets(SlicedType):
     example = ("{}", "{}")
 
     def start(self, value: Any, info: ValidationInfo) -> str:
-        """Parse where to begin: `earliest`, `latest`, or offsets by topic and partition."""
+        """Parse `default_start`: `earliest`, `latest`, or offsets by topic and partition.
+
+        Raises ValueError for any other value.
+        """
         _ = info
         if value in ("earliest", "latest"):
             return str(value)

@@ -1,4 +1,4 @@
-"""Every incremental type by its name."""
+"""Registry of incremental types by name."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -20,12 +20,12 @@ else:
 
 
 def incremental_type(name: object) -> IncrementalType:
-    """The type of a name, as a file or a row of the log has it; windows of time by default."""
+    """Return the incremental type named in a file or log row; time windows for an unknown name."""
     return _BY_NAME.get(str(name), _TIME)
 
 
 def mistakes(table: DeclaredTable) -> Iterator[str]:
-    """Yield everything in a table's file that its incremental type contradicts."""
+    """Yield each setting in a table's file that contradicts its incremental type."""
     own = table.incremental
     for name in sorted(table.model_fields_set - own.options):
         others = [each.name for each in _ALL if name in each.options]

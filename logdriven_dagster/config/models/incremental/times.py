@@ -1,17 +1,17 @@
-"""The incremental types whose windows are ranges of time."""
+"""Incremental types whose windows are ranges of data time."""
 
 from logdriven_dagster.config.models.incremental.types import IncrementalType
 
 
 class TimeWindows(IncrementalType):
-    """A window is a range of data time."""
+    """Windows of data time, one for each period."""
 
     name = "time_window"
     tells_windows_by = "window_column"
 
 
 class Snapshots(IncrementalType):
-    """A window is a snapshot of all rows, taken once a period."""
+    """Windows that each hold a snapshot of all rows, one for each period."""
 
     name = "full"
     is_snapshot = True

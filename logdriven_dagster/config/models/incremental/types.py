@@ -1,4 +1,4 @@
-"""What every incremental type can say of itself.
+"""Base classes of incremental types, which declare the properties of a table's windows.
 
 Source: Sharp ETL, incremental types.
 """
@@ -19,7 +19,7 @@ from logdriven_dagster.model.windows import Along
 
 
 class DeclaredTable(Protocol):
-    """The fields of a table file that its incremental type is checked against."""
+    """Fields of a table file against which its incremental type is validated."""
 
     @property
     def incremental(self) -> "IncrementalType": ...
@@ -46,64 +46,65 @@ class DeclaredTable(Protocol):
 
 
 class IncrementalType:
-    """Windows of time, and whatever another type does not say of itself."""
+    """Incremental type of time windows, and default values for the other types."""
 
     name: ClassVar[str]
-    """What `incremental_type` of a table and of a `job_log` row says."""
+    """Value of `incremental_type` in table files and in `job_log`."""
     along: ClassVar[Along | None] = None
-    """What slices are cut along; None: windows are ranges of time."""
+    """Dimension of key, offset or batch ranges; None for time windows."""
     is_snapshot: ClassVar[bool] = False
-    """Whether each window reads all rows, so that only the newest one is worth running."""
+    """True if each window reads all rows, so that only the newest window is worth running."""
     registers_files: ClassVar[bool] = False
-    """Whether an attempt looks which files have come, and takes them as batches of its own."""
+    """True if an attempt registers newly arrived files itself and takes them as batches."""
     takes_upstream_batches: ClassVar[bool] = False
-    """Whether windows take what upstreams' successes hand over."""
+    """True if windows take the deliveries of upstream tables."""
     default_batches: ClassVar[int | None] = None
-    """How many batches of each source a window takes if nobody says how many."""
+    """Default for the maximum number of batches that a window takes from each source."""
     options: ClassVar[frozenset[str]] = frozenset()
-    """Fields of a table that only types which name them may have."""
+    """Table fields that are valid only for the types that list them here."""
     tells_windows_by: ClassVar[str | None] = None
-    """The field of a source that names the column by which rows belong to windows."""
+    """Source field with the column that assigns rows to windows."""
     looks_first: ClassVar[bool] = False
-    """Whether an attempt asks how far a source goes before its steps commit anything."""
+    """True if an attempt determines the end of the source before its steps commit anything."""
     cut: ClassVar[str] = ""
-    """The one step whose source is cut into slices, in words; empty: there is none."""
+    """Description of the one step that reads the source by range; empty if there is none."""
     first_low: ClassVar[str] = ""
-    """Where the first slice begins without `default_start`."""
+    """Lower bound of the first range without `default_start`."""
     example: ClassVar[tuple[str, str]] = ("1", "1")
-    """The ends of some slice, for those who only ask for columns."""
+    """Example bounds of a range, for callers that need only the columns of a query."""
 
     @property
     def is_sliced(self) -> bool:
-        """Whether windows are slices of a source that has no time."""
+        """True if windows are ranges of keys, offsets or batches instead of time."""
         return self.along is not None
 
     @property
     def consumes_batches(self) -> bool:
-        """Whether slices take batches from queues."""
+        """True if windows take batches from queues."""
         return self.along is Along.BATCHES
 
     def start(self, value: Any, info: ValidationInfo) -> datetime | int | str:
-        """Where a table begins, by what `default_start` says; ValueError tells what it may say."""
+        """Parse `default_start` of a table. Raises ValueError, with the accepted forms."""
         found, zone = as_written(value), zone_of(info)
         if found.tzinfo:
             return found.astimezone(zone)
         refuse_ambiguous(value, found, zone)
-        # Not moved where the clocks skip it: all days of a grid would begin at the moved hour.
+        # Not shifted out of a gap of daylight saving time: otherwise each day of the grid would
+        # begin at the shifted hour.
         return found.replace(tzinfo=zone)
 
     def cuts(self, source: Source) -> bool:
-        """Whether windows are slices of this source."""
+        """Return True if windows are ranges of this source."""
         _ = source
         return False
 
     def slice_text(self, number: str, start: str | None, end: str | None) -> str:
-        """Show a slice of these ends on a line; `number` is `#` and the number."""
+        """Format a range with these bounds on one line; `number` is its number with a `#`."""
         _ = start, end
         return number
 
     def mistakes(self, table: DeclaredTable) -> Iterator[str]:
-        """Yield everything in a table's file that the type contradicts."""
+        """Yield each setting in a table's file that contradicts this type."""
         for step in table.steps:
             for problem in step.source.only_of_slices() if step.source else ():
                 yield f"step {step.step}: {problem}"
@@ -113,10 +114,10 @@ class IncrementalType:
 
 
 class SlicedType(IncrementalType):
-    """Slices: parts of a source that has no time, numbered one after the other."""
+    """Base of the types whose windows are numbered ranges of a source without data time."""
 
     def mistakes(self, table: DeclaredTable) -> Iterator[str]:
-        """Yield everything in a table's file that slices contradict."""
+        """Yield each setting in a table's file that contradicts windows without data time."""
         if not table.ordered:
             yield f"ordered: slices follow each other; {self.name} tables are always ordered"
         if table.lookback:

@@ -1,1 +1,1 @@
-"""What a step reads and writes: a module for each type of source and target."""
+"""Source and target types of steps, one module for each."""

@@ -1,4 +1,4 @@
-"""What is wrong with the `columns` of a source, found without Spark."""
+"""Validation of the `columns` of a source, without Spark."""
 
 import difflib
 import re
@@ -19,9 +19,9 @@ _ELSEWHERE = {
     "bool": "BOOLEAN",
     "number": "DECIMAL(18, 2)",
 }
-"""Types of databases and languages → what Spark calls them."""
+"""Database and language types, mapped to Spark's names."""
 _OF_NO_FILE = re.compile(r"[\s:<]((?:var)?char(?:acter)?|time)\s*(?=[(,>]|$)", re.IGNORECASE)
-"""Types of tables that Spark's readers of files do not take, nested ones too."""
+"""Types, also nested, that Spark's file readers do not support."""
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*:?\s*(\w*)")
 
@@ -29,7 +29,10 @@ _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*:?\s*(\w*)")
 def column_mistakes(
     columns: str, named: Mapping[str, str | None]
 ) -> Iterator[tuple[str, str, str | None]]:
-    """Field, problem and fix of each mistake in `columns`, and of fields that name a column."""
+    """Yield field, problem and fix of each mistake in `columns` and in fields that name a column.
+
+    `named` maps fields such as `window_column` to the column that they name.
+    """
     declared = [found for part in _parts(columns) if (found := _COLUMN.match(part))]
     for column in declared:
         if problem := _of_type(column):
@@ -44,7 +47,7 @@ def column_mistakes(
 
 
 def declared_type(columns: str, name: str) -> str | None:
-    """Return the name of the type that `columns` gives a column, in small letters."""
+    """Return the lower-case type that `columns` declares for a column, or None."""
     for part in _parts(columns):
         column = _COLUMN.match(part)
         if column and (column[1] or column[2]).lower() == name.strip("`").lower():
@@ -68,7 +71,7 @@ def _of_type(column: re.Match[str]) -> tuple[str, str | None] | None:
 
 
 def _parts(columns: str) -> Iterator[str]:
-    """Each column with its type; a comma within brackets or quotes divides nothing."""
+    """Yield each column with its type; commas within brackets or quotes do not separate columns."""
     depth, part, quote = 0, "", ""
     for char in columns:
         if quote:

@@ -11,7 +11,7 @@ from logdriven_dagster.config.models.types.targets import REJECTED, TableTarget
 
 
 class DeltaSource(Source):
-    """A Delta table as it is when a window begins to read it."""
+    """A Delta table, read at the version current when a window begins to read it."""
 
     reader = "logdriven_dagster.engine.sources.delta:DeltaReader"
 
@@ -33,7 +33,7 @@ class DeltaSource(Source):
         return {"path": self.path}
 
     def whole(self) -> "DeltaSource":
-        """Without the column by which files are passed over that hold no row of a window."""
+        """Return the source without `window_column`, so that no file is skipped."""
         return self.model_copy(update={"window_column": None})
 
 

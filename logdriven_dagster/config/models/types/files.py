@@ -1,4 +1,4 @@
-"""Files: of formats that carry their types, and of text."""
+"""File sources and targets: self-describing formats, and text formats."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _ONE_FILE = re.compile(r"(?:\$\{|[^*?\[{])+\.\w+")
 
 
 class FilesSource(Source):
-    """What is said of files that are registered one by one, `incremental_type: files`.
+    """Common fields of sources of files, also for files registered one by one.
 
     Sources: BDRE, file registry; Sharp ETL, throwExceptionIfEmpty and deleteSource.
     """
@@ -78,7 +78,7 @@ class FilesSource(Source):
     def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
         if self.columns is None or "${" in self.columns:
             return
-        # Spark makes columns of folders such as day=2022-01-01.
+        # Spark turns folders such as day=2022-01-01 into columns.
         is_whole = _ONE_FILE.fullmatch(self.path) and "basePath" not in self.options
         named = {"window_column": self.window_name, "key_column": self.key_column}
         yield from column_mistakes(self.columns, named if is_whole else {})
@@ -87,7 +87,7 @@ class FilesSource(Source):
             yield "window_column", problem, None
 
     def _misfit(self, kind: str) -> str | None:
-        """Say why a column of this type cannot be the window column; None: it can."""
+        """Return the reason why a column of this type cannot be the window column, or None."""
         column = self.window_column
         if isinstance(column, TimeColumn):
             return column.refusal(kind)
@@ -95,7 +95,7 @@ class FilesSource(Source):
 
 
 class FileSource(FilesSource):
-    """Files of a format that carries its own types."""
+    """Files of a format that stores its own types, such as Parquet."""
 
     reader = "logdriven_dagster.engine.sources.files.readers:TypedFilesReader"
 
@@ -110,11 +110,11 @@ _FIELDS_OF_OPTIONS = {
     "nullvalue": "null_value",
     "multiline": "multiline",
 }
-"""Options of Spark's readers that a source of text has as fields of its own."""
+"""Options of Spark's readers that text sources have as fields of their own."""
 
 
 class RecordsSource(FilesSource):
-    """Files of text, whose records may not be what they should be."""
+    """Files of text, whose records may be malformed."""
 
     reader = "logdriven_dagster.engine.sources.files.readers:RecordsReader"
 
@@ -140,7 +140,7 @@ class RecordsSource(FilesSource):
 
     @property
     def is_strict(self) -> bool:
-        """Whether a record that does not fit fails its window."""
+        """True if a malformed record fails its window."""
         return self.mode == "FAILFAST"
 
     @property

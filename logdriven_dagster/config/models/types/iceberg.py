@@ -1,4 +1,4 @@
-"""Tables of the project's Iceberg catalog, whoever made them."""
+"""Tables of the project's Iceberg catalog, written by this project or by other programs."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -11,7 +11,7 @@ from logdriven_dagster.config.models.types.targets import REJECTED, TableTarget
 
 
 class IcebergSource(Source):
-    """A source: a table of the project's Iceberg catalog that others fill."""
+    """A source: a table of the project's Iceberg catalog that other programs fill."""
 
     reader = "logdriven_dagster.engine.sources.iceberg:IcebergReader"
     in_catalog = True
@@ -27,7 +27,7 @@ class IcebergSource(Source):
         yield "source", self.name
 
     def whole(self) -> "IcebergSource":
-        """Without the columns by which files are passed over that hold no row of a window."""
+        """Return the source without its window and key columns, so that no file is skipped."""
         return self.model_copy(update={"window_column": None, "key_column": None})
 
 

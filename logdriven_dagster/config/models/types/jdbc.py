@@ -1,4 +1,4 @@
-"""Databases, by their JDBC drivers and SQLAlchemy."""
+"""Databases, accessed through JDBC drivers and SQLAlchemy."""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal

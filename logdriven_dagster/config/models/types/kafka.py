@@ -68,7 +68,7 @@ class KafkaTarget(Target):
         return Connected(self.connection, "Kafka")
 
     def place(self, table: str) -> str:
-        # Topics are made for many writers.
+        # Topics have several writers, so two tables with one topic do not conflict.
         return f"kafka {self.connection}.{self.topic} of {table}"
 
     def uses(self, table: str) -> Iterator[tuple[str, str]]:

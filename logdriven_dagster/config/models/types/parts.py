@@ -1,4 +1,4 @@
-"""What sources and targets have in common: they may name a connection, statements and folders."""
+"""Base of source and target types: connections, statements and folders that they may name."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -7,32 +7,32 @@ from logdriven_dagster.config.models.fields import Model, Option
 
 
 class Connected(NamedTuple):
-    """The connection that a source or target names, and what it must lead to."""
+    """The connection that a source or target names, and the kind that it must have."""
 
     name: str
     to: Literal["a database", "Kafka"]
 
 
 class Statement(NamedTuple):
-    """SQL that a source or target asks a database for."""
+    """An SQL statement that a source or target sends to a database."""
 
     location: tuple[str | int, ...]
-    """The field's place below the source or target."""
+    """Location of the field below the source or target."""
     sql: str
     connection: str
 
 
 class Part(Model):
-    """A source or a target. What it does not say of itself holds for most types."""
+    """Base of sources and targets, with the defaults that hold for most types."""
 
     group: ClassVar[str]
-    """The group of entry points in which packages register such types."""
+    """Group of entry points in which packages register types."""
     in_catalog: ClassVar[bool] = False
-    """Whether it needs the project's Iceberg catalog."""
+    """True if the type needs the project's Iceberg catalog."""
 
     if TYPE_CHECKING:
         type: str
-        """A Literal in each type: what the YAML names it by."""
+        """Name of the type in YAML; each type narrows it to a Literal."""
         window_column: Any
         options: dict[str, Option]
 
@@ -43,9 +43,9 @@ class Part(Model):
 
     @property
     def folders(self) -> Mapping[str, str | None]:
-        """Field → path of each folder to write to, which may name variables of the project."""
+        """Path of each folder that is written to, by field; paths may contain project variables."""
         return {}
 
     def statements(self) -> Iterator[Statement]:
-        """Yield what a database is asked for in its own language."""
+        """Yield the SQL statements that are sent to a database."""
         yield from ()

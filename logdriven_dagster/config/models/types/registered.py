@@ -1,8 +1,8 @@
-"""Every type of source and target: ours, and those that installed packages register.
+"""Registry of source and target types: built-in ones, and those of installed packages.
 
 A package registers the model of a type as an entry point of the group `logdriven.sources` or
-`logdriven.targets` (docs/extending.md). One that cannot be used breaks nothing but the tables that
-name it, whose mistake then tells why.
+`logdriven.targets` (docs/extending.md). An unusable type affects only the tables that name it:
+their error gives the reason.
 """
 
 from functools import reduce
@@ -33,11 +33,11 @@ from logdriven_dagster.entry_points import entry_points_of
 from logdriven_dagster.errors import in_brief
 
 _UNUSABLE: dict[str, str] = {}
-"""`group name` of an entry point → why what it registers cannot be used."""
+"""Reason why a registered type is unusable, by `group name` of its entry point."""
 
 
 def _with_registered(base: Any, *ours: type[Part]) -> tuple[type[Part], ...]:
-    """Our types and those of installed packages, by the names of their entry points."""
+    """Return the built-in types, and those of installed packages by name of their entry points."""
     found = list(ours)
     for point in entry_points_of(base.group):
         try:
@@ -45,7 +45,7 @@ def _with_registered(base: Any, *ours: type[Part]) -> tuple[type[Part], ...]:
             if model not in found:
                 _refuse_unusable(point, model, base, found)
                 found.append(model)
-        except Exception as error:  # noqa: BLE001 - whatever a module of others raises
+        except Exception as error:  # noqa: BLE001 - a foreign module may raise anything
             problem = in_brief(f"{type(error).__name__}: {error}")
             _UNUSABLE[f"{base.group} {point.name}"] = f"{point.value} cannot be used: {problem}"
     return tuple(found)
@@ -84,9 +84,9 @@ else:
 
 
 def not_registered(name: str, models: list[type[BaseModel]]) -> tuple[str, str] | None:
-    """Why a type is unknown that a package registers, if one does; and how to get other types.
+    """Return the reason why a registered type is unusable, and how to get other types.
 
-    None where `models` are no sources or targets.
+    The reason is empty if no package registers `name`; None if `models` are not sources or targets.
     """
     group = next((model.group for model in models if issubclass(model, Part)), None)
     if group is None:

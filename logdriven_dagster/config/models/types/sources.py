@@ -1,4 +1,4 @@
-"""What every type of source can say of itself."""
+"""Base class of source types."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -12,17 +12,19 @@ from logdriven_dagster.config.models.types.time_columns import WindowColumn, col
 
 
 class Source(Part):
-    """The base of every type of source: where the rows of a step come from."""
+    """The base of every type of source: the rows that a step reads."""
 
     group = "logdriven.sources"
 
     reader: ClassVar[str]
-    """Its `engine.sources.readers.Reader` as `package.module:Class`, which is loaded when a window
-    runs: what checks a project starts no Spark."""
+    """Path `package.module:Class` of its `engine.sources.readers.Reader`.
+
+    The class is loaded when a window runs, so that checking a project does not start Spark.
+    """
     has_offsets: ClassVar[bool] = False
-    """Whether it is read along offsets, `incremental_type: kafka_offset`, and in no other way."""
+    """True if it is read by offset range, and only with `incremental_type: kafka_offset`."""
     knows_other_tables: ClassVar[bool] = False
-    """Whether a project that has such a source can query tables which no file declares."""
+    """True if queries of a project with such a source may use tables that no file declares."""
 
     window_column: WindowColumn | None = Field(
         None,
@@ -49,35 +51,35 @@ class Source(Part):
     @property
     @abstractmethod
     def place(self) -> str:
-        """What lineage calls the place that it reads; written to by a target of the same place."""
+        """Lineage name of the dataset that it reads; a target that writes it has the same."""
 
     @abstractmethod
     def uses(self) -> Iterator[tuple[str, str]]:
-        """Yield kind and name of what it uses: `connection`, `source` or `topic`."""
+        """Yield kind and name of each resource it uses: `connection`, `source` or `topic`."""
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """Field → text that may name variables, but for statements."""
+        """Text that may contain variables, by field, except SQL statements."""
         return {}
 
     @property
     def drops_records(self) -> bool:
-        """Whether records may be left out on the way, so that fewer are counted than there are."""
+        """True if the reader may drop records, so that counts may be too low."""
         return False
 
     def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
-        """Yield field, problem and fix of what a run would stumble over."""
+        """Yield field, problem and fix of each setting that would fail at run time."""
         yield from ()
 
     def only_of_slices(self) -> Iterator[str]:
-        """Yield what only tables that have slices of the source can say of it."""
+        """Yield a problem for each field that only tables with key or offset ranges may set."""
         if self.key_column is not None:
             yield "key_column needs incremental_type auto_inc_id"
 
     def slicing_mistakes(self) -> Iterator[str]:
-        """Yield what contradicts slices in fields of this type."""
+        """Yield a problem for each field of this type that contradicts reading by range."""
         yield from ()
 
     def whole(self) -> "Source":
-        """Return the source without what keeps rows or records of it away from a reader."""
+        """Return the source without settings that hide rows or records from a reader."""
         return self

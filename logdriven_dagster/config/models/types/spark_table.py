@@ -1,7 +1,7 @@
-"""Tables of Spark's own catalog (Hive metastore, a configured connector), which are only read.
+"""Tables of Spark's own catalog (Hive metastore, a configured connector), read only.
 
-They are no targets: neither a metastore nor Spark's insert has a compare-and-swap, so a window
-could be left half written, and the insert of a frozen runner could not be refused.
+They cannot be targets: neither a metastore nor Spark's insert has a compare-and-swap, so a window
+could be left half written, and an insert by a stale runner could not be rejected.
 """
 
 from collections.abc import Iterator, Mapping

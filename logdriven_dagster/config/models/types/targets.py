@@ -1,4 +1,4 @@
-"""What every type of target can say of itself."""
+"""Base class of target types."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -12,23 +12,25 @@ from logdriven_dagster.config.models.types.parts import Part
 from logdriven_dagster.config.models.types.write_modes import WriteMode, write_mode
 
 REJECTED = "__rejected"
-"""How the names of targets end that take rejected rows."""
+"""Suffix of the names of targets that receive rejected rows."""
 
 
 class Target(Part):
-    """The base of every type of target: where the rows of a step go."""
+    """The base of every type of target: the destination of a step's rows."""
 
     group = "logdriven.targets"
 
     store: ClassVar[str]
-    """Its `Store` as `package.module:Class`, which is loaded when a window runs: what checks a
-    project starts no Spark."""
+    """Path `package.module:Class` of its `Store`.
+
+    The class is loaded when a window runs, so that checking a project does not start Spark.
+    """
     contents: ClassVar[str] = "logdriven_dagster.engine.targets.contents:Contents"
-    """What tells without Spark what such targets hold, as text."""
+    """Path of the class that reads the content of such targets without Spark."""
     upkeep: ClassVar[str | None] = None
-    """What removes its old versions and makes few files of many, as text; None: it has none."""
+    """Path of the class that expires old versions and compacts files, or None if it has none."""
     is_counted_slowly: ClassVar[bool] = False
-    """Whether somebody has to count its rows to know how many there are."""
+    """True if counting its rows requires a full scan."""
 
     window_column: str | None = Field(
         None,
@@ -54,19 +56,19 @@ class Target(Part):
 
     if TYPE_CHECKING:
         mode: str
-        """A Literal in each type: those of append, overwrite_window, overwrite and upsert."""
+        """Literal of the type's write modes: append, overwrite_window, overwrite, upsert."""
 
     @abstractmethod
     def place(self, table: str) -> str:
-        """The place that a table writes to: two tables with one would delete each other's rows."""
+        """Return the place that a table writes to; no two tables may have the same place."""
 
     @abstractmethod
     def uses(self, table: str) -> Iterator[tuple[str, str]]:
-        """Yield kind and name of what a table uses: `connection`, `target` or `topic`."""
+        """Yield kind and name of each resource it uses: `connection`, `target` or `topic`."""
 
     @property
     def source_place(self) -> str | None:
-        """What the `place` of a source is called that reads these rows; None if there is none."""
+        """The `place` of a source that reads these rows; None if no source can."""
         return None
 
     @property
@@ -76,22 +78,22 @@ class Target(Part):
 
     @property
     def replaces_rows(self) -> bool:
-        """Whether a window replaces rows that are published, which can be read and counted."""
+        """True if a window replaces published rows that can be read and counted."""
         return not self.write_mode.merges_by_key
 
     @property
     def stretch_obstacle(self) -> str | None:
-        """Why adjoining windows cannot be written in one pass; None: they can."""
+        """The reason why adjoining windows cannot be written in one pass, or None if they can."""
         return f"targets of type {self.type} take one window at a time"
 
     def rejected(self, table: str, mode: str) -> "Target | None":
-        """The target of its own type that takes rejected rows of a table; None: Parquet files."""
+        """Return a target of this type for a table's rejected rows, or None for Parquet."""
         _ = table, mode
         return None
 
 
 class TableTarget(Target):
-    """A table that others may have filled before the first window comes."""
+    """A table that other programs may have filled before the first window."""
 
     mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = Field(
         "overwrite_window",

@@ -1,4 +1,4 @@
-"""Columns of sources that keep times as numbers or as bare texts."""
+"""Source columns that store times as numbers or as plain text."""
 
 import re
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ PER_SECOND: Final[Mapping[str, int]] = {
     "epoch_us": 1_000_000,
     "epoch_ns": 1_000_000_000,
 }
-"""Unit → how many of it a second has."""
+"""Number of each unit per second."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SECOND = timedelta(seconds=1)
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
-"""The years 1 to 9999 in seconds of the epoch."""
+"""Years 1 to 9999 in seconds of the epoch."""
 
 _SEPARATOR = "[-/._: ]|'T'|"
 _PARTS = (
@@ -36,14 +36,14 @@ _PARTS = (
     ("ss", 2, "%S"),
     ("S{1,6}", 0, "%f"),
 )
-"""Pattern of a part, from the year on; its digits; and `strftime`'s name for it."""
+"""Pattern, number of digits and `strftime` directive of each part, from the year on."""
 _YEAR, _MONTH, _DAY, _HOUR, _MINUTE = range(1, 6)
 _WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint", "byte", "short", "integer", "long")
 _NUMBERS = (*_WHOLE_NUMBERS, "double", "decimal")
 
 
 class TimeColumn(Model):
-    """The `window_column` of a source whose values are numbers or texts that mean times."""
+    """The `window_column` of a source whose values are numbers or texts that represent times."""
 
     name: str = Field(description="the column", examples=["ts"])
     unit: Literal["epoch_s", "epoch_ms", "epoch_us", "epoch_ns"] | None = Field(
@@ -80,7 +80,7 @@ class TimeColumn(Model):
 
     @cached_property
     def parts(self) -> "Parts":
-        """The parts of the format, each with what stands before it; none with a unit."""
+        """The parts of the format, each with its preceding separator; empty with a unit."""
         return _parts(self.format) if self.format else ()
 
     @property
@@ -89,10 +89,11 @@ class TimeColumn(Model):
         return sum(len(between) + digits for between, digits in self.parts)
 
     def bound(self, moment: datetime, zone: ZoneInfo, *, as_text: bool) -> int | str:
-        """Return the least value that means this moment or a later one.
+        """Return the least value that represents this instant or a later one.
 
-        `zone` is that of the wall clock that a format shows. The values of a column that lie in
-        `[bound(start), bound(end))` are those of the window, so adjoining windows leave none out.
+        `zone` is that of the wall clock that a format shows, and `as_text` selects text over
+        numbers. A window holds the values in `[bound(start), bound(end))`, without gaps between
+        adjoining windows.
         """
         if self.unit is not None:
             passed, one = moment - _EPOCH, timedelta(microseconds=1)
@@ -106,7 +107,7 @@ class TimeColumn(Model):
         return found if as_text else int(found)
 
     def range_of(self, window: TimeWindow, *, as_text: bool) -> tuple[Any, Any]:
-        """Return `[first, end)` of a window in values of the column."""
+        """Return the bounds `[first, end)` of a window as values of the column."""
         bounds = (window.start, window.end)
         first, end = (self.bound(each, window.zone, as_text=as_text) for each in bounds)
         return first, end
@@ -119,11 +120,11 @@ class TimeColumn(Model):
 
     @property
     def has_hours(self) -> bool:
-        """Whether values of the format contain a time of day."""
+        """True if values of the format contain a time of day."""
         return len(self.parts) >= _HOUR
 
     def refusal(self, kind: str) -> str | None:
-        """Say why a column of this type, in Spark's words, cannot be this one; None: it can."""
+        """Return why a column of this Spark type cannot be the window column, or None."""
         head = kind.partition("(")[0].lower()
         has_separators = any(between for between, _ in self.parts)
         if head in _NUMBERS and not has_separators:
@@ -139,7 +140,7 @@ class TimeColumn(Model):
         return f"window_column {self.name} is {kind}; {how}"
 
     def coarseness(self, grid: Grid) -> str | None:
-        """Say why the format is too coarse for the windows of a grid; None: it is not."""
+        """Return the reason why the format is too coarse for the windows of a grid, or None."""
         if self.unit is not None:
             return None
         unit, count, clock = grid.period.unit, grid.period.count, grid.clock
@@ -167,18 +168,18 @@ class TimeColumn(Model):
 
 
 Parts: TypeAlias = tuple[tuple[str, int], ...]
-"""The separator before each part of a format, and the number of its digits."""
+"""Separator before each part of a format, and the number of its digits."""
 
 
 def _form(value: object) -> str:
-    """Say which form a value has, so that mistakes in it are reported as mistakes of this form."""
+    """Return the union member of a value, so that mistakes in it are reported for this form."""
     return "TimeColumn" if isinstance(value, (dict, TimeColumn)) else "str"
 
 
 WindowColumn: TypeAlias = Annotated[
     Annotated[str, Tag("str")] | Annotated[TimeColumn, Tag("TimeColumn")], Discriminator(_form)
 ]
-"""The column by which rows belong to windows; by its name alone, one of timestamps or dates."""
+"""Column that assigns rows to windows; a plain name means a timestamp or date column."""
 
 
 def column_name(column: WindowColumn | None) -> str | None:
@@ -187,7 +188,7 @@ def column_name(column: WindowColumn | None) -> str | None:
 
 
 def not_a_time(name: str, kind: str) -> str | None:
-    """Say what to write for a column whose type, in Spark's words, does not say when; else None."""
+    """Return problem and fix if a column of this Spark type does not represent a time, or None."""
     head = kind.partition("(")[0].partition("<")[0].lower()
     if head.startswith(("timestamp", "date", "string", "varchar", "char", "void", "datetime")):
         return None
@@ -201,7 +202,7 @@ def not_a_time(name: str, kind: str) -> str | None:
 
 
 def _parts(text: str) -> Parts:
-    """Take a format apart; nothing if it is none whose values sort as time passes."""
+    """Parse a format into its parts; empty if its values do not sort chronologically."""
     found: list[tuple[str, int]] = []
     for pattern, _, _ in _PARTS:
         between = _SEPARATOR if found else ""
@@ -214,7 +215,7 @@ def _parts(text: str) -> Parts:
 
 
 def _ceiling(clock: datetime, parts: int) -> datetime:
-    """Return the first time from this one on that so many parts can show."""
+    """Return the first time, from `clock` on, that a format with so many parts can represent."""
     cut = {_YEAR: ("month", "day"), _MONTH: ("day",)}.get(parts, ())
     small = ("hour", "minute", "second", "microsecond")[max(parts - _DAY, 0) :]
     floor = clock.replace(**dict.fromkeys(cut, 1), **dict.fromkeys(small, 0))  # type: ignore[arg-type]
