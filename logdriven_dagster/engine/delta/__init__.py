@@ -1,1 +1,1 @@
-"""Delta tables as sources and targets share them: opened, checked, files found and read."""
+"""Delta table support that sources and targets share: open, validate, find files, read rows."""

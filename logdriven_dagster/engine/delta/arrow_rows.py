@@ -1,4 +1,4 @@
-"""The rows of a Delta table without Spark: its files, with what its log says of them."""
+"""Rows of a Delta table without Spark: its files, completed from its log."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,9 @@ def arrow_rows(
 ) -> ArrowRows | None:
     """Return the rows of the snapshot, or of one window; files are opened one by one.
 
-    None if the table has a column that only Spark reads.
+    `open_file` opens a location for reading; `column` is the window column. Returns None if the
+    table has a column that only Spark reads. Raises TerminalStepError if the table uses unsupported
+    features.
     """
     refuse_unreadable(snapshot)
     schema = arrow_schema(snapshot.schema)
@@ -55,7 +57,7 @@ def _batches(
 
 
 def _deleted(snapshot: Snapshot) -> dict[str, set[int]]:
-    """Return the numbers of the rows that deletion vectors name, by the places of their files."""
+    """Return the row numbers in deletion vectors, by the location of the file."""
     found: dict[str, set[int]] = defaultdict(set)
     for file, keeps in snapshot.deletion_vectors() if lists_deletion_vectors(snapshot) else ():
         rows = {row for row, keep in enumerate(keeps) if not keep}

@@ -1,6 +1,6 @@
-"""What of Delta's protocol a table uses that we cannot read, or not write: refused by name.
+"""Features of Delta's protocol that cannot be read or written here; they are refused by name.
 
-A feature that a table lists and does not use is no obstacle, where delta-rs has it as well.
+A feature that a table lists but does not use is accepted if delta-rs supports it, too.
 """
 
 import json
@@ -17,7 +17,7 @@ _READABLE = frozenset(
         *("variantType", "variantType-preview"),
     }
 )
-"""Column mapping is judged by its use; a VARIANT is refused by its column."""
+"""Readable features. Column mapping is judged by its use; VARIANT is refused per column."""
 
 _JUDGED_BY_USE = frozenset(
     {
@@ -26,14 +26,14 @@ _JUDGED_BY_USE = frozenset(
     }
 )
 _WRITABLE = frozenset({"timestampNtz"})
-"""Other features delta-rs itself refuses to commit to, whether they are used or not."""
+"""Writable features. delta-rs refuses all others that are not judged by use, used or not."""
 
 _PROPERTIES = {
     "delta.appendOnly": "rows that only come",
     "delta.enableChangeDataFeed": "the change data feed",
     "delta.enableDeletionVectors": "deletion vectors",
 }
-"""Property → what it switches on if it is true."""
+"""Property → the feature that it enables if it is true."""
 
 _OF_COLUMNS = {
     "delta.invariants": "an invariant",
@@ -41,15 +41,15 @@ _OF_COLUMNS = {
     "delta.identity.start": "an identity column",
     "CURRENT_DEFAULT": "a default",
 }
-"""Metadata of a column → what that is."""
+"""Key of a column's metadata → the feature that it declares."""
 
 
 _OF_NULLS = ("nullable", "containsNull", "valueContainsNull")
-"""What says of a column, or of a part of one, whether NULL may stand there."""
+"""Keys that declare whether a column, or a part of it, may be NULL."""
 
 
 def refuse_unreadable(snapshot: Snapshot) -> None:
-    """TerminalStepError names what of a table cannot be read here, before any of it is."""
+    """Raise TerminalStepError, which names them, if a table has features that cannot be read."""
     listed = snapshot.table.protocol().reader_features or ()
     obstacles = [name for name in listed if name not in _READABLE]
     if mapping := _column_mapping(snapshot):
@@ -58,7 +58,7 @@ def refuse_unreadable(snapshot: Snapshot) -> None:
 
 
 def refuse_unwritable(snapshot: Snapshot) -> None:
-    """TerminalStepError names what of a table cannot be written here, before anything runs."""
+    """Raise TerminalStepError, which names them, if a table has features that cannot be written."""
     _refuse(snapshot, list(dict.fromkeys(_unwritable(snapshot))), "be written to")
 
 
@@ -104,7 +104,7 @@ def _of_columns(fields: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def lists_deletion_vectors(snapshot: Snapshot) -> bool:
-    """Whether rows may be deleted without their files having been written anew."""
+    """Return whether the table supports deletion vectors, which delete rows without a rewrite."""
     return "deletionVectors" in (snapshot.table.protocol().reader_features or ())
 
 

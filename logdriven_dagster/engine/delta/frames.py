@@ -1,4 +1,4 @@
-"""The rows of a Delta table's files as a frame: with what its log says of them beside the files."""
+"""Rows of a Delta table's files as a frame, completed from its log."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FILE, _ROW, _KNOWN = "_delta_file", f"{SURVIVING}_row", "_delta_known"
-"""The columns with the place of a row's file, its place in there, and whether the log names it."""
+"""Columns with the path of a row's file, the row number in it, and whether the log names it."""
 
 _PLACE = (
     "regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '^[A-Za-z0-9]+:/*', '')"
 )
-"""The location of the file that a row is of, as `_place` spells it."""
+"""The path of a row's file, in the spelling of `_place`."""
 
 
 def frame_of(
@@ -33,9 +33,10 @@ def frame_of(
     files: Sequence[DataFile],
     options: Mapping[str, str] | None = None,
 ) -> "DataFrame":
-    """Return the rows of these files that the table holds.
+    """Return the rows of these files that the table contains.
 
-    Where the log says more than the files do, a file that it does not know stops the query.
+    `options` are Spark's options for the files. If partition values or deletion vectors are added
+    from the log, a file that the log does not name fails the query.
     """
     if not files:
         return read_files(spark, "parquet", (), snapshot.schema)
@@ -54,7 +55,7 @@ def frame_of(
 def _with_partitions(
     spark: "SparkSession", snapshot: Snapshot, files: Sequence[DataFile], frame: "DataFrame"
 ) -> "DataFrame":
-    """Add the columns whose values only the log has."""
+    """Add the partition columns, whose values only the log contains."""
     from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
     kinds = [snapshot.schema[name] for name in snapshot.partition_columns]
@@ -71,7 +72,7 @@ def _with_partitions(
 
 
 def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFrame") -> "DataFrame":
-    """Leave out the rows that deletion vectors name, by their numbers in the files."""
+    """Remove the rows that deletion vectors contain, by their row numbers in the files."""
     vectors = snapshot.deletion_vectors() if lists_deletion_vectors(snapshot) else ()
     gone = [
         (_place(location_of(unquote(file))), row)
@@ -86,8 +87,8 @@ def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFram
 
 
 def _looked_up(frame: "DataFrame") -> "DataFrame":
-    """Mark rows that are only compared with, so that nobody counts them as rows of a source."""
-    # Two observations of one query must not have one name.
+    """Mark rows that serve only for comparison, so that they do not count as rows of a source."""
+    # Two observations of one query must have different names.
     return frame.observe(f"{LOOKED_UP}_{uuid4().hex}", sf.count(sf.lit(1)))
 
 

@@ -1,6 +1,7 @@
-"""Which files of a Delta table can hold the rows of a window, as their statistics tell.
+"""Selection of the files of a Delta table that can contain a window's rows, by their statistics.
 
-Other engines cut times off at the millisecond, which is finer than any bound of a window.
+Other engines truncate timestamps in statistics to milliseconds, which is finer than any bound of a
+window.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ _OF_TIME = ("timestamp", "timestamp_ntz", "date")
 
 
 class Selection:
-    """The rows of a table whose column lies in one of some windows."""
+    """The rows of a table whose column lies in one of several windows."""
 
     def __init__(self, snapshot: Snapshot, column: str, windows: Sequence[TimeWindow]) -> None:
         self._snapshot, self.column, self._windows = snapshot, column, windows
@@ -27,20 +28,20 @@ class Selection:
 
     @property
     def condition(self) -> str:
-        """SQL that is true of such rows, and not of others."""
+        """SQL condition that is true for these rows only."""
         return " OR ".join(f"({lies_within(quoted(self.column), w)})" for w in self._windows)
 
     def possible(self) -> list[DataFile]:
-        """Return the files that may hold such a row."""
+        """Return the files that may contain such a row."""
         return files_within(self._snapshot, self.column, self._ranges)
 
     def unknown(self, files: Sequence[DataFile]) -> list[DataFile]:
-        """Return those of the files of which the log does not say what they hold."""
+        """Return the files whose statistics in the log lack the column's bounds."""
         bounds = self._snapshot.bounds(self.column)
         return [file for file in files if None in bounds[file.number]]
 
     def holds_all_of(self, files: Sequence[DataFile]) -> bool:
-        """Whether every row of the files is such a row, as far as statistics tell."""
+        """Return whether, by statistics, every row of the files is such a row."""
         by_clock = _kind(self._snapshot, self.column) == "timestamp_ntz"
         if by_clock and any(map(_clocks_change, self._windows)):
             return not files
@@ -59,7 +60,7 @@ class Selection:
 def files_within(
     snapshot: Snapshot, column: str, ranges: Sequence[tuple[Any, Any]]
 ) -> list[DataFile]:
-    """Return the files that may hold a value of the column in one of the ranges `[low, end)`."""
+    """Return the files that may contain a value of the column in one of the ranges `[low, end)`."""
     bounds, nulls = snapshot.bounds(column), snapshot.nulls(column)
     return [
         file
@@ -72,7 +73,7 @@ def files_within(
 
 
 def within_keys(snapshot: Snapshot, column: str, low: Any, high: Any) -> set[int]:
-    """Return the numbers of the files that may hold a value in `[low, high]`."""
+    """Return the numbers of the files that may contain a value in `[low, high]`."""
     bounds = enumerate(snapshot.bounds(column))
     apart = (
         number
@@ -83,16 +84,16 @@ def within_keys(snapshot: Snapshot, column: str, low: Any, high: Any) -> set[int
 
 
 def tells_time(snapshot: Snapshot, column: str) -> bool:
-    """Whether the values of a column can be compared with the bounds of windows."""
+    """Return whether the values of a column can be compared with the bounds of windows."""
     return _kind(snapshot, column) in _OF_TIME
 
 
 def range_of_values(
     snapshot: Snapshot, column: str, values: TimeColumn, window: TimeWindow
 ) -> tuple[Any, Any] | None:
-    """A window's bounds as values of a column of whole numbers or texts; None for other types.
+    """Return a window's bounds as values of an integer or text column; None for other types.
 
-    Statistics of other numbers are not what a bound can be compared with.
+    Statistics of other numeric types cannot be compared with a bound.
     """
     kind = _kind(snapshot, column)
     if kind not in (*_WHOLE_NUMBERS, "string"):
@@ -101,16 +102,17 @@ def range_of_values(
 
 
 def _range(snapshot: Snapshot, column: str, window: TimeWindow) -> tuple[Any, Any]:
-    """A window's bounds as values of the column's type; TerminalStepError: it is not one of time.
+    """Return a window's bounds as values of the column's type.
 
-    A day counts as its first instant, so a bound within a day is that of the next day.
+    A day counts as its first instant, so a bound within a day is that of the next day. Raises
+    TerminalStepError if the column is neither a timestamp nor a date.
     """
     match _kind(snapshot, column):
         case "timestamp":
             return window.start, window.end
         case "timestamp_ntz":
             start = window.start_clock.replace(tzinfo=None)
-            # Longer than the wall clock shows where clocks go back within the window.
+            # Longer than the wall clock shows if clocks go back within the window.
             lasts = timedelta(seconds=window.span[1] - window.span[0])
             return start, max(window.end_clock.replace(tzinfo=None), start + lasts)
         case "date":

@@ -1,4 +1,4 @@
-"""Spark's types as Delta's, and back: both write schemas in nearly the same JSON."""
+"""Conversion between Spark's types and Delta's; both write schemas in nearly the same JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,9 @@ _PRIMITIVE = frozenset(
 
 
 def delta_fields(schema: "StructType") -> list[dict[str, Any]]:
-    """The fields of a new table's schema; every column is optional.
+    """Return the schema fields of a new table, in which every column is optional.
 
-    TerminalStepError names a column that a Delta table cannot hold.
+    Raises TerminalStepError if a Delta table cannot hold a column's type.
     """
     fields = []
     for field in schema.fields:
@@ -36,7 +36,11 @@ def delta_fields(schema: "StructType") -> list[dict[str, Any]]:
 
 
 def spark_schema(fields: Iterable[Mapping[str, Any]], table: str) -> "StructType":
-    """Return the schema with which Spark reads files of such columns."""
+    """Return the schema with which Spark reads files of these columns.
+
+    `table` is the table's name for messages. Raises TerminalStepError if Spark cannot read a
+    column's type.
+    """
     from pyspark.sql.types import StructType
 
     plain = []
@@ -61,7 +65,7 @@ def _field(name: str, kind: Any) -> dict[str, Any]:
 
 
 def _plain(kind: Any) -> Any:
-    """The type without metadata, every part of it optional; KeyError: it is none of both."""
+    """Return the type without metadata and with optional parts; raise KeyError if it is unknown."""
     if isinstance(kind, str):
         if kind.startswith(("varchar(", "char(")):
             return "string"

@@ -1,7 +1,7 @@
-"""How delta-rs reaches object stores, told by the project's properties, which PyIceberg named.
+"""Object store options of delta-rs, derived from PyIceberg's properties in the project.
 
-delta-rs commits by a conditional PUT on each of these stores, without being told to. Without
-credentials here the platform's own are taken.
+delta-rs uses conditional PUTs for commits on each of these stores, without further options. Without
+credentials here, it uses those of the platform.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,11 +26,11 @@ _SAME = {
     "adls.client-id": "azure_storage_client_id",
     "adls.client-secret": "azure_storage_client_secret",
 }
-"""Property of PyIceberg → option of delta-rs that means the same."""
+"""Property of PyIceberg → equivalent option of delta-rs."""
 
 _SECONDS = {"s3.connect-timeout": "connect_timeout", "s3.request-timeout": "timeout"}
 _PATIENT = {"connect_timeout": "10s", "timeout": "60s"}
-"""Where the project does not say: a store that does not answer must not hang a run."""
+"""Default timeouts: a store that does not answer must not block a run."""
 
 
 def store_options(properties: Mapping[str, str]) -> dict[str, str]:
@@ -39,7 +39,7 @@ def store_options(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _options(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    # What is said of S3 wins over what is said of all clients.
+    # Properties of S3 override those of all clients.
     for name in sorted(properties):
         if name in _SAME:
             yield _SAME[name], properties[name]

@@ -1,4 +1,4 @@
-"""A Delta table as its log describes it, by delta-rs; `deltalake` is loaded at first use."""
+"""Delta tables as their logs describe them, read by delta-rs; `deltalake` is imported lazily."""
 
 import json
 import re
@@ -25,35 +25,35 @@ class DataFile:
     """An active file of a table."""
 
     path: str
-    """Below the table's folder, as a commit names it; whole where it lies elsewhere."""
+    """Path relative to the table's folder, as a commit names it; absolute for files elsewhere."""
     location: str
     rows: int | None
     bytes: int
     number: int
-    """Its place among the files of the snapshot."""
+    """Its position among the files of the snapshot."""
 
 
 def _location_of_file(path: str, table: str) -> str:
-    """Return where a file lies whose path, with its escapes, is in the log of a table.
+    """Return the location of a file, given its escaped path in the log of a table.
 
     A path may be absolute, as in shallow clones: delta-rs names such a file below the table.
     """
     text = unquote(path)
     if _ABSOLUTE.match(path):
         return location_of(text)
-    if path.startswith("/"):  # in the store of the table
+    if path.startswith("/"):  # absolute in the store of the table
         store = re.match("[^:]*://[^/]*", table)
         return store[0] + text if store else location_of(text)
     return f"{table}/{text}"
 
 
 def sizes(files: Iterable[DataFile]) -> dict[str, int]:
-    """Return the locations of files, each with its bytes."""
+    """Return the locations of files with their sizes in bytes."""
     return {file.location: file.bytes for file in files}
 
 
 class Snapshot:
-    """A table at one version: nothing of it changes when others commit."""
+    """A table at one version, unaffected by later commits."""
 
     def __init__(self, table: "DeltaTable", location: str) -> None:
         self.table, self.location = table, location
@@ -64,7 +64,7 @@ class Snapshot:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of the table in messages."""
         return as_path(self.location)
 
     @cached_property
@@ -95,12 +95,12 @@ class Snapshot:
 
     @property
     def rows(self) -> int | None:
-        """The rows of the table; None if a file does not say how many it has."""
+        """Row count of the table; None if a file has no row count."""
         counts = [file.rows for file in self.files]
         return None if None in counts else sum(filter(None, counts))
 
     def bounds(self, column: str) -> Sequence[tuple[Any, Any]]:
-        """The least and the greatest value that each file may hold; None where it is not known."""
+        """Return lower and upper bounds of a column per file; None if unknown."""
         if column not in self._bounds:
             unknown = [None] * len(self.files)
             value = self._column(f"partition.{column}")
@@ -111,32 +111,32 @@ class Snapshot:
         return self._bounds[column]
 
     def nulls(self, column: str) -> Sequence[int | None]:
-        """How many NULLs each file holds in a column; None where it is not known."""
+        """Return the number of NULLs in a column per file; None if unknown."""
         if column not in self._nulls:
             unknown = [None] * len(self.files)
             self._nulls[column] = self._column(f"null_count.{column}") or unknown
         return self._nulls[column]
 
     def named_files(self) -> set[str]:
-        """Return the locations of active files, and of those that were removed not long ago."""
+        """Return the locations of active files, and of those that were recently removed."""
         return self.removed_files(0) | {file.location for file in self.files}
 
     def removed_files(self, hours: int, *, keep: int = 1) -> set[str]:
-        """Return the locations of files that were removed so many hours ago, there or not.
+        """Return the locations of files that were removed at least `hours` ago, existing or not.
 
-        Those of the newest versions to `keep` are left out.
+        Files of the newest `keep` versions are excluded.
         """
         first = max(0, self.version - keep + 1)
         versions = list(range(first, self.version + 1)) if keep > 1 else None
-        found = self.table.vacuum(  # a dry run, which only lists them
+        found = self.table.vacuum(  # a dry run only lists them
             hours, enforce_retention_duration=False, keep_versions=versions
         )
         return {f"{self.location}/{path}" for path in found}
 
     def deletion_vectors(self) -> Iterator[tuple[str, list[bool]]]:
-        """Yield the place of each file of which rows were deleted, and which of its rows are kept.
+        """Yield each file with deleted rows, and a list with the rows to keep.
 
-        Rows behind the end of a list are kept. TerminalStepError if a vector cannot be read.
+        Rows beyond the end of a list are kept. Raises TerminalStepError if a vector cannot be read.
         """
         from deltalake.exceptions import DeltaError
 
@@ -173,7 +173,7 @@ class Snapshot:
 
 
 def delta_rs() -> Any:
-    """The package `deltalake`; TerminalStepError: it is not installed."""
+    """Import and return `deltalake`; raise TerminalStepError if it is not installed."""
     try:
         import deltalake
     except ImportError:
@@ -184,16 +184,17 @@ def delta_rs() -> Any:
 
 
 def place_of(location: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return what tells delta-rs where a table is, and how its store is reached."""
+    """Return delta-rs' arguments for the table's location and its object store."""
     if not is_remote(location):
         return {"table_uri": as_path(location)}
     return {"table_uri": same_place(location), "storage_options": store_options(properties)}
 
 
 def open_table(location: str, properties: Mapping[str, str]) -> Snapshot | None:
-    """Return the table as it is now; None where there is none.
+    """Return the table as it is now; None if there is none.
 
-    `properties` are those by which a project reaches object stores.
+    `properties` configure the project's object stores. Raises TerminalStepError if the table cannot
+    be read, and TransientStepError if its store does not answer.
     """
     deltalake = delta_rs()
     try:

@@ -1,1 +1,1 @@
-"""Kafka as sources and targets share it: clients and offsets."""
+"""Kafka support that sources and targets share: clients and offsets."""

@@ -1,7 +1,7 @@
 """Kafka clients: librdkafka's settings for each purpose, and its errors as StepErrors.
 
-librdkafka connects in the background and tries for ever; what went wrong meanwhile it only mentions
-to a callback. `Complaints` keeps that, so that a time-out can say why.
+librdkafka connects in the background and retries forever; it reports problems only to a callback.
+`Complaints` keeps these errors, so that a timeout error can include the cause.
 """
 
 import logging
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ANSWER_SECONDS = 8.0
-"""How long a cluster may take for one answer, so that an unreachable one is reported within ten."""
+"""Timeout of one request, so that an unreachable cluster is reported within ten seconds."""
 
 TRANSIENT = frozenset(
     {
@@ -46,10 +46,10 @@ TRANSIENT = frozenset(
         "_WAIT_COORD",
     }
 )
-"""Names of Kafka's errors that say: network, elections or load."""
+"""Names of Kafka errors caused by network, elections or load."""
 
 _LAST_WORD = frozenset({"_AUTHENTICATION", "_SSL"})
-"""Complaints that time changes nothing about."""
+"""Reported errors that a retry cannot resolve."""
 
 _READING = {
     "group.id": "logdriven",
@@ -58,34 +58,37 @@ _READING = {
 }
 _QUIET = logging.getLogger("logdriven_dagster.kafka")
 _QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False  # it repeats itself many times a second; what matters is raised
+_QUIET.propagate = False  # errors repeat many times a second; relevant ones are raised
 
 
 class Complaints:
-    """The errors that a client mentioned, the latest last."""
+    """Errors that a client reported to its callback, the latest last."""
 
     def __init__(self) -> None:
-        # An unreachable broker is mentioned several times a second.
+        # An unreachable broker is reported several times a second.
         self._errors: deque[KafkaError] = deque(maxlen=100)
 
     def __call__(self, error: "KafkaError") -> None:
-        """Note an error; a client calls this back."""
+        """Record an error; this is the client's error callback."""
         self._errors.append(error)
 
     def of(self, client: Any) -> "Complaints":
-        """Return these errors after fetching those that the client has not handed over yet."""
+        """Return these errors after fetching those that the client has not delivered yet."""
         from confluent_kafka import KafkaException
 
-        with suppress(KafkaException):  # a fatal one, which is handed over first
+        with suppress(KafkaException):  # a fatal error, which the callback received first
             client.poll(0)
         return self
 
     def include(self, names: frozenset[str]) -> bool:
-        """Whether one of these errors was mentioned."""
+        """Return whether an error with one of these names was reported."""
         return any(error.name() in names for error in self._errors)
 
     def failure(self, error: "KafkaException | KafkaError", what: str) -> StepError:
-        """Return the StepError of the same meaning: what was tried, what happened, and why."""
+        """Convert a Kafka error to a StepError: TransientStepError if a retry may help.
+
+        `what` names the failed operation; the message adds the error and its cause.
+        """
         found = kafka_error(error)
         reasons = [found.str()]
         last_words = [e for e in self._errors if e.name() in _LAST_WORD]
@@ -97,7 +100,7 @@ class Complaints:
         return kind(f"{what}: {'; '.join(reasons)}")
 
     def silence(self, what: str) -> StepError:
-        """Return the StepError for an answer that did not come."""
+        """Return the StepError for a missing response; `what` names the operation."""
         reason = f": {self._errors[-1].str()}" if self._errors else ""
         return TransientStepError(f"{what}{reason}")
 
@@ -108,12 +111,16 @@ def kafka_error(error: "KafkaException | KafkaError") -> Any:
 
 
 def is_transient(error: Any) -> bool:
-    """Whether a KafkaError may be gone on another try."""
+    """Return whether a KafkaError may disappear on retry."""
     return bool(error.retriable()) or error.name() in TRANSIENT
 
 
 def open_admin(settings: Mapping[str, str], complaints: Complaints) -> "AdminClient":
-    """Open a client that asks for topics and offsets, and never creates a topic by asking."""
+    """Open a client that reads topics and offsets, and never creates a topic.
+
+    `settings` are librdkafka's. Raises TerminalStepError if they are invalid, or if confluent-kafka
+    is not installed.
+    """
     _installed()
     from confluent_kafka.admin import AdminClient
 
@@ -122,7 +129,10 @@ def open_admin(settings: Mapping[str, str], complaints: Complaints) -> "AdminCli
 
 
 def open_consumer(settings: Mapping[str, str], complaints: Complaints) -> "Consumer":
-    """Open a consumer of given offsets: it commits nothing and refuses to begin anywhere else."""
+    """Open a consumer for explicit offsets: it commits none and fails instead of resetting them.
+
+    Raises TerminalStepError if the settings are invalid, or if confluent-kafka is not installed.
+    """
     _installed()
     from confluent_kafka import Consumer
 
@@ -138,7 +148,10 @@ def open_consumer(settings: Mapping[str, str], complaints: Complaints) -> "Consu
 def open_producer(
     settings: Mapping[str, str], transactional_id: str, complaints: Complaints
 ) -> "Producer":
-    """Open a producer of one transactional id; it partitions keys as Kafka's own clients do."""
+    """Open a producer of one transactional id; it partitions keys as Kafka's own clients do.
+
+    Raises TerminalStepError if the settings are invalid, or if confluent-kafka is not installed.
+    """
     _installed()
     from confluent_kafka import Producer
 
@@ -148,7 +161,7 @@ def open_producer(
 
 
 def is_read_committed(settings: Mapping[str, str]) -> bool:
-    """Whether messages of transactions that were aborted or are open are left out."""
+    """Return whether messages of aborted or open transactions are skipped."""
     return settings.get("isolation.level", _READING["isolation.level"]) == "read_committed"
 
 

@@ -1,8 +1,7 @@
-"""How far a slice of Kafka topics goes. Knows nothing of Spark.
+"""Offset ranges of Kafka topics, without Spark.
 
-A slice begins at
-`low`, inclusive, and ends before `high`; both name every partition that exists, so that the next
-slice knows where to go on in each of them. Integers have no limit here; Kafka's have 64 bits.
+A range begins at `low`, inclusive, and ends before `high`; both name every partition that exists,
+so that the next range continues in each of them. Integers have no limit here; Kafka's have 64 bits.
 Source: Sharp ETL, incremental type kafka_offset.
 """
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
 Extents: TypeAlias = Mapping[Partition, tuple[int, int]]
-"""Partition → the offset of its oldest message, and the one after its newest."""
+"""Partition → the offset of its oldest message, and the offset after its newest."""
 
 OnGap: TypeAlias = Literal["fail", "report"]
 
@@ -34,18 +33,18 @@ _FEW_MESSAGES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A slice of offsets whose two ends are known."""
+    """An offset range with two known ends."""
 
     low: str
     """Offsets of every partition that exists, inclusive."""
     high: str
     """Offsets of the same partitions, exclusive."""
     has_more: bool
-    """Whether the limit left messages for the next slice."""
+    """True if the limit left messages for the next range."""
     messages: int
-    """How many offsets lie in it; messages are fewer in compacted and transactional topics."""
+    """Number of offsets in the range; compacted and transactional topics have fewer messages."""
     notes: str = ""
-    """What was lost before it could be read, and topics that were left out; sentences."""
+    """Sentences about lost messages and omitted topics."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,7 +61,7 @@ class Range:
 
 
 def parse(given: str) -> dict[Partition, int]:
-    """Return the offsets of a text; TerminalStepError says what is wrong with it."""
+    """Parse offsets from text; raise TerminalStepError if the text is invalid."""
     try:
         return written.parse(given)
     except ValueError:
@@ -78,12 +77,12 @@ def bound(
     limit: int | None = None,
     on_gap: OnGap = "fail",
 ) -> Bounded:
-    """The slice from `low` to what the topics hold now, of at most `limit` messages.
+    """Return the offset range from `low` to the current end of the topics.
 
-    `low` is `earliest`, `latest`, or where the slice before it ended; `settings` are librdkafka's.
-    Raises TransientStepError within about ten seconds if the cluster cannot be reached, and
-    TerminalStepError for a topic that does not exist or, unless `on_gap` is `report`, for messages
-    that are gone.
+    `settings` are librdkafka's. `low` is `earliest`, `latest`, or the end of the previous range.
+    `limit` is the largest number of messages. Raises TransientStepError within about ten seconds if
+    the cluster cannot be reached, and TerminalStepError if a topic does not exist, or if messages
+    were deleted before they were read, unless `on_gap` is `report`.
     """
     start = low or "earliest"
     known = start if start in ("earliest", "latest") else parse(start)
@@ -97,7 +96,10 @@ def bounded(
     limit: int | None = None,
     on_gap: OnGap = "fail",
 ) -> Bounded:
-    """The slice from `low` to the end of extents that are known, of at most `limit` messages."""
+    """Return the offset range from `low` to the end of known extents, of at most `limit` messages.
+
+    Raises TerminalStepError if messages were lost, unless `on_gap` is `report`.
+    """
     lost: list[str] = []
     notes: list[str] = []
     if isinstance(low, str):
@@ -121,10 +123,10 @@ def bounded(
 
 
 def _start(low: Offsets, partition: Partition, extent: tuple[int, int], lost: list[str]) -> int:
-    """Where a partition goes on; what is missing between is added to `lost`."""
+    """Return the start offset of a partition; describe missing messages in `lost`."""
     (topic, number), (first, end) = partition, extent
     start = low.get(partition)
-    if start is None:  # it is new since then
+    if start is None:  # a new partition
         return first
     if start < first:
         lost.append(
@@ -165,10 +167,11 @@ def _refusal(lost: list[str]) -> str:
 
 
 def shares(waiting: Mapping[Partition, int], limit: int | None) -> dict[Partition, int]:
-    """How many messages to take of each partition: together `limit`, or all if they are fewer.
+    """Return how many messages to read from each partition: `limit` in total, or all if fewer.
 
-    Every partition with messages gets one while the limit lasts, so that none is starved by a
-    larger one; the rest is shared in proportion to what is left, fractions going to the largest.
+    Each partition with messages gets one while the limit lasts, so that a larger one cannot starve
+    it. The rest is distributed in proportion to the remaining messages; remainders go to the
+    largest fractions.
     """
     if limit is None or sum(waiting.values()) <= limit:
         return dict(waiting)
@@ -184,7 +187,10 @@ def shares(waiting: Mapping[Partition, int], limit: int | None) -> dict[Partitio
 
 
 def ranges(low: str, high: str) -> list[Range]:
-    """What a slice reads; TerminalStepError if its ends do not belong together."""
+    """Return the partition ranges between two ends; raise TerminalStepError if they differ.
+
+    The ends must name the same partitions, and no range may end before it begins.
+    """
     starts, ends = parse(low), parse(high)
     if starts.keys() != ends.keys():
         raise TerminalStepError(f"the slice {low} – {high} does not name the same partitions twice")
@@ -195,7 +201,7 @@ def ranges(low: str, high: str) -> list[Range]:
 
 
 def tasks(parts: Iterable[Range], per_task: int) -> list[tuple[Range, ...]]:
-    """What is read at once: a range each, long ones in pieces, and few messages all together."""
+    """Group ranges into tasks: one range each, long ones split, and few messages in one task."""
     parts = list(parts)
     if sum(part.end - part.first for part in parts) <= min(per_task, _FEW_MESSAGES):
         return [tuple(parts)] if parts else []
@@ -207,15 +213,16 @@ def tasks(parts: Iterable[Range], per_task: int) -> list[tuple[Range, ...]]:
 
 
 def extents(settings: Mapping[str, str], topics: Sequence[str]) -> dict[Partition, tuple[int, int]]:
-    """How far each partition of the topics reaches now, as its readers see it.
+    """Return the first and end offset of each partition of the topics, as their readers see them.
 
-    For readers of committed messages it ends before the first open transaction, so that no slice
-    waits for one.
+    For readers of committed messages, a partition ends before the first open transaction, so that
+    no window waits for one. Raises TerminalStepError if a topic does not exist, and
+    TransientStepError if the cluster does not respond.
     """
     import confluent_kafka.admin
     from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
-    specification: Any = confluent_kafka.admin  # whose annotations leave OffsetSpec out
+    specification: Any = confluent_kafka.admin  # its annotations omit OffsetSpec
     complaints = Complaints()
     admin = open_admin(settings, complaints)
     committed = is_read_committed(settings)

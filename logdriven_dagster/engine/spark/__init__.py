@@ -1,1 +1,1 @@
-"""Spark itself: sessions, their settings, the work that they run, and their errors."""
+"""Spark integration: sessions, settings, interruptible actions and error messages."""

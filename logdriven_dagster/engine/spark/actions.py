@@ -1,4 +1,4 @@
-"""Spark work that can be interrupted, and the numbers that Spark kept of it."""
+"""Interruptible Spark actions and the row counts that Spark recorded for them."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -27,7 +27,8 @@ _pool: ContextVar[str | None] = ContextVar("pool", default=None)
 def watched_by(check: Callable[[], None]) -> Iterator[None]:
     """Call `check` about ten times a second while Spark works within this block.
 
-    What it raises ends the work like an interruption, and goes on to the caller.
+    An exception that `check` raises cancels the work like an interruption and propagates to the
+    caller.
     """
     token = _checks.set((*_checks.get(), check))
     try:
@@ -37,14 +38,14 @@ def watched_by(check: Callable[[], None]) -> Iterator[None]:
 
 
 def run_checks() -> None:
-    """Call what watches this thread's work; for whoever waits without working."""
+    """Call the checks that watch this thread's work, for callers that wait without working."""
     for check in _checks.get():
         check()
 
 
 @contextmanager
 def in_pool(name: str) -> Iterator[None]:
-    """Spark work within this block gets a fair share of the cores beside that of other pools."""
+    """Run the Spark work of this block in a scheduler pool; pools share the cores fairly."""
     token = _pool.set(name)
     try:
         yield
@@ -53,14 +54,14 @@ def in_pool(name: str) -> Iterator[None]:
 
 
 def finish(thread: Thread, cancel: Callable[[], None]) -> None:
-    """Start a thread and wait for its end; whatever ends the wait before, cancels its work."""
+    """Start a thread and wait for its end; call `cancel` if an exception ends the wait early."""
     thread.start()
     try:
         while thread.is_alive():
             thread.join(_POLL_SECONDS)
             run_checks()
     except BaseException:
-        # Again and again, because a query that is still being planned starts its jobs later.
+        # Repeatedly, because a query that is still being planned starts its jobs later.
         for _ in range(int(_PATIENCE_SECONDS / _POLL_SECONDS)):
             cancel()
             thread.join(_POLL_SECONDS)
@@ -70,11 +71,11 @@ def finish(thread: Thread, cancel: Callable[[], None]) -> None:
 
 
 class Action(Generic[Result]):
-    """Spark work in a thread of its own, found again by its mark.
+    """Spark work in its own thread, identified by a mark.
 
-    PySpark does not notice signals while it waits for Java, so the caller's thread only polls; when
-    it is interrupted, by whatever exception, the jobs are cancelled by their mark. The work sees
-    the context variables of the caller, such as the span that it is a part of.
+    PySpark does not notice signals while it waits for Java, so the calling thread only polls. When
+    it is interrupted by any exception, the jobs are cancelled by their mark. The work runs with the
+    caller's context variables, such as the current tracing span.
     """
 
     def __init__(self, spark: "SparkSession", label: str, work: Callable[[], Result]) -> None:
@@ -85,7 +86,7 @@ class Action(Generic[Result]):
         self._error: list[BaseException] = []
 
     def run(self) -> Result:
-        """Return the result of the work, or its exception."""
+        """Run the work in a thread; return its result or raise its exception."""
         thread = self._mode.thread(self._spark, self._body)
         finish(thread, lambda: self._mode.cancel(self._spark, self.mark))
         if self._error:
@@ -101,35 +102,38 @@ class Action(Generic[Result]):
 
 
 def run_action(spark: "SparkSession", label: str, work: Callable[[], Result]) -> Result:
-    """Do Spark work whose numbers nobody needs."""
+    """Run Spark work interruptibly and return its result, without collecting row counts.
+
+    `label` describes the work in Spark's user interface.
+    """
     return Action(spark, label, work).run()
 
 
 @dataclass(frozen=True, slots=True)
 class QueryCounts:
-    """Rows of one finished write; None where Spark kept no number."""
+    """Row counts of one finished write; None where Spark recorded no number."""
 
     source: int | None
     """Rows that the sources delivered, after the filters directly above them.
 
     A source that the query reads twice counts twice; one that Spark never had to read counts zero.
-    None under a LIMIT, because the number of rows that were looked at is an accident then.
+    None under a LIMIT, because the number of rows that Spark reads is then arbitrary.
     """
     written: int | None
     """Rows that the writer wrote."""
     most: int | None = None
-    """The most rows that a part of the query put out, be it a scan before its filter or a join."""
+    """Largest row count of any plan node, such as a scan before its filter or a join."""
 
 
 def counted(spark: "SparkSession", label: str, write: Callable[[], None]) -> QueryCounts:
-    """Run one writing query, interruptibly, and count its rows."""
+    """Run one writing query interruptibly and return its row counts."""
     action = Action(spark, f"{label}: write", write)
     action.run()
     return query_counts(spark, action.mark)
 
 
 def query_counts(spark: "SparkSession", mark: Mark) -> QueryCounts:
-    """Return the counts of the latest query that ran under this mark."""
+    """Return the row counts of the latest query that ran under this mark."""
     plan = mode_of(spark).query_plan(spark, mark)
     if plan is None:
         return QueryCounts(None, None)

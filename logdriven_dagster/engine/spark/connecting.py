@@ -1,4 +1,4 @@
-"""Which Spark Connect server a project's runs use, and a session on it."""
+"""Choice of a project's Spark Connect server, and the process's session on it."""
 
 import atexit
 import ipaddress
@@ -27,14 +27,14 @@ _PATIENCE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 _of_sail: "dict[str, SparkSession]" = {}
-"""Sail's server of this process → the session on it."""
+"""Name of this process's Sail server → the session on it."""
 
 
 def remote_url(project: Project) -> str | None:
-    """Return the server's URL, secrets in it; None for a classic session.
+    """Return the server's URL, which includes secrets; None for a classic session.
 
-    `LOGDRIVEN_SPARK_REMOTE` wins over the project. UsageError for a server of another machine that
-    does not see the project's folders.
+    `LOGDRIVEN_SPARK_REMOTE` overrides the project. Raises UsageError if the server runs on another
+    machine and cannot access the project's folders.
     """
     wanted = project.spark_remote
     if wanted == "classic":
@@ -61,7 +61,7 @@ def remote_url(project: Project) -> str | None:
 
 
 def _own_url(project: Project) -> str | None:
-    """The address of the project's own server, if it runs with the project's present settings."""
+    """Return the URL of the project's own server, if it runs with the current settings."""
     from logdriven_dagster.engine.spark.server.lifecycle import settings_digest
 
     server = server_state.running(project)
@@ -78,7 +78,7 @@ def _own_url(project: Project) -> str | None:
 
 
 def refuse_unseen_files(project: Project, table: TableConfig) -> None:
-    """UsageError for a source in a folder of this host that a server on another one would read."""
+    """Raise UsageError if a server on another host would read a source in a folder of this host."""
     wanted = project.spark_remote
     host = urlsplit(wanted).hostname or ""
     seen = project.config.spark.shared_files or not wanted.startswith("sc://")
@@ -86,7 +86,7 @@ def refuse_unseen_files(project: Project, table: TableConfig) -> None:
         return
     for step in table.steps:
         path = getattr(step.source, "path", None)
-        # What a variable begins with is known when a window runs.
+        # The value of a variable is known when a window runs.
         if path is None or path.startswith("${"):
             continue
         if location_of(project.located(path)).startswith("file:"):
@@ -107,7 +107,11 @@ def _is_this_machine(host: str) -> bool:
 
 
 def connect(project: Project, url: str) -> "SparkSession":
-    """The process's session on a server; UsageError if none answers, or a package is missing."""
+    """Return the process's session on a server.
+
+    Raises UsageError if no server answers, a package is missing, or the process has a classic
+    session.
+    """
     from logdriven_dagster.engine.spark.connect.metrics import is_ours
     from logdriven_dagster.engine.spark.connect.mode import refuse_other_zone, require_packages
 
@@ -120,7 +124,7 @@ def connect(project: Project, url: str) -> "SparkSession":
     try:
         socket.create_connection((place.hostname, place.port or _PORT), _PATIENCE_SECONDS).close()
         session = _session(url)
-        # A server keeps what its clients leave behind for hours.
+        # A server keeps abandoned sessions for hours.
         atexit.register(session.stop)
         if not is_ours(session):
             dead_sessions.served_by_others(session)
@@ -135,20 +139,20 @@ def connect(project: Project, url: str) -> "SparkSession":
 
 
 def _session(url: str) -> "SparkSession":
-    """The process's session, as `SparkSession.builder.remote` makes it, over a channel of ours."""
+    """Return the process's session, made as by `SparkSession.builder.remote`, over our channel."""
     from pyspark.sql.connect.session import SparkSession
 
     from logdriven_dagster.engine.spark.connect.channels import CauseKeepingChannel
     from logdriven_dagster.engine.spark.connect.mode import patient
 
-    # So PySpark's functions know which kind of column to make.
+    # PySpark's functions choose the kind of column by it.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     made: Any = SparkSession.builder.channelBuilder(CauseKeepingChannel(url)).getOrCreate()
     return patient(made)
 
 
 def _tell_what_stays(session: "SparkSession", project: Project) -> None:
-    """Warn about settings of the project that a running server does not take any more."""
+    """Warn about settings of the project that a running server no longer accepts."""
     client: Any = session.client
     wanted = given_settings(project)
     found = client.get_config_with_defaults(*((name, None) for name in wanted))
@@ -160,10 +164,10 @@ def _tell_what_stays(session: "SparkSession", project: Project) -> None:
 
 
 def connect_to_sail(project: Project) -> "SparkSession":
-    """Return the process's session of Sail, on a server that is started if there is none.
+    """Return the process's session of Sail; start a server if there is none.
 
-    PySpark is not told of it as the session of the process, which may have one of Spark, too.
-    UsageError if none comes up or answers, or a package is missing.
+    It does not become PySpark's session of the process, which may have one of Spark, too. Raises
+    UsageError if no server starts or answers, or if a package is missing.
     """
     from logdriven_dagster.engine.spark.connect.mode import require_packages
     from logdriven_dagster.engine.spark.connect.sail.server import server_of

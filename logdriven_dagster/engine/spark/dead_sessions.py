@@ -1,4 +1,4 @@
-"""A Spark that has died: what of, and how to make room for another one in this process."""
+"""Detection of dead Spark sessions, and cleanup before this process starts another one."""
 
 import signal
 import traceback
@@ -12,17 +12,20 @@ from logdriven_dagster.engine.spark.connect.errors import session_is_lost
 
 _forgotten: list[Any] = []
 _served: list[Any] = []
-"""The process's session on a server of others."""
+"""The process's session on a server that this process did not start."""
 _lost: list[Any] = []
-"""That session, once its server does not know it any more."""
+"""That session, once its server no longer knows it."""
 _lives: list[Callable[[], bool]] = []
-"""Tells whether the server of that session is there, if that is known."""
+"""Function that returns whether the server of that session is alive, if that can be checked."""
 _PATIENCE_SECONDS = 5.0
-"""How long a JVM that does not answer any more may take to be gone."""
+"""Time that an unresponsive JVM may take to exit."""
 
 
 def cause_of_death(error: Exception) -> str | None:
-    """Why the JVM is gone, if it is; one that does not answer may take a moment until it is."""
+    """Return why the JVM or server is gone; None if it is not.
+
+    If `error` shows that the JVM does not answer, wait a few seconds for its exit.
+    """
     process = _process()
     try:
         code = process and process.wait(_PATIENCE_SECONDS if _is_silence(error) else 0)
@@ -32,7 +35,7 @@ def cause_of_death(error: Exception) -> str | None:
 
 
 def is_dead() -> bool:
-    """Whether this process has started a JVM for Spark that is gone, or has lost its server."""
+    """Return whether the JVM that this process started has ended, or its server was lost."""
     process = _process()
     if not _is_served():
         _lost.extend(_served)
@@ -41,11 +44,11 @@ def is_dead() -> bool:
 
 
 def forget() -> None:
-    """Make PySpark start another JVM, or connect anew, when a session is asked for next."""
+    """Reset PySpark, so that the next session starts another JVM or connects again."""
     if _lost:
         session = _lost.pop()
         _forgotten.append(session)
-        session.release_session_on_close = False  # nobody is there to release it
+        session.release_session_on_close = False  # no server is there to release it
         session.stop()
         return
     gateway: Any = internals.gateway()
@@ -56,26 +59,26 @@ def forget() -> None:
 
 
 def served_by_others(session: Any, lives: Callable[[], bool] | None = None) -> None:
-    """Remember the process's session on a server that may be gone without its session's doing.
+    """Record the process's session on a server that can end independently of the session.
 
-    `lives` tells whether it is there, where that is known.
+    `lives` returns whether the server is alive, where that can be checked.
     """
     _served[:], _lost[:] = [session], []
     _lives[:] = [lives] if lives is not None else []
 
 
 def _is_served() -> bool:
-    """Whether the server of that session is there, as far as it is known."""
+    """Return whether the server of that session is alive, as far as it can be checked."""
     return all(lives() for lives in _lives)
 
 
 def number() -> int:
-    """How many Sparks of this process were forgotten: sessions from before the last are useless."""
+    """Return how many Spark sessions of this process have died; older sessions are useless."""
     return len(_forgotten)
 
 
 def _loss_of_a_server(error: Exception) -> str | None:
-    """Say so if the server of others does not know the process's session any more."""
+    """Return the cause if a server that others run no longer knows the process's session."""
     lost = any(map(session_is_lost, _links(error)))
     if (_is_served() and not lost) or not (_served or _lost):
         return None
@@ -93,12 +96,12 @@ def _cause(code: int) -> str:
 
 
 def _is_silence(error: Exception) -> bool:
-    """Whether Py4J got no answer, or no connection, from its JVM, whatever was made of that."""
+    """Return whether Py4J got no answer or connection from its JVM, in any error of the chain."""
     return any(_is_own_silence(link) for link in _links(error))
 
 
 def _is_own_silence(error: BaseException) -> bool:
-    """Judge one error by its class: of a lost answer Py4J also says "… does not exist"."""
+    """Classify one error by its class: for a lost answer, Py4J also reports "… does not exist"."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     if isinstance(error, Py4JError):
@@ -117,5 +120,5 @@ def _links(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _process() -> Any:
-    """The JVM that PySpark has started; None where it has not."""
+    """Return the JVM process that PySpark has started; None if there is none."""
     return getattr(internals.gateway(), "proc", None)

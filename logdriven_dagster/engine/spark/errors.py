@@ -1,7 +1,7 @@
-"""Spark's errors in one sentence each, with column, value and file.
+"""Conversion of Spark errors into one sentence each, with column, value and file.
 
-Spark names the condition of an error and its parameters; SENTENCES says each condition in plain
-words. Other conditions are reported in Spark's words, without codes and advice on settings.
+Spark names the condition of an error and its parameters; SENTENCES has a plain sentence for each
+condition. Other conditions are reported in Spark's words, without codes and advice on settings.
 """
 
 import re
@@ -18,18 +18,18 @@ Sentence: TypeAlias = "str | Callable[[JvmException], str]"
 
 
 def sentence_of(chain: Sequence[JvmException]) -> str:
-    """One sentence about the exceptions of a chain, outermost first."""
+    """Return one sentence for a chain of exceptions, which starts with the outermost."""
     telling = [thrown for thrown in chain if not repeats_its_cause(thrown)] or list(chain)
     return _joined(telling)
 
 
 def repeats_its_cause(thrown: JvmException) -> bool:
-    """Whether it is Spark's wrapper around a failed task, whose text is a stack trace."""
+    """Return whether this is Spark's wrapper of a failed task, whose text is a stack trace."""
     return thrown.types[0] == "org.apache.spark.SparkException" and thrown.condition is None
 
 
 def _joined(chain: Sequence[JvmException]) -> str:
-    """Return the outermost exception; those whose causes say more go on with them."""
+    """Return the sentence of the outermost exception, with those of causes that add details."""
     first, *causes = chain
     text = _one(first)
     if not causes or _family(first) not in _SAID_BY_THEIR_CAUSE:
@@ -56,7 +56,7 @@ def _one(thrown: JvmException) -> str:
 
 
 def _of_java(thrown: JvmException) -> "Sentence | None":
-    """What is said of exceptions of its class, or of the nearest one above it."""
+    """Return the sentence for the exception's class, or for its nearest superclass."""
     if thrown.types[0] == "java.lang.RuntimeException":
         return _what_java_says
     return next((_OF_JAVA[name] for name in thrown.types if name in _OF_JAVA), None)
@@ -68,11 +68,11 @@ def _family(thrown: JvmException) -> str:
 
 
 class _Parts(dict[str, str]):
-    """The parameters of an error without Spark's quotes, and where in the query it arose."""
+    """The parameters of an error without Spark's quotes, and its position in the query."""
 
     def __init__(self, thrown: JvmException) -> None:
         super().__init__({name: _plain(value) for name, value in thrown.parameters.items()})
-        # Spark marks a number's type by a letter: 3000000000L.
+        # Spark marks a number's type with a suffix: 3000000000L.
         self["number"] = re.sub(r"(?<=\d)[LSBDF]$|BD$", "", self.get("value", ""))
         self["where"] = f" in {_cut(thrown.fragment)}" if thrown.fragment else ""
         self["place"] = _place(thrown.message)
@@ -96,7 +96,7 @@ def _cut(fragment: str) -> str:
 
 
 def _place(message: str) -> str:
-    """Where in the query, as people count: lines and columns from 1."""
+    """Return the position in the query, with lines and columns that count from 1."""
     found = re.search(r"line (\d+), pos (\d+)|line (\d+) pos (\d+)", message)
     if not found:
         return ""
@@ -117,7 +117,7 @@ def _as_spark_says(thrown: JvmException) -> str:
 
 
 def _header(thrown: JvmException) -> str:
-    """A CSV file whose header is not that of the columns; other illegal arguments as they are."""
+    """Describe a CSV header that does not match the columns; report other errors verbatim."""
     given = dict(re.findall(r"^ (Header|Schema): (.*)$", thrown.message, re.MULTILINE))
     if not {"Header", "Schema"} <= given.keys():
         return _as_spark_says(thrown)
@@ -125,7 +125,7 @@ def _header(thrown: JvmException) -> str:
 
 
 def _what_java_says(thrown: JvmException) -> str:
-    """The first sentence of an exception whose class says nothing."""
+    """Return the first sentence of an exception whose class is not informative."""
     text = re.sub(r"^file:/\S+ is not", "it is not", thrown.message)
     return re.split(r"\.\s|\n", text)[0] or thrown.name
 
@@ -135,7 +135,7 @@ def _missing_class(thrown: JvmException) -> str:
 
 
 _REFUSED = re.compile(r"column .* holds .*; read it with options\.customSchema: .* in query")
-"""What a condition of ours in a query says of a value, as `exact_values.refusal` words it."""
+"""Message of our own conversion checks in queries, as `exact_values.refusal` words it."""
 
 
 def _of_a_database(thrown: JvmException) -> str:
@@ -212,7 +212,7 @@ _OF_JAVA: Mapping[str, Sentence] = {
     "java.lang.OutOfMemoryError": "Spark's Java is out of memory; give it more by "
     "spark.driver.memory in spark.config",
     "org.apache.spark.SparkIllegalArgumentException": _header,
-    "org.apache.spark.api.python.PythonException": _raised_in_python,  # before it had a condition
+    "org.apache.spark.api.python.PythonException": _raised_in_python,  # without a condition
     "java.sql.SQLException": _of_a_database,
 }
-"""Classes of exceptions without a condition, those above them included."""
+"""Classes of exceptions without a condition; subclasses are included."""

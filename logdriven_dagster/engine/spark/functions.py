@@ -1,7 +1,7 @@
-"""PySpark's functions, of the kind that the session at hand takes.
+"""PySpark's functions, for the kind of columns that the current session takes.
 
 PySpark makes columns of one kind for a whole process: classic ones, or those of Spark Connect. A
-process that has a session of Spark and one of Sail needs both, each in its place.
+process with a session of Spark and one of Sail needs both kinds.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from logdriven_dagster.engine.spark.modes import mode_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.functions import *  # noqa: F403 - what `sf.` finds here
+    from pyspark.sql.functions import *  # noqa: F403 - resolves `sf.` names
 
 _module: ContextVar[str] = ContextVar("functions", default=BY_PROCESS)
 
 
 @contextmanager
 def functions_for(spark: "SparkSession") -> Iterator[None]:
-    """Let columns that are made within this block be of the kind that the session takes."""
+    """Use functions within this block that make columns for this session."""
     token = _module.set(mode_of(spark).functions)
     try:
         yield
@@ -33,6 +33,6 @@ def functions_for(spark: "SparkSession") -> Iterator[None]:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name.startswith("__"):  # Python asks each module for such, PySpark is not loaded for it
+        if name.startswith("__"):  # Python looks these up in every module
             raise AttributeError(name)
         return getattr(import_module(_module.get()), name)

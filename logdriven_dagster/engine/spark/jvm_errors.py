@@ -1,11 +1,11 @@
-"""The exceptions that Spark's JVM threw, whichever way they came to Python."""
+"""Exceptions of Spark's JVM behind Python errors, for classic and Spark Connect sessions."""
 
 from logdriven_dagster.engine.spark.jvm_exception import JvmException
 from logdriven_dagster.engine.spark.mode import is_connect
 
 
 def thrown_by(error: Exception) -> tuple[JvmException, ...]:
-    """The exceptions behind a Python one, outermost first; none if Spark had no part in it."""
+    """Return the JVM exceptions behind an error, outermost first; empty if there are none."""
     if is_connect(error):
         from logdriven_dagster.engine.spark.connect.errors import causes
     else:

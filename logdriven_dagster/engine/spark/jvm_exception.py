@@ -1,4 +1,4 @@
-"""An exception of Spark's JVM, as Python sees it."""
+"""An exception of Spark's JVM, as Python represents it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,19 +9,19 @@ class JvmException:
     """One exception of a chain of causes in Spark's JVM."""
 
     types: tuple[str, ...]
-    """The names of its class and of all those above it."""
+    """Names of its class and of all superclasses."""
     message: str
     condition: str | None = None
-    """Spark's name for the kind of error; None of other exceptions."""
+    """Spark's error condition; None for other exceptions."""
     sql_state: str | None = None
     error_code: int | None = None
-    """The database's own, where a JDBC driver tells it; nothing of it comes over Connect."""
+    """The database's error code, if a JDBC driver reports one; None over Spark Connect."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """What Spark puts into the text of the condition, by its names for them."""
+    """Message parameters of the condition, by Spark's names."""
     fragment: str = ""
-    """The part of the query where it arose, if Spark knows it."""
+    """The part of the query where the error occurred, if Spark reports it."""
 
     @property
     def name(self) -> str:
-        """Return the name of its class without the package."""
+        """Name of its class without the package."""
         return self.types[0].rpartition(".")[2].rpartition("$")[2]

@@ -1,8 +1,8 @@
-"""What differs between a classic Spark session and one of Spark Connect, behind one interface.
+"""Common interface to classic Spark sessions and those of Spark Connect.
 
-A classic session has its JVM beside this process; a Connect session only speaks to a server, so
-there is no `sparkContext`, no `_jvm`, no static configuration. Everything else in the engine takes
-either, and asks `mode_of` for the few things that need to know.
+A classic session has its JVM next to this process; a Connect session is a client of a server, so
+there is no `sparkContext`, no `_jvm`, no static configuration. All other engine modules accept
+either and call `mode_of` for the few operations that differ.
 """
 
 import re
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 BY_PROCESS = "pyspark.sql.functions"
-"""Makes columns of the one kind that PySpark has chosen for a process."""
+"""The module whose functions make columns of the one kind that PySpark chose for the process."""
 
 _CONNECT = "pyspark.sql.connect."
 
 ROWS, WINDOWS = "rows", "windows"
-"""Under what `CountedReads.found` tells rows: of all windows together, or of each."""
+"""Keys of `CountedReads.found`: rows of all windows together, or a list with rows per window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What names one piece of work to Spark, to cancel it by and to find its numbers by."""
+    """Identification of one piece of work in Spark, used to cancel it and to find its metrics."""
 
     label: str
-    """What people read."""
+    """Text for people to read."""
     tag: str
-    """Unique."""
+    """Unique id."""
     pool: str | None = None
-    """The scheduler pool that its jobs belong to."""
+    """The scheduler pool of its jobs."""
 
     @property
     def description(self) -> str:
-        """What a classic session shows beside the jobs; as unique as the tag."""
+        """Description that a classic session shows with the jobs; as unique as the tag."""
         return f"{self.label} {self.tag[-8:]}"
 
 
 class CountedReads(Protocol):
-    """What counts the rows that queries read, where no plan of them tells it."""
+    """Counter of the rows that queries read, for servers that do not report query plans."""
 
     def see(
         self,
@@ -52,95 +52,97 @@ class CountedReads(Protocol):
         metric: "Callable[[DataFrame], Column]",
         index: "Callable[[DataFrame], Column] | None",
     ) -> "DataFrame":
-        """Return the frame, counted by whatever query reads it.
+        """Return the frame with a counter, which counts the rows that any query reads from it.
 
-        `metric` is an aggregate that says what to count, for engines that compute it on the way;
-        `index` tells the window of each row in a pass of several, None: all windows share them.
+        `metric` is an aggregate that counts the rows, for engines that compute it during the read.
+        `index` returns the window of each row in a pass of several windows; None if all windows
+        share the rows.
         """
         ...
 
     def narrowed(
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
-        """Return a query, and what it may read, so that its own filters come before the counts."""
+        """Return the query and its frames, changed so that its filters apply before the counts."""
         ...
 
     def found(
         self, frame: "DataFrame", written: Sequence[int | None]
     ) -> list[Mapping[str, Any]] | None:
-        """What was counted of each source of a frame that has been written; None if not of all.
+        """Return the counts of each source of a written frame; None if any is missing.
 
-        `written` are the rows of each window. It is what the metric has found, or under ROWS a
-        number for all windows, or under WINDOWS one for each of them.
+        `written` are the rows written per window. A result has the values of the metric, or a
+        number for all windows under ROWS, or a list with one number per window under WINDOWS.
         """
         ...
 
 
 class SparkMode(Protocol):
-    """One way to reach Spark. Sessions are given with each call: a mode holds no state of them."""
+    """One way to reach Spark. Modes are stateless: each call takes the session."""
 
     lists_files: bool
-    """Whether a frame over files lists them when it is made, and not when it is asked something."""
+    """True if a frame over files lists them when it is created, and not when it is first used."""
     divides_by_texts: bool
-    """Whether rows are written into a folder for each text of a column, and not only number."""
+    """True if rows can be partitioned into folders by a text column, and not only by a number."""
     tells_files: bool
-    """Whether a row of a file tells which one it is of."""
+    """True if the file of each row can be queried."""
     converts_files: bool
-    """Whether values of files become others of the columns' types without loss, or fail."""
+    """True if file values are converted to the columns' types without loss, or fail."""
     takes_lists: bool
-    """Whether a folder is read by the log of a streaming query in it; see `storage.file_lists`."""
+    """True if a folder is read through a streaming query's log in it; see `storage.file_lists`."""
     functions: str
-    """The module of PySpark whose functions make columns for it."""
+    """The PySpark module whose functions make columns for this mode."""
 
     def adopt(self, spark: "SparkSession", project: "Project") -> None:
-        """Make a session fit for a project's work; UsageError where it cannot be."""
+        """Prepare a session for a project's work; raise UsageError if it cannot be used."""
         ...
 
     def application_id(self, spark: "SparkSession") -> str:
-        """Spark's name for the application behind the session."""
+        """Return Spark's id of the application behind the session."""
         ...
 
     def new_session(self, spark: "SparkSession") -> "SparkSession":
-        """Return a session over the same application, with views and settings of its own."""
+        """Return a session over the same application, with its own views and settings."""
         ...
 
     def clone(self, spark: "SparkSession", settings: Mapping[str, str]) -> "SparkSession | None":
-        """Return a session with these settings that shares the code which Spark compiles.
+        """Return a session with these settings that shares Spark's compiled code with others.
 
-        It is for work that adds no code of its own. None where sessions share it anyway, or cannot.
+        It is for work that adds no code of its own. Returns None if sessions share compiled code
+        anyway, or cannot.
         """
         ...
 
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
-        """Set what can be set on a running session; static settings stay as they are."""
+        """Apply settings that a running session accepts; static settings keep their values."""
         ...
 
     def release(self, session: "SparkSession") -> None:
-        """End a session of `new_session`, not the application."""
+        """End a session of `new_session`, but not the application."""
         ...
 
     def thread(self, spark: "SparkSession", work: "Callable[[], None]") -> Thread:
-        """Return a thread for work in the session, not started yet."""
+        """Return a thread, not yet started, for work in the session."""
         ...
 
     def mark(self, spark: "SparkSession", mark: Mark) -> None:
-        """Put the mark on all work that this thread starts in the session from now on."""
+        """Mark all work that this thread starts in the session from now on."""
         ...
 
     def cancel(self, spark: "SparkSession", mark: Mark) -> None:
-        """Stop the work that runs under a mark."""
+        """Cancel the work that runs under a mark."""
         ...
 
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
-        """The latest finished query under a mark with its row counts; None if nobody knows."""
+        """Return the plan of the latest finished query under a mark; None if not available."""
         ...
 
     def counted_reads(self, spark: "SparkSession") -> "CountedReads | None":
-        """What counts the rows that queries read where no plan tells it; None where one does."""
+        """Return a counter of the rows that queries read; None if query plans have the counts."""
         ...
 
     def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":
-        """A frame over the files that another session has found; None where that cannot be had."""
+        """Return a frame over the files that another session has listed; None if not supported."""
         ...
 
     def input_files(self, frame: "DataFrame") -> list[str]:
@@ -148,7 +150,7 @@ class SparkMode(Protocol):
         ...
 
     def name_frame(self, frame: "DataFrame", name: str) -> None:
-        """Let queries of the frame's session read it by this name."""
+        """Register the frame as a view of this name for queries of its session."""
         ...
 
     def query(
@@ -162,27 +164,27 @@ class SparkMode(Protocol):
         ...
 
     def observed(self, observation: "Observation") -> Mapping[str, Any]:
-        """What an `observe` found; nothing if no query has come by it, and nobody waits for one."""
+        """Return the values of an `observe`, without waiting; empty if no query has computed it."""
         ...
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
-        """How much the frame's result is, as far as Spark can tell before it runs."""
+        """Return Spark's estimate of the frame's size, made before it runs."""
         ...
 
     def imports_here(self, spark: "SparkSession") -> bool:
-        """Whether Spark's Python workers import the modules that this process can import."""
+        """Return whether Spark's Python workers import the modules that this process can import."""
         ...
 
     def has_java_class(self, spark: "SparkSession", file: str) -> bool:
-        """Whether `org/…/Name.class` is known to be on Spark's class path."""
+        """Return whether `org/…/Name.class` is known to be on Spark's class path."""
         ...
 
 
 def is_connect(thing: object) -> bool:
-    """Whether a session, frame or error is one of Spark Connect."""
+    """Return whether a session, frame or error belongs to Spark Connect."""
     return type(thing).__module__.startswith((_CONNECT, "pyspark.errors.exceptions.connect"))
 
 
 def is_one_jvm(master: str) -> bool:
-    """Whether a master is no cluster: the driver does all the work."""
+    """Return whether a master URL is local, so that the driver does all the work."""
     return re.fullmatch(r"local(\[.*\])?", master) is not None

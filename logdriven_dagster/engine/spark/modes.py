@@ -1,4 +1,4 @@
-"""Which mode a session has: classic, Spark Connect, or Sail."""
+"""Selection of a session's mode: classic, Spark Connect or Sail."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def mode_of(spark: "SparkSession") -> SparkMode:
-    """Return the mode of a session: classic, Spark Connect, or Sail."""
+    """Return the mode of a session: classic, Spark Connect or Sail."""
     if is_connect(spark):
         from logdriven_dagster.engine.spark.connect.mode import ConnectMode
         from logdriven_dagster.engine.spark.connect.sail.mode import SailMode, is_sail

@@ -1,7 +1,7 @@
-"""How Spark reaches object stores: Hadoop's settings, derived from PyIceberg's properties.
+"""Hadoop settings for object stores, derived from PyIceberg's properties.
 
 Hadoop's connectors must be on Spark's class path: `hadoop-aws` for S3, the connector of Google, or
-`hadoop-azure`. Credentials that the properties do not name are the platform's own.
+`hadoop-azure`. Credentials that the properties do not name come from the platform.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,13 +12,13 @@ _SPARK = "spark.hadoop."
 
 
 def hadoop_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return Spark's settings for the stores that the properties tell of."""
+    """Return Spark's settings for the object stores that the properties configure."""
     given = dict(_s3(properties)) | dict(_gcs(properties)) | dict(_adls(properties))
     return {f"{_SPARK}{name}": value for name, value in (_FILE_SYSTEMS | given).items()}
 
 
 _FILE_SYSTEMS = {
-    # Hadoop's own name for S3 is s3a; other engines, and files that they name, say s3.
+    # Hadoop's own name for S3 is s3a; other engines, and the paths that they write, use s3.
     "fs.s3.impl": f"{_S3A}.S3AFileSystem",
     "fs.s3n.impl": f"{_S3A}.S3AFileSystem",
     "fs.AbstractFileSystem.s3.impl": f"{_S3A}.S3A",

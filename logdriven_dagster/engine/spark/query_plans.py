@@ -1,16 +1,16 @@
-"""The plan of a query that ran, as a graph of nodes with their row counts."""
+"""The plan of a finished query, as a graph of nodes with their row counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 ROWS = "number of output rows"
-"""The metric that tells how many rows a node of a plan put out."""
+"""The metric with the number of rows that a plan node put out."""
 
 _TRANSPARENT = ("Project", "ColumnarToRow", "AQEShuffleRead", "InputAdapter", "SubqueryAlias")
 _EXCHANGES = ("Exchange", "BroadcastExchange", "ReusedExchange")
 SAMPLED = "rangepartitioning"
-"""What Spark divides by ranges, to sort it, it reads once more before, for a sample."""
+"""Mark of range partitioning, as for a sort: Spark reads its input an extra time for a sample."""
 _UNKNOWN = (
     "CollectLimit",
     "LocalLimit",
@@ -18,25 +18,27 @@ _UNKNOWN = (
     "TakeOrderedAndProject",
     "CartesianProduct",
 )
-"""Nodes that end the reading early, or read each part of one side for each part of the other."""
+"""Nodes that end the read early, or read each partition of one side per partition of the other."""
 _READS_ALL_FIRST = ("Exchange", "BroadcastExchange", "Sort", "HashAggregate", "ObjectHashAggregate")
 
 LOOKED_UP = "logdriven_looked_up"
-"""The name of an `observe` over rows that are only compared with: their scans are no source."""
+"""The name of an `observe` over rows that serve only for comparison: their scans are no source."""
 
 
 SURVIVING = "logdriven_surviving"
-"""The beginning of the name of a column by which rows of a source leave out others that its files
-still hold: what is left is what was read."""
+"""Prefix of a column name that marks the removal of source rows which the files still hold.
+
+The rows that remain count as read.
+"""
 
 
 def number(text: str) -> int:
-    """Return a count as Spark's status store writes it."""
+    """Parse a count as Spark's status store formats it."""
     return int(text.replace(",", ""))
 
 
 def is_write(name: str) -> bool:
-    """Whether a node of this name executes a write command."""
+    """Return whether a node of this name executes a write command."""
     return name.startswith("Execute ")
 
 
@@ -48,20 +50,20 @@ class PlanNode:
     name: str
     description: str
     rows: int | None
-    """What it put out, 0 if it never ran; None if it does not count."""
+    """Rows that it put out, 0 if it never ran; None if it does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    """One run of a stage of a query, which is a job's part between two exchanges."""
+    """One run of a stage of a query, which is the part of a job between two exchanges."""
 
     rdds: frozenset[int]
-    """What it computed, by Spark's numbers."""
+    """Spark's ids of the RDDs that it computed."""
     tasks: int
     done: int
-    """How many of its tasks have ended well."""
+    """Number of its tasks that succeeded."""
     records: int
-    """What its tasks read of sources, before any filter."""
+    """Records that its tasks read from sources, before any filter."""
 
     @classmethod
     def of(cls, stage: Mapping[str, Any]) -> "StageRun":
@@ -71,9 +73,10 @@ class StageRun:
 
 
 def times_run(runs: Sequence[StageRun]) -> int | None:
-    """Return how often those stages ran that did so more than once, each time as a whole.
+    """Return how often the repeated stages ran, each time completely; 1 if none was repeated.
 
-    None where some ran in part only, for what an executor took with it, or not equally often.
+    Returns None if a stage ran in part only, to recompute the output of a lost executor, or if the
+    stages were not repeated equally often.
     """
     left, times = [run for run in runs if run.done], {1}
     while left:
@@ -89,12 +92,12 @@ def times_run(runs: Sequence[StageRun]) -> int | None:
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """A physical plan that ran, as a graph."""
+    """The physical plan of a finished query, as a graph."""
 
     nodes: Mapping[int, PlanNode]
     inputs: Mapping[int, list[int]]
     runs: Sequence[StageRun] = ()
-    """The runs of its stages, if somebody asked for them; see `is_sampled`."""
+    """The runs of its stages, if they were requested; see `is_sampled`."""
 
     @classmethod
     def of(cls, nodes: Iterable[PlanNode], edges: Iterable[tuple[int, int]]) -> "QueryPlan":
@@ -106,9 +109,9 @@ class QueryPlan:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether Spark read something twice, so that only the runs of stages tell how many rows.
+        """True if Spark read an input twice, so that row counts need the runs of stages.
 
-        On a cluster it also does so for an executor that was lost.
+        On a cluster, Spark also reads again for an executor that was lost.
         """
         return any(SAMPLED in node.description for node in self.nodes.values())
 
@@ -120,12 +123,12 @@ class QueryPlan:
         return None
 
     def most_rows(self) -> int | None:
-        """Return the rows of the node that put out the most; None if no node counts."""
+        """Return the largest row count of any node; None if no node counts."""
         counted = [node.rows for node in self.nodes.values() if node.rows is not None]
         return max(counted, default=None)
 
     def source_rows(self) -> int | None:
-        """Return the sum of the row counts of all scans; None where nobody knows it."""
+        """Return the sum of the row counts of all scans; None if it cannot be determined."""
         times = times_run(self.runs)
         if times is None or (times > 1 and not self.is_sampled):
             return None
@@ -145,10 +148,11 @@ class QueryPlan:
         times: int = 1,
         limited: bool = False,
     ) -> list[int | None]:
-        """The count of each scan below a node; `filtered` is that of the filter just above.
+        """Return the count of each scan below a node.
 
-        `sampled` is how often all is read that is divided by ranges, `times` how often what is
-        below this node.
+        `filtered` is the count of the filter directly above. `sampled` is how often
+        range-partitioned input is read, `times` how often the input of this node is read. `limited`
+        is True below a node that may end the read early.
         """
         node = self.nodes[id_]
         if node.name == "CollectMetrics" and LOOKED_UP in node.description:
@@ -175,7 +179,7 @@ class QueryPlan:
 def _scanned(node: PlanNode, filtered: int | None) -> int | None:
     if filtered is not None:
         return filtered
-    # Neither is a source: rows of the query's own text, and sources proven to be empty.
+    # Neither is a source: literal rows of the query, and sources proven to be empty.
     if node.name.startswith(("LocalTableScan", "Scan OneRowRelation", "EmptyRelation")):
         return 0
     return node.rows

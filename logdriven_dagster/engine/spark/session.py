@@ -1,4 +1,4 @@
-"""Spark sessions: one for the process, and a fresh one over it for every window."""
+"""Spark sessions: one for the process, and a new one over it for each window."""
 
 import logging
 import os
@@ -31,10 +31,10 @@ _SPARK_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"
 
 
 def spark_session(project: Project) -> "SparkSession":
-    """The process's Spark session, started with the project's configuration if there is none.
+    """Return the process's Spark session; start it with the project's settings if needed.
 
-    It is one of Spark Connect where the project says so. What the project sets under `spark.config`
-    wins over every default here. Raises UsageError where no Java is found, or no server answers.
+    It is a Spark Connect session if the project configures one. Values under `spark.config`
+    override every default. Raises UsageError if no Java is found, or no server answers.
     """
     from pyspark.sql import SparkSession
 
@@ -49,7 +49,7 @@ def spark_session(project: Project) -> "SparkSession":
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = with_archive(launch_settings(project))
     quieten()
-    # PySpark's first call of Java would import this and pandas, while Java waits.
+    # PySpark's first call of Java would import this module and pandas, while Java waits.
     Thread(target=import_module, args=("pyspark.testing",), daemon=True).start()
     with _no_orphans(), _signals_as_they_were(), java_noise_hidden():
         return started_session(settings)
@@ -58,7 +58,7 @@ def spark_session(project: Project) -> "SparkSession":
 def session_of(
     engine: EngineName, project: Project, spark: "Callable[[], SparkSession] | None" = None
 ) -> "SparkSession":
-    """Return the process's session of an engine; `spark` gives that of Spark."""
+    """Return the process's session of an engine; `spark` supplies Spark's session."""
     if engine == "sail":
         quieten()
         return connect_to_sail(project)
@@ -67,7 +67,7 @@ def session_of(
 
 @contextmanager
 def _no_orphans() -> Iterator[None]:
-    """End the JVM of a start that is interrupted: PySpark forgets one it was still waiting for."""
+    """Kill the JVM of an interrupted start, which PySpark no longer references."""
     me = psutil.Process()
     before = set(me.children(recursive=True))
     try:
@@ -81,9 +81,9 @@ def _no_orphans() -> Iterator[None]:
 
 @contextmanager
 def _signals_as_they_were() -> Iterator[None]:
-    """PySpark answers Ctrl-C by cancelling everything, which looks like a failure to who waits.
+    """Restore the handler of Ctrl-C, which PySpark replaces to cancel all jobs.
 
-    Whoever waits for Spark here cancels its own work, knowing why.
+    That cancellation looks like a failure; code that waits for Spark here cancels its own work.
     """
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -97,10 +97,10 @@ def _signals_as_they_were() -> Iterator[None]:
 def fresh_session(
     spark: "SparkSession", project: Project, *, few_rows: bool = False, brings_code: bool = True
 ) -> "Iterator[SparkSession]":
-    """A session over the same application, with views and settings of its own, while needed.
+    """Provide a new session over the same application, with its own views and settings.
 
-    `few_rows`: see `session_settings`. `brings_code` says that the work may add code of its own to
-    the session, such as Python functions that add files, which no other session may see.
+    `few_rows`: see `session_settings`. `brings_code` is True if the work may add its own code to
+    the session, such as Python functions that add files, which other sessions must not see.
     """
     mode, settings = mode_of(spark), session_settings(project, few_rows=few_rows)
     cloned = None if brings_code else mode.clone(spark, settings)
@@ -111,11 +111,11 @@ def fresh_session(
         with functions_for(session):
             yield session
     finally:
-        with suppress(Exception):  # with the application gone, it is gone, too
+        with suppress(Exception):  # if the application is gone, so is the session
             mode.release(session)
 
 
 def quieten() -> None:
-    """Keep PySpark from printing the errors that the engine raises, secrets and all."""
+    """Stop PySpark from logging the errors that the engine raises, which may contain secrets."""
     for name in _SPARK_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Settings of Spark: what a JVM is started with, and what every session gets."""
+"""Spark settings: those of the JVM's start, and those of every session."""
 
 import os
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _PACKAGES = {
 _BRINGS_JARS = {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}
 
 _REDACTED = "(?i)secret|passw(or)?d|token|credential|(access|account)[.]?key|jaas"
-"""Names of settings whose values Spark's own pages do not show: its default, and some more."""
+"""Names of settings that Spark's pages redact: Spark's default, and some more."""
 
 _DEBIAN_JARS = Path("/usr/share/java")
 
@@ -38,36 +38,44 @@ _LOOPBACK = "127.0.0.1"
 _CLASS_PATH = "spark.driver.extraClassPath"
 
 _LARGE_REGIONS = "-XX:G1HeapRegionSize=32m"
-"""Spark's buffers are of a megabyte and more, for which G1 has a slow way of its own in heaps of
-small regions, its default: a sixth of the time of writing Parquet. Other collectors ignore it."""
+"""Region size of the G1 collector for Spark's buffers, which are a megabyte or larger.
+
+With the smaller default regions of small heaps, G1 allocates these buffers slowly: that costs a
+sixth of the time of writing Parquet. Other collectors ignore the option.
+"""
 _PATIENT_COMPILER = (
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-"""Java compiles a method once more, with all optimizations, when it is used ten times as much as by
-default. Most of Spark's code is used a few thousand times in a run, and never pays that back. Loops
-over rows reach it soon. Measured on two cores (docs/spark.md)."""
+"""Thresholds at which Java recompiles a method with all optimizations: ten times the defaults.
+
+Most of Spark's code is used a few thousand times in a run, and the compilation never pays off.
+Loops over rows reach the thresholds soon. Measured on two cores (docs/spark.md).
+"""
 JVM_OPTIONS = (_LARGE_REGIONS, *_PATIENT_COMPILER)
-"""What makes any JVM of Spark faster; none of them changes a result."""
+"""Options that make any Spark JVM faster; none of them changes a result."""
 
 _COMMITS = "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
 
 FEW_ROWS = 500_000
-"""Below it a window is faster without whole-stage code generation, which writes its bounds into the
-code: each window has a new loop, that Java compiles anew. Measured on two cores (docs/spark.md)."""
+"""Row count below which a window is faster without whole-stage code generation.
+
+Generated code contains the window's bounds, so Java compiles a new loop for each window. Measured
+on two cores (docs/spark.md).
+"""
 
 
 def launch_settings(project: Project) -> dict[str, str]:
-    """What a JVM has to be started with."""
+    """Return the settings with which the project's JVM must be started."""
     spark = project.config.spark
     started = {"spark.master": spark.master, "spark.app.name": spark.app_name or project.name}
     return project_settings(project) | _java_options(project) | started
 
 
 def project_settings(project: Project) -> dict[str, str]:
-    """What a project means to Spark, wherever its JVM comes from; what it gives itself wins."""
+    """Return the project's settings for any JVM; values from `spark.config` take precedence."""
     given, jars = given_settings(project), _jdbc_jars(project)
     stores = hadoop_settings(project.storage) if project.uses_object_stores else {}
     settings = _defaults(project) | stores | _hidden(project) | given | session_settings(project)
@@ -80,15 +88,15 @@ def project_settings(project: Project) -> dict[str, str]:
 def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, str]:
     """Return the settings of every session that the engine uses: its results depend on them.
 
-    Except for one: `few_rows` only decides how fast a session is, whose work goes through less than
-    FEW_ROWS as far as anybody knows.
+    `few_rows` affects only the speed: it tunes a session whose work is expected to process fewer
+    than FEW_ROWS rows.
     """
     own = {
         # INT96 has no statistics, and Iceberg refuses files with it.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        # Published files are listed by name: a Spark job to list them costs ten times as much.
+        # Published files are listed by name: listing them with a Spark job costs ten times as much.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-        # Spark's own: what a job has committed is what its folder shows. Others show more.
+        # Spark's own protocol: a folder shows only committed files. Others show more.
         "spark.sql.sources.commitProtocolClass": _COMMITS,
         # Spark would fill texts of CHAR columns with blanks that databases do not show.
         "spark.sql.readSideCharPadding": "false",
@@ -100,16 +108,19 @@ def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, s
         own
         | given
         | {
-            # The time zone has one place in a project: windows and rows must agree about it.
+            # A project sets its time zone in one place: windows and rows must use the same one.
             "spark.sql.session.timeZone": str(project.zone),
-            # Spark would replace ${env:NAME} in any text of a query, also where data have it.
+            # Spark would replace ${env:NAME} in any text of a query, also in data values.
             "spark.sql.variable.substitute": "false",
         }
     )
 
 
 def given_settings(project: Project) -> dict[str, str]:
-    """What the project sets, its secrets resolved; UsageError names the setting that lacks one."""
+    """Return the settings of `spark.config` with their secrets resolved.
+
+    Raises UsageError, with the name of the setting, if a secret is missing.
+    """
     found = {}
     for key, value in project.config.spark.config.items():
         try:
@@ -120,7 +131,7 @@ def given_settings(project: Project) -> dict[str, str]:
 
 
 def option_texts(options: Mapping[str, Option]) -> dict[str, str]:
-    """Options of the configuration as Spark spells them, their secrets resolved."""
+    """Return options of the configuration as Spark spells them, with their secrets resolved."""
     return {name: resolve(option_text(value), name) for name, value in options.items()}
 
 
@@ -133,12 +144,12 @@ def _defaults(project: Project) -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Windows that run side by side share the cores; a single one notices nothing of it.
+        # Windows that run in parallel share the cores; a single one is not affected.
         "spark.scheduler.mode": "FAIR",
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.host": _LOOPBACK,
         "spark.sql.shuffle.partitions": str(max(_cores(), 2)),
-        # Of finished queries only the last one is looked at; the default keeps 1,000 plans alive.
+        # Only the last finished query is inspected; the default keeps 1,000 plans in memory.
         "spark.sql.ui.retainedExecutions": "50",
         "spark.sql.warehouse.dir": _spark_warehouse(project),
         "spark.sql.catalogImplementation": "in-memory",
@@ -147,39 +158,40 @@ def _defaults(project: Project) -> dict[str, str]:
 
 
 def _spark_warehouse(project: Project) -> str:
-    """Return the folder of tables that a query makes in Spark's own catalog; none of ours does."""
+    """Return the folder for tables that queries make in Spark's own catalog; none of ours does."""
     if is_remote(project.warehouse):
         return location_of(project.root / ".logdriven" / "spark")
     return f"{project.warehouse}/spark"
 
 
 def _hidden(project: Project) -> dict[str, str]:
-    """What Spark's own pages do not show: what came from outside, whatever it is called."""
+    """Return the regex of settings that Spark's pages redact: all values from secret references."""
     given = project.config.spark.config.items()
-    # Hadoop's settings are shown once more without the beginning of their names.
+    # Hadoop's settings are also shown without the prefix of their names.
     own = [name.removeprefix("spark.hadoop.") for name, value in given if has_reference(str(value))]
     names = [rf"\Q{name}\E" for name in own]
     return {"spark.redaction.regex": "|".join([_REDACTED, *names])}
 
 
 def _closed_doors() -> dict[str, str]:
-    """Where one JVM does all the work, nobody but itself has to reach its ports and its files.
+    """Restrict the ports and files of a single local JVM to that JVM.
 
-    Spark makes a secret for each such JVM. Those of a cluster share one, which has to be given.
+    Spark makes a secret for each such JVM. The processes of a cluster share one, which must be
+    configured.
     """
     return {
-        # Without spark.network.crypto.enabled: only root could listen to what a machine says to
-        # itself, and Spark 4.3 loses connections with it.
+        # Without spark.network.crypto.enabled: only root could read the loopback traffic of the
+        # machine, and Spark 4.3 loses connections with it.
         "spark.authenticate": "true",
-        # Spark's own folders in there can be entered by every user.
+        # Every user can enter Spark's own folders in there.
         "spark.local.dir": str(private_folder(Path(gettempdir()), "logdriven-spark")),
     }
 
 
 def _java_options(project: Project) -> dict[str, str]:
-    """Options of the JVM, beside those that the project gives."""
+    """Return the JVM options: our own, followed by those of the project."""
     given = given_settings(project)
-    # JDBC drivers take times without a zone to be in the JVM's, whatever the session says.
+    # JDBC drivers interpret times without a zone in the JVM's zone, not the session's.
     zone = f"-Duser.timezone={project.zone}"
     java = {
         "spark.driver.extraJavaOptions": [
@@ -211,15 +223,15 @@ def _drivers(project: Project) -> set[str]:
 
 
 def _jdbc_jars(project: Project) -> list[str]:
-    """Return the drivers of the project's connections that Debian's packages brought."""
+    """Return the JDBC drivers of the project's connections that Debian's packages installed."""
     names = [name for driver in _drivers(project) for name in _JDBC_JARS.get(driver, ())]
     return [str(_DEBIAN_JARS / name) for name in sorted(names) if (_DEBIAN_JARS / name).is_file()]
 
 
 def refuse_missing_driver(project: Project, connection: str) -> None:
-    """UsageError for a JDBC driver that a Spark of this machine will not find.
+    """Raise UsageError if a local Spark cannot find the JDBC driver of a connection.
 
-    Where the project, Spark's own configuration or another machine may bring one, nobody knows.
+    Passes if the project, Spark's own configuration or another machine may supply the driver.
     """
     driver = project.driver(connection)
     spark = project.config.spark
@@ -237,7 +249,7 @@ def refuse_missing_driver(project: Project, connection: str) -> None:
 
 
 def _sqlite_options(project: Project) -> list[str]:
-    """Where the native part of Debian's SQLite driver lies; other Javas do not look there."""
+    """Return the option with the native library of Debian's SQLite driver, for other Javas."""
     if "org.sqlite.JDBC" not in _drivers(project):
         return []
     libraries = sorted(Path("/usr/lib").glob("**/jni/libsqlitejdbc.so"))

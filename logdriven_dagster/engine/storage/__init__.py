@@ -1,1 +1,1 @@
-"""Where bytes live: what is asked of a file system, and the folders that jobs stage rows in."""
+"""File system access: storage operations, locations and the staging folders of jobs."""

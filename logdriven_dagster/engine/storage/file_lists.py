@@ -1,9 +1,9 @@
-"""Lists of files that Spark takes as they are, instead of looking for each file.
+"""Lists of files that Spark reads without looking up each file.
 
-Spark asks the file system for each path that it is given, before anything runs: seconds for 10,000
-files, and a request or two each to a store. What it believes without a look is the log that a
-streaming query leaves in the folder that it writes: path, size and time of each file. So the files
-of a table are put down as such a log, in a folder that holds nothing else.
+Spark looks up each path that it is given before it runs a query: this takes seconds for 10,000
+files, and one or two requests per file to an object store. It skips the lookup only for the log
+that a streaming query leaves in its output folder: path, size and time of each file. Therefore, the
+files of a table are written as such a log, into a folder that holds nothing else.
 """
 
 import json
@@ -23,24 +23,27 @@ if TYPE_CHECKING:
 _LOG = "_spark_metadata"
 _VERSION = "v1"
 _PASSED_OVER = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
-"""Spark's setting that such logs mean nothing."""
+"""Spark's setting that disables such logs."""
 
 _NO_LIST = "Spark did not use the list of files beside this one.parquet"
-"""A file that no list names and nobody can read: without it, a folder whose log Spark passes over,
-since it could not reach it for a moment, would be one without rows."""
+"""Name of an unreadable file that no list contains.
+
+Without it, a folder whose log Spark ignores, because it temporarily could not read it, would have
+no rows.
+"""
 
 OPTIONS = {
-    # Folders named `column=value` are no columns: what a table says of its files is all there is.
+    # Folders named `column=value` are not partition columns: only the table's own metadata count.
     "recursiveFileLookup": "true",
-    # Nobody looks for the files before they are read, and none may be left out then.
+    # The files are not looked up before they are read, and none may be skipped then.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
 }
-"""What every reader of a list is told."""
+"""Options of every reader of a list."""
 
 
 class FileLists:
-    """The lists of one session, in one folder that is made with the first of them."""
+    """The file lists of one session, in a folder that is created with the first list."""
 
     def __init__(self, new_folder: Callable[[], Folder]) -> None:
         self._new_folder = new_folder
@@ -48,7 +51,7 @@ class FileLists:
         self._folder: Folder | None = None
 
     def listed(self, sizes: Mapping[str, int]) -> str:
-        """Put down files with their bytes; the folder that Spark reads in their place."""
+        """Write a list of files with their sizes in bytes; return the folder that Spark reads."""
         with self._lock:
             self._folder = self._folder or self._new_folder()
             folder, self._made = self._folder.within(str(self._made)), self._made + 1
@@ -59,13 +62,13 @@ class FileLists:
         return place
 
     def remove(self) -> None:
-        """Remove all lists; frames that read by them are of no use any more."""
+        """Remove all lists; frames that read through them become unusable."""
         if self._folder is not None:
             self._folder.remove()
 
 
 def _line(file: str, size: int) -> str:
-    """Describe a file as the log of a streaming query does."""
+    """Describe a file as in the log of a streaming query."""
     described = {
         "path": spark_path(file),
         "size": size,
@@ -85,19 +88,22 @@ _OF_SESSIONS: "WeakKeyDictionary[SparkSession, FileLists]" = WeakKeyDictionary()
 def listing_files(
     spark: "SparkSession", project: Project, table: str, job_id: int
 ) -> Iterator[None]:
-    """Let a session read by lists, which lie where the job stages rows of the table."""
+    """Enable file lists for a session while the block runs.
+
+    The lists are written to the table's staging folder, in a folder of the job.
+    """
     lists = FileLists(lambda: staging_folder(staging_of(project, table), job_id, "files"))
     _OF_SESSIONS[spark] = lists
     try:
         yield
     finally:
         del _OF_SESSIONS[spark]
-        with suppress(Exception):  # `clean` finds what stays
+        with suppress(Exception):  # `clean` removes leftovers
             lists.remove()
 
 
 def lists_of(spark: "SparkSession") -> FileLists | None:
-    """Return the lists of a session; None for one that reads without, as its settings may say."""
+    """Return the file lists of a session; None if it has none, or its settings disable them."""
     lists = _OF_SESSIONS.get(spark)
     if lists is None or str(spark.conf.get(_PASSED_OVER, "false")).lower() == "true":
         return None

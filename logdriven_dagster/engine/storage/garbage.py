@@ -1,4 +1,4 @@
-"""What neither readers nor running attempts need any more, as every kind of target tells of it."""
+"""Garbage of targets: files and tables that neither readers nor running attempts need."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,35 +12,38 @@ from logdriven_dagster.engine.storage.staging import UPKEEP, staged_folders, sta
 from logdriven_dagster.engine.storage.storage import Storage
 
 InUse = Callable[[int, str], bool]
-"""Whether an attempt needs what the job of this number staged in a folder or table of this name."""
+"""Function that returns whether an attempt needs the staging folder or table of this name.
+
+Its first argument is the id of the job that staged it.
+"""
 
 _REWRITTEN_WITHIN = timedelta(hours=1)
-"""A file that is being compacted was written to not longer ago than this."""
+"""Longest time since the last write to a file that is being compacted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """A file, folder or table that nobody needs any more."""
+    """A file, folder or table that is no longer needed."""
 
     table: str
     """Empty for `settings`."""
     kind: str
-    """`rows` (a staging folder or table, or files that were replaced), `metadata`, `pointer`.
+    """`rows` (a staging folder or table, or replaced files), `metadata`, `pointer` or `settings`.
 
-    Also `settings`: a folder with settings of Spark that a killed process left.
+    `settings` is a folder with Spark settings that a killed process left behind.
     """
     location: str
-    """The location as people write it."""
+    """The location in the form that is shown to users."""
     bytes: int | None
-    """None in a database, and of settings."""
+    """Size in bytes; None in a database, and for settings."""
     modified: datetime | None
-    """None in a database, where only the run log says what is in use."""
+    """Time of the last change; None in a database, where only the run log shows use."""
     remove: Callable[[], None]
 
 
 @dataclass(frozen=True)
 class Search:
-    """A search for garbage: of which tables, what is in use, and which files are too young."""
+    """A search for garbage in a project; files modified after `before` are too young."""
 
     project: Project
     in_use: InUse
@@ -51,7 +54,7 @@ class Search:
         return storage_of(location, self.project.storage)
 
     def old(self, table: str, kind: str, location: str) -> Iterator[Garbage]:
-        """Yield a file or folder if it is old enough; one that is gone meanwhile is left out."""
+        """Yield a file or folder as garbage if it is old enough and still exists."""
         storage = self.storage(location)
         try:
             size, modified = storage.weight(location)
@@ -62,20 +65,20 @@ class Search:
             yield Garbage(table, kind, as_path(location), size, modified, remove)
 
     def idle(self, folder: Folder) -> list[str]:
-        """The staging folders below a folder that no running attempt needs.
+        """Return the staging folders below a folder that no running attempt needs.
 
-        Whoever asks looks at what is published *afterwards*: an attempt that publishes and ends
-        meanwhile is in use first, and published then.
+        Callers must list published folders *afterwards*: an attempt that publishes and ends in the
+        meantime is first in use, and then published.
         """
         staged = staged_folders(folder)
         return [each for each, job in staged.items() if not self._needs(job, each)]
 
     def _needs(self, job_id: int, folder: str) -> bool:
-        """Whether an attempt needs a folder; those of upkeep are judged by their age alone."""
+        """Return whether an attempt needs a folder; folders of maintenance are judged by age."""
         if job_id != UPKEEP:
             return self.in_use(job_id, staging_name(folder))
         try:
             modified = self.storage(folder).weight(folder).modified
         except FileNotFoundError:
-            return True  # somebody works there
+            return True  # another process works there
         return modified > datetime.now(timezone.utc) - _REWRITTEN_WITHIN

@@ -1,7 +1,7 @@
-"""Folders of this machine, and of file systems mounted on it, by the system's own calls.
+"""Local folders, and those of mounted file systems, through system calls.
 
-A window pays for each of them: of 5,000 pointers the listing takes 3 ms, with a look at each file
-30 ms, by fsspec 80 ms (`tests/engine/storage/test_local.py` holds it to the listing).
+Every window pays for these calls: listing 5,000 pointers takes 3 ms, 30 ms with a `stat` per file,
+80 ms with fsspec (`tests/engine/storage/test_local.py` guards this).
 """
 
 import errno
@@ -22,14 +22,15 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 class LocalStorage:
-    """The operations on local folders; plain paths work, too, as run logs may have them."""
+    """Storage operations on local folders. They accept plain paths, too, as in run logs."""
 
     is_remote = False
 
     def new_folder(self, parent: str, name: str) -> str:
-        """A new empty folder of this name, or with a number behind it where that one is taken.
+        """Create an empty folder of this name, with a number appended if the name is taken.
 
-        A run log that started anew counts its jobs from 1 again, so published rows may lie there.
+        A run log that was recreated numbers its jobs from 1 again, so published rows may already be
+        there. Raises TerminalStepError if all numbers are taken.
         """
         self.make_folder(parent)
         for number in range(1, _MOST_OF_A_NAME):
@@ -42,18 +43,18 @@ class LocalStorage:
         raise TerminalStepError(f"{_path(parent)} is full of folders named {name}")
 
     def make_folder(self, folder: str) -> None:
-        """Make a folder and those around it, unless it is there."""
+        """Create a folder and its parents, unless it exists."""
         _path(folder).mkdir(parents=True, exist_ok=True)
 
     def names(self, folder: str) -> list[str]:
-        """The names of what is in a folder, in order; none where there is no folder."""
+        """Return the sorted names in a folder; empty if there is no such folder."""
         return sorted(self.versions(folder))
 
     def versions(self, folder: str) -> dict[str, int]:
-        """Each name in a folder with the file's inode, which the listing tells.
+        """Return the names in a folder with their inodes, which the listing includes.
 
-        A file that takes the place of another one was written while that one was there, so its
-        number is another one.
+        A file that replaces another one has a different inode, because both existed at the same
+        time.
         """
         try:
             with os.scandir(_path(folder)) as found:
@@ -62,7 +63,10 @@ class LocalStorage:
             return {}
 
     def weight(self, location: str) -> Weight:
-        """Size and age of a file, or of a folder with all below; FileNotFoundError: it is gone."""
+        """Return size and age of a file, or of a folder with its content.
+
+        Raises FileNotFoundError if it does not exist.
+        """
         path = _path(location)
         own = path.stat()
         if not path.is_dir():
@@ -72,24 +76,27 @@ class LocalStorage:
         return Weight(size, _moment(max([own.st_mtime, *(modified for _, modified in below)])))
 
     def exists(self, location: str) -> bool:
-        """Whether there is a file or folder."""
+        """Return whether there is a file or folder."""
         return _path(location).exists()
 
     def is_below(self, location: str, parent: str) -> bool:
-        """Whether a location is truly one below a folder, links resolved."""
+        """Return whether a location is inside a folder, with links resolved."""
         path, folder = _path(location).resolve(), _path(parent).resolve()
         return path != folder and path.is_relative_to(folder)
 
     def open(self, location: str) -> BinaryIO:
-        """Open a file for reading; FileNotFoundError if there is none."""
+        """Open a file for reading; raise FileNotFoundError if there is none."""
         return _path(location).open("rb")
 
     def read(self, location: str) -> bytes:
-        """Return what is in a file; FileNotFoundError if there is none."""
+        """Return the content of a file; raise FileNotFoundError if there is none."""
         return _path(location).read_bytes()
 
     def rows(self, location: str, form: str) -> int:
-        """The rows of a file of one of FOOTERS; OSError or ValueError for one that is not whole."""
+        """Return the row count of a file whose format is one of FOOTERS.
+
+        Raises OSError or ValueError if the file is incomplete.
+        """
         if form == "orc":
             from pyarrow.orc import ORCFile
 
@@ -99,16 +106,16 @@ class LocalStorage:
         return int(read_metadata(_path(location)).num_rows)
 
     def put(self, location: str, content: bytes) -> None:
-        """Put a file under a name that nobody else knows of."""
+        """Write a file under a name that no other process uses."""
         path = _path(location)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
     def put_if_absent(self, location: str, content: bytes) -> bool:
-        """Put a file where there is none; False if there is one. Its bytes are on disk first.
+        """Write a file if none of this name exists, and return whether it was written.
 
-        The link is the moment at which it counts: of several writers one makes it, and whoever is
-        killed or frozen before it is in nobody's way.
+        The bytes are on disk before a hard link publishes the file. Only one of several writers can
+        create the link, and a writer that is killed or suspended before that blocks no other.
         """
         path = _path(location)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +130,7 @@ class LocalStorage:
             draft.unlink(missing_ok=True)
 
     def remove(self, location: str) -> None:
-        """Remove a file, or a folder with all below; what is gone already is fine."""
+        """Remove a file, or a folder with its content; do nothing if it does not exist."""
         path = _path(location)
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -136,13 +143,14 @@ def _path(location: str) -> Path:
 
 
 def _linked(draft: Path, path: Path) -> bool:
-    """Give a finished draft its name, unless a file has it."""
+    """Rename a finished draft to its final name; return False if that name exists."""
     try:
         path.hardlink_to(draft)
     except FileExistsError:
         return False
     except OSError as error:
-        # Mounted object stores know no links; only there two writers at one moment may both win.
+        # Mounted object stores have no links; only there, two simultaneous writers may both
+        # succeed.
         if error.errno not in _NO_LINKS:
             raise
         if path.exists():
@@ -152,7 +160,7 @@ def _linked(draft: Path, path: Path) -> bool:
 
 
 def _stats_below(folder: Path) -> Iterator[tuple[int, float]]:
-    """Size and time of the last change of all below; a folder has no size of its own."""
+    """Yield size and modification time of all files below; folders have size 0."""
     with os.scandir(folder) as found:
         for entry in found:
             stat = entry.stat()

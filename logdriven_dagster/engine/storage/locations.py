@@ -1,4 +1,4 @@
-"""Where a location leads: the file system that it is of, and the parts of its text."""
+"""Locations: the file system of a location, and the parts of its text."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,12 +15,12 @@ from logdriven_dagster.errors import TerminalStepError, UsageError
 
 _LOCAL = LocalStorage()
 PATIENT = {"s3.connect-timeout": "10", "s3.request-timeout": "60"}
-"""Seconds, where the project does not say: a store that does not answer must not hang a run."""
+"""Default timeouts in seconds: a store that does not answer must not block a run."""
 
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
-"""Store → the package that reaches it, which the extra of the same name installs."""
+"""Store → the package that accesses it, which the extra of the same name installs."""
 
-# Java's URIs keep letters of other alphabets as they are, but not spaces of any.
+# Java's URIs keep letters of other alphabets unescaped, but escape all kinds of spaces.
 _ESCAPED = re.compile(
     r"[^/\-_.!~*'():@&=+$,;0-9A-Za-z\u00a1-\U0010ffff]"
     r"|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
@@ -28,9 +28,9 @@ _ESCAPED = re.compile(
 
 
 def storage_of(location: str, properties: Mapping[str, str]) -> Storage:
-    """Return the file system of a location, or of a path, reached by PyIceberg's `properties`.
+    """Return the file system of a location or path, configured by PyIceberg's `properties`.
 
-    TerminalStepError: not supported.
+    Raises TerminalStepError if the scheme is not supported.
     """
     scheme = scheme_of(location)
     if scheme == "file":
@@ -47,9 +47,9 @@ def _store(root: str, properties: tuple[tuple[str, str], ...]) -> ObjectStore:
 
 
 def file_system(location: str, properties: Mapping[str, str]) -> Any:
-    """Make fsspec's file system of an object store as PyIceberg does, with no listing cached.
+    """Return fsspec's file system of an object store as PyIceberg opens it, with an empty cache.
 
-    UsageError names the package that is missing.
+    Raises UsageError with the name of the missing package.
     """
     from pyiceberg.io.fsspec import FsspecFileIO
 
@@ -68,36 +68,36 @@ def file_system(location: str, properties: Mapping[str, str]) -> Any:
 
 
 class Folder(NamedTuple):
-    """A folder, with the file system that it is of."""
+    """A folder, together with its file system."""
 
     storage: Storage
     location: str
 
     def within(self, name: str) -> "Folder":
-        """Return the folder of this name in it, whether it is there or not."""
+        """Return the subfolder of this name, whether it exists or not."""
         return Folder(self.storage, f"{self.location}/{name}")
 
     def new(self, name: str) -> "Folder":
-        """Make an empty folder in it, whose name begins with this one."""
+        """Create an empty subfolder whose name starts with `name`."""
         return Folder(self.storage, self.storage.new_folder(self.location, name))
 
     def names(self) -> list[str]:
-        """Return the names of what is in it, in order."""
+        """Return the sorted names in it."""
         return self.storage.names(self.location)
 
     def remove(self) -> None:
-        """Remove it with all below."""
+        """Remove it with its content."""
         self.storage.remove(self.location)
 
 
 def folder_at(location: str, properties: Mapping[str, str]) -> Folder:
-    """Return the folder at a location, reached as `storage_of` says."""
+    """Return the folder at a location; see `storage_of` for `properties` and errors."""
     return Folder(storage_of(location, properties), location)
 
 
 @contextmanager
 def folder_for_a_while(parent: Folder, name: str) -> Iterator[Folder]:
-    """A new folder that is removed at the end."""
+    """Create a folder that is removed at the end of the block."""
     folder = parent.new(name)
     try:
         yield folder
@@ -116,15 +116,16 @@ def folder_of(location: str) -> str:
 
 
 def literal_path(location: str) -> str:
-    """Return a path that Spark does not take for a pattern, as `[1]` would be.
+    """Escape a path for Spark, which would read `[1]` as a pattern.
 
-    Its option `__globPaths__` reads all files of a list once more for each name like that.
+    Spark's option `__globPaths__` is no alternative: it reads all files of a list again for each
+    such name.
     """
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", location)
 
 
 def spark_path(path: str) -> str:
-    """Spell a path as `_metadata.file_path` does: escaped as a URI, and `file:/` for local ones."""
+    """Format a path like `_metadata.file_path`: escaped as a URI, with `file:/` for local ones."""
     scheme, _, rest = location_of(path).partition("://")
     escaped = _ESCAPED.sub(lambda sign: quote(sign[0], safe=""), rest)
     return f"file:{escaped}" if scheme == "file" else f"{scheme}://{escaped}"

@@ -1,8 +1,8 @@
-"""Object stores, by fsspec: S3, Google Cloud Storage, Azure Data Lake Storage.
+"""Object stores, accessed through fsspec: S3, Google Cloud Storage, Azure Data Lake Storage.
 
-A store has no folders, only names that begin alike, and renames nothing: what is written is written
-in its place. What makes a publication is a conditional PUT: `If-None-Match: *` or what the store
-has for it. A store that passes over the condition is refused at the first one.
+A store has no folders, only names with a common prefix, and cannot rename: files are written under
+their final names. A conditional PUT publishes them: `If-None-Match: *` or the store's equivalent. A
+store that ignores the condition is refused at the first one.
 """
 
 import io
@@ -17,11 +17,11 @@ from logdriven_dagster.engine.storage.storage import DRAFT, Weight
 from logdriven_dagster.errors import TerminalStepError
 
 _TAIL = 64 * 1024
-"""Bytes of a file's end that hold the footer of almost every file; others are asked for again."""
+"""Size of the tail that contains the footer of almost every file; others take a second request."""
 
 
 class ObjectStore:
-    """The operations on one object store.
+    """Storage operations on one object store.
 
     `open_system` returns fsspec's file system with empty caches.
     """
@@ -33,49 +33,55 @@ class ObjectStore:
         self._honours_conditions = False
 
     def new_folder(self, parent: str, name: str) -> str:
-        """A name that nobody else has: there are no folders, and run logs may count anew."""
+        """Return a unique name: there are no folders, and run logs may number jobs from 1 again."""
         return f"{parent}/{name}.{uuid4().hex[:8]}"
 
     def make_folder(self, folder: str) -> None:
-        """Do nothing: folders come with what is in them."""
+        """Do nothing: folders exist as soon as they have content."""
 
     def names(self, folder: str) -> list[str]:
-        """The names of what is in a folder, in order; none where there is no folder."""
+        """Return the sorted names in a folder; empty if there is no such folder."""
         return sorted(self._listed(folder))
 
     def versions(self, folder: str) -> dict[str, int]:
-        """Each name in a folder with a number of the object's tag and time."""
+        """Return the names in a folder with a checksum of each object's tag and size."""
         return {name: _version(info) for name, info in self._listed(folder).items()}
 
     def weight(self, location: str) -> Weight:
-        """Size and age of a file, or of a folder with all below; FileNotFoundError: it is gone."""
+        """Return size and age of a file, or of a folder with its content.
+
+        Raises FileNotFoundError if it does not exist.
+        """
         found = self._system.find(location, detail=True).values()
         if not found:
             raise FileNotFoundError(location)
         return Weight(sum(info["size"] for info in found), max(map(_modified, found)))
 
     def exists(self, location: str) -> bool:
-        """Whether there is a file, or anything in a folder."""
+        """Return whether there is a file, or a folder with content."""
         system = self._system
         return bool(system.exists(location))
 
     def is_below(self, location: str, parent: str) -> bool:
-        """Whether a location is one below a folder."""
+        """Return whether a location is inside a folder."""
         return location.startswith(f"{parent}/")
 
     def open(self, location: str) -> BinaryIO:
-        """Open a file for reading; FileNotFoundError if there is none."""
+        """Open a file for reading; raise FileNotFoundError if there is none."""
         return self._system.open(location, "rb")  # type: ignore[no-any-return]
 
     def read(self, location: str) -> bytes:
-        """Return what is in a file that is not empty; FileNotFoundError if there is none.
+        """Return the content of a file that is not empty; raise FileNotFoundError if there is none.
 
-        A range is one request; without one s3fs asks for the size first.
+        A range needs one request; without one, s3fs requests the size first.
         """
         return self._system.cat_file(location, start=0)  # type: ignore[no-any-return]
 
     def rows(self, location: str, form: str) -> int:
-        """The rows of a file of one of FOOTERS; OSError or ValueError for one that is not whole."""
+        """Return the row count of a file whose format is one of FOOTERS.
+
+        Raises OSError or ValueError if the file is incomplete.
+        """
         if form == "orc":
             from pyarrow.orc import ORCFile
 
@@ -89,13 +95,14 @@ class ObjectStore:
         return int(read_metadata(io.BytesIO(tail)).num_rows)
 
     def put(self, location: str, content: bytes) -> None:
-        """Put a file under a name that nobody else knows of."""
+        """Write a file under a name that no other process uses."""
         self._system.pipe_file(location, content)
 
     def put_if_absent(self, location: str, content: bytes) -> bool:
-        """Put a file where there is none; False if there is another one.
+        """Write a file if none of this name exists, and return whether it was written.
 
-        An answer that got lost is asked for again, so what is found may be our own.
+        A lost response is requested again, so the existing file may be our own: its content is
+        compared.
         """
         self._refuse_careless_store(location)
         if self._put(location, content):
@@ -103,7 +110,7 @@ class ObjectStore:
         return self.read(location) == content
 
     def remove(self, location: str) -> None:
-        """Remove a file, or a folder with all below; what is gone already is fine."""
+        """Remove a file, or a folder with its content; do nothing if it does not exist."""
         system = self._system
         for path in system.find(location):
             with suppress(FileNotFoundError):
@@ -120,11 +127,11 @@ class ObjectStore:
         except FileNotFoundError:
             return {}
         named = {info["name"].rstrip("/"): info for info in found}
-        markers = [name for name in named if folder.endswith(f"/{name}")]  # of the folder itself
+        markers = [name for name in named if folder.endswith(f"/{name}")]  # the folder itself
         return {n.rpartition("/")[2]: info for n, info in named.items() if n not in markers}
 
     def _put(self, location: str, content: bytes) -> bool:
-        """Put a file by a conditional request; False if there is one."""
+        """Write a file with a conditional request; return False if it exists."""
         try:
             self._system.pipe_file(location, content, mode="create")
         except FileExistsError:
@@ -136,7 +143,7 @@ class ObjectStore:
         return True
 
     def _refuse_careless_store(self, location: str) -> None:
-        """TerminalStepError for a store that overwrites what is there; it is tried once."""
+        """Raise TerminalStepError if the store overwrites existing files; it is tested once."""
         if self._honours_conditions:
             return
         probe = f"{location}.{uuid4().hex}{DRAFT}"
@@ -152,7 +159,7 @@ class ObjectStore:
 
 
 def _is_refusal(error: OSError) -> bool:
-    """Whether a store says that there is a file: HTTP 412, or 409 of two writers at a time."""
+    """Return whether the store reports an existing file: HTTP 412, or 409 for parallel writers."""
     cause: Any = error.__cause__ or error
     code = str(getattr(cause, "response", {}).get("Error", {}).get("Code", ""))
     return code in ("PreconditionFailed", "ConditionalRequestConflict")

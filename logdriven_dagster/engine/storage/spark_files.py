@@ -1,4 +1,4 @@
-"""Files as Spark reads them: exactly those that a table names, as one frame."""
+"""Frames over exactly the files that a table names."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ FILE = "logdriven_file"
 """The column with the path of a row's file, in Spark's spelling; see `spark_path`."""
 
 _MOST_PATHS = 32
-"""To look for more of them takes Spark longer than to put down a list and read it."""
+"""Number of files above which Spark reads a file list faster than it looks up the files."""
 
 
 def read_files(
@@ -26,23 +26,23 @@ def read_files(
     schema: "StructType",
     options: Mapping[str, str] | None = None,
 ) -> "DataFrame":
-    """Return a frame over exactly these files; without any, an empty one that costs nothing.
+    """Return a frame over exactly these files; without files, an empty frame that costs nothing.
 
-    Many files are not looked for if their sizes in bytes are given; one that is not there fails
-    the query that would read it.
+    `form` is the file format. If `files` maps locations to sizes in bytes, many files are read
+    through a file list without a lookup; a missing file then fails the query that reads it.
     """
     if not files:
         return spark.createDataFrame([], schema).limit(0)
     reader = spark.read.format(form).schema(schema).options(**(options or {}))
     if len(files) > _MOST_PATHS and isinstance(files, Mapping) and form in FOOTERS:
         lists = lists_of(spark)
-        if lists is not None and min(files.values()) > 0:  # Spark would leave out an empty one
+        if lists is not None and min(files.values()) > 0:  # Spark would skip an empty file
             return reader.options(**OPTIONS).load(lists.listed(files))
     return reader.load([literal_path(file) for file in files])
 
 
 def files_named(files: Sequence[str], found: Collection[str]) -> list[str]:
-    """Return the files that a query found in FILE; TerminalStepError if one is not among them."""
+    """Return the files that a query found in FILE; raise TerminalStepError if one is unknown."""
     hit = [file for file in files if spark_path(file) in found]
     if len(hit) != len(found):
         raise TerminalStepError(f"Spark names files as the table does not: {sorted(found)[:3]}")

@@ -1,4 +1,4 @@
-"""Folders that jobs stage rows in: their names, and what Spark writes there."""
+"""Staging folders of jobs: their names, and the files that Spark writes there."""
 
 import re
 
@@ -6,25 +6,25 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.storage.locations import Folder, folder_at, name_of
 
 UPKEEP = 0
-"""The job that stages rows which are there already; the run log counts from 1."""
+"""The job id of maintenance, which stages existing rows; the run log counts from 1."""
 
 STAGED = re.compile(r"(\d+)-.+")
-"""The names of staging folders, which begin with the job."""
+"""The names of staging folders, which start with the job id."""
 
 STRETCH = "__stretch"
-"""What is in the names of folders that hold one folder for each window of a stretch."""
+"""Part of the name of a folder that holds one folder per window of a pass."""
 
 JOB = "_job"
-"""The column by which Spark divides a stretch: the jobs of its windows, which no file holds."""
+"""Partition column of a pass: the job ids of its windows, which no file contains."""
 
 PARTITION = "logdriven_partition"
-"""The column by which Spark divides rows among a table's own partitions; no file holds it."""
+"""Partition column for a table's own partitions; no file contains it."""
 
 _OF_A_JOB = re.compile(rf"{JOB}=(\d+)")
 
 ONLY_COMMITTED = {
-    # Version 2 moves the files of a task before the job is known to be done, so that those of tasks
-    # which failed or ran twice may stay; the folder is what says which files there are.
+    # Version 2 moves the files of a task before the job has succeeded, so files of failed or
+    # repeated tasks may remain; the folder's content determines which files are published.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
@@ -32,28 +32,28 @@ ONLY_COMMITTED = {
 
 
 def staging_of(project: Project, table: str) -> Folder:
-    """Return the folder of a table's rows that are on their way."""
+    """Return the folder in which a table's rows are staged."""
     return folder_at(f"{project.staging}/{table}", project.storage)
 
 
 def staging_folder(parent: Folder, job_id: int, what: str) -> Folder:
-    """Return a new empty folder below `parent` for what a job writes."""
+    """Create an empty folder below `parent` for the output of a job."""
     return parent.new(f"{job_id}-{what}")
 
 
 def folder_in_stretch(folder: Folder, job_id: int) -> Folder:
-    """Return the folder of one window, which is there if the window has rows."""
+    """Return the folder of one window in a pass, which exists if the window has rows."""
     return folder.within(f"{JOB}={job_id}")
 
 
 def folder_of_pass(folder: str) -> str:
-    """Return the folder of all windows that were staged in one pass with that of a folder."""
+    """Return the folder with all windows of the pass that staged this folder."""
     parent, _, name = folder.rpartition("/")
     return parent if _OF_A_JOB.fullmatch(name) else folder
 
 
 def staged_folders(parent: Folder) -> dict[str, int]:
-    """Return the staging folders below `parent`, each with the number of its job."""
+    """Return the staging folders below `parent` with their job ids."""
     found: dict[str, int] = {}
     for name in parent.names():
         if match := STAGED.fullmatch(name):
@@ -67,21 +67,21 @@ def staged_folders(parent: Folder) -> dict[str, int]:
 
 
 def is_staging_folder(folder: str) -> bool:
-    """Whether a folder is one that a job stages the rows of a window in."""
+    """Return whether a job stages the rows of a window in this folder."""
     name = name_of(folder)
     return bool(STAGED.fullmatch(name) or _OF_A_JOB.fullmatch(name))
 
 
 def staging_name(folder: str) -> str:
-    """Return the name of a staging folder, behind that of the stretch that it is a part of."""
+    """Return the name of a staging folder, with the name of its pass in front, if it has one."""
     parent, _, name = folder.rpartition("/")
     return f"{name_of(parent)}/{name}" if _OF_A_JOB.fullmatch(name) else name
 
 
 def data_files(folder: Folder) -> list[str]:
-    """The files that Spark wrote into a folder; the names of others begin with `_` or `.`.
+    """Return the files that Spark wrote into a folder; other names begin with `_` or `.`.
 
-    Files of rows that Spark divided by a column's values are in folders `column=value` in there.
+    Rows that Spark partitioned by a column are in subfolders named `column=value`.
     """
     found = []
     for name in folder.names():
@@ -92,5 +92,5 @@ def data_files(folder: Folder) -> list[str]:
 
 
 def rows_of_files(folder: Folder, form: str = "parquet") -> dict[str, int]:
-    """Return each file that Spark wrote into a folder with its rows, as its footer tells them."""
+    """Return the files that Spark wrote into a folder, with the row counts of their footers."""
     return {file: folder.storage.rows(file, form) for file in data_files(folder)}

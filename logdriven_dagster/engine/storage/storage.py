@@ -1,85 +1,91 @@
-"""What the engine asks of a file system, whichever it is.
+"""Interface to the file systems that the engine uses.
 
-A location is a URL as text, whose parts are joined by `/`. What is put is there as a whole or not
-at all, and nothing that is there is ever changed: publications need no more than that, and object
-stores offer no more.
+A location is a URL as text, whose parts are joined by `/`. A write is complete or has no effect,
+and existing files are never changed: publications need no more than that, and object stores offer
+no more.
 """
 
 from datetime import datetime
 from typing import BinaryIO, NamedTuple, Protocol
 
 DRAFT = ".draft"
-"""The end of the names of files that a killed process has not finished; nobody reads them."""
+"""Suffix of files that a killed process has not finished; they are never read."""
 
 FOOTERS = frozenset({"parquet", "orc"})
-"""Formats whose files say how many rows they hold."""
+"""Formats whose files contain their row count."""
 
 
 class Weight(NamedTuple):
-    """How large a file is, or a folder with all that is below it, and when it changed last."""
+    """Size and last modification time of a file, or of a folder with its content."""
 
     bytes: int
     modified: datetime
 
 
 class Storage(Protocol):
-    """The operations that the engine needs of a file system."""
+    """Operations of a file system that the engine needs."""
 
     def __hash__(self) -> int: ...
 
     @property
     def is_remote(self) -> bool:
-        """Whether each call is a request over the network."""
+        """True if each call is a request over the network."""
         ...
 
     def new_folder(self, parent: str, name: str) -> str:
-        """A new empty folder whose name nobody else has, and begins with this one."""
+        """Return a new empty folder with a unique name that starts with `name`."""
         ...
 
     def make_folder(self, folder: str) -> None:
-        """Make a folder and those around it, unless it is there."""
+        """Create a folder and its parents, unless it exists."""
         ...
 
     def names(self, folder: str) -> list[str]:
-        """The names of what is in a folder, in order; none where there is no folder."""
+        """Return the sorted names in a folder; empty if there is no such folder."""
         ...
 
     def versions(self, folder: str) -> dict[str, int]:
-        """Each name in a folder with a number that is another one once the file is another one."""
+        """Return the names in a folder, each with a number that changes if the file is replaced."""
         ...
 
     def weight(self, location: str) -> Weight:
-        """Size and age of a file, or of a folder with all below; FileNotFoundError: it is gone."""
+        """Return size and age of a file, or of a folder with its content.
+
+        Raises FileNotFoundError if it does not exist.
+        """
         ...
 
     def exists(self, location: str) -> bool:
-        """Whether there is a file or folder."""
+        """Return whether there is a file or folder."""
         ...
 
     def is_below(self, location: str, parent: str) -> bool:
-        """Whether a location is truly one below a folder, and not that folder itself."""
+        """Return whether a location is inside a folder, and not the folder itself."""
         ...
 
     def open(self, location: str) -> BinaryIO:
-        """Open a large file for reading; FileNotFoundError if there is none."""
+        """Open a large file for reading; raise FileNotFoundError if there is none."""
         ...
 
     def read(self, location: str) -> bytes:
-        """Return what is in a small file; FileNotFoundError if there is none."""
+        """Return the content of a small file; raise FileNotFoundError if there is none."""
         ...
 
     def rows(self, location: str, form: str) -> int:
-        """The rows of a file of one of FOOTERS; OSError or ValueError for one that is not whole."""
+        """Return the row count of a file whose format is one of FOOTERS.
+
+        Raises OSError or ValueError if the file is incomplete.
+        """
         ...
 
     def put(self, location: str, content: bytes) -> None:
-        """Put a file under a name that nobody else knows of."""
+        """Write a file under a name that no other process uses."""
         ...
 
     def put_if_absent(self, location: str, content: bytes) -> bool:
-        """Put a file, as a whole or not at all, where there is none; False if there is one."""
+        """Write a complete file if none of this name exists, and return whether it was written."""
         ...
 
     def remove(self, location: str) -> None:
-        """Remove a file, or a folder with all below; what is gone already is fine."""
+        """Remove a file, or a folder with its content; do nothing if it does not exist."""
         ...

@@ -1,1 +1,1 @@
-"""Classic sessions of Spark, whose JVM belongs to this process, and the Java that they need."""
+"""Classic Spark sessions, whose JVM belongs to this process, and the Java runtime they need."""

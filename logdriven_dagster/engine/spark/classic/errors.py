@@ -1,4 +1,4 @@
-"""The exceptions behind an error of a classic session, read from its JVM."""
+"""Exceptions behind an error of a classic session, read from its JVM."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ def causes(error: BaseException) -> tuple[JvmException, ...]:
 
     thrown = internals.java_error(error)
     if thrown is None and isinstance(error, PythonException):
-        # PySpark 4.0 keeps the text of what a worker raised, and not the exception.
+        # PySpark 4.0 keeps the text of a worker's exception, but not the exception.
         return (JvmException((_OF_A_WORKER,), str(error)),)
     return tuple(map(_of_java, _causes(thrown)))
 
@@ -47,12 +47,12 @@ def _of_java(throwable: Any) -> JvmException:
 
 
 def _as_dict(java_map: Any) -> dict[str, str]:
-    """Copy a Java map. Iterating over it in Python ends with an exception of Java, in 40 ms."""
+    """Copy a Java map. Iterating over it in Python ends with a Java exception and takes 40 ms."""
     return {name: java_map.get(name) for name in java_map.keySet().toArray()}
 
 
 def _is_sparks(throwable: Any) -> bool:
-    """Whether it knows its condition and parameters."""
+    """Return whether an exception has Spark's condition and message parameters."""
     from py4j.java_gateway import is_instance_of
 
     gateway = internals.gateway()

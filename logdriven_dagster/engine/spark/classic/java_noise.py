@@ -1,4 +1,4 @@
-"""Java's remarks about itself, which are kept from the lines that people read."""
+"""Filter for Java's warnings about itself, which are removed from standard error."""
 
 import os
 import re
@@ -10,7 +10,7 @@ _NOISE = re.compile(
     rb"WARNING: Using incubator modules"
     rb"|Picked up (_JAVA|JAVA_TOOL|JDK_JAVA)_OPTIONS"
     rb"|(OpenJDK|Java HotSpot)\S* .* warning:"
-    # Java 24 and newer, of what Spark and its libraries do.
+    # Java 24 and newer, about methods that Spark and its libraries call.
     rb"|WARNING: (A terminally deprecated|A restricted) method in .* has been called"
     rb"|WARNING: \S+ has been called by "
     rb"|WARNING: (Please consider reporting this|Use --enable-native-access)"
@@ -20,13 +20,13 @@ _NOISE = re.compile(
 
 @contextmanager
 def java_noise_hidden() -> Iterator[None]:
-    """Give every process that is started inside a standard error without Java's remarks.
+    """Give each process that is started in this block a standard error without Java's warnings.
 
-    All other lines go on to where standard error led before, for the life of the processes.
+    All other lines go to the original standard error, as long as the processes live.
     """
     try:
         before = os.dup(2)
-    except OSError:  # it is closed: nobody reads it
+    except OSError:  # it is closed, so no one reads it
         yield
         return
     reader, writer = os.pipe()

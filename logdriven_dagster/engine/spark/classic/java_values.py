@@ -1,4 +1,4 @@
-"""Values of Java and Scala in a classic session, fetched in one call instead of one per part."""
+"""Conversion of Java and Scala values of a classic session, in one call instead of one per part."""
 
 import gzip
 import json
@@ -9,14 +9,14 @@ from logdriven_dagster.engine.spark.classic import internals
 
 
 def python_value(value: Any) -> Any:
-    """What an object of the JVM holds, as Spark's own pages tell it in JSON.
+    """Return the content of a JVM object, in the JSON form of Spark's status pages.
 
-    It comes compressed: of an answer beyond 8 KB Py4J sends the rest when TCP has acknowledged the
-    beginning, 40 ms later.
+    It is transferred in compressed form: if an answer exceeds 8 KB, Py4J sends the rest only after
+    TCP has acknowledged the beginning, 40 ms later.
     """
     writer, new_bytes, compressing = _tools(internals.machine())
     held = new_bytes()
-    writer.writeValue(compressing(held), value)  # which closes the stream
+    writer.writeValue(compressing(held), value)  # closes the stream
     return json.loads(gzip.decompress(held.toByteArray()))
 
 

@@ -1,4 +1,4 @@
-"""Starting the JVM of a classic session, whose settings come by a file."""
+"""Start of the JVM of a classic session, with its settings in a file."""
 
 import os
 import shlex
@@ -16,7 +16,7 @@ _BOUND_TO = "spark.driver.bindAddress"
 
 
 def started_session(settings: Mapping[str, str]) -> "SparkSession":
-    """A classic session with these settings, in a JVM that is started for it."""
+    """Start a JVM with these settings and return a classic session in it."""
     from pyspark.sql import SparkSession
 
     start_java(settings)
@@ -27,15 +27,15 @@ def started_session(settings: Mapping[str, str]) -> "SparkSession":
 
 
 def start_java(settings: Mapping[str, str]) -> None:
-    """Start the JVM that PySpark will use from now on, unless it has one."""
+    """Start the JVM that PySpark uses from now on, unless it has one."""
     if internals.gateway() is not None:
         return
     given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     with settings_file(settings) as file:
         options = ["--properties-file", str(file), "--load-spark-defaults"]
         changes = {"PYSPARK_SUBMIT_ARGS": f"{shlex.join(options)} {given}"}
-        # Where the pages of spark.ui.enabled listen; without it Spark would also look up the name
-        # of its machine before anything else, which may be known to nobody.
+        # The address of the pages of spark.ui.enabled. Without it Spark would also look up the name
+        # of its machine first, which DNS may not know.
         changes["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP") or settings[_BOUND_TO]
         with _environment(changes):
             internals.start_machine()

@@ -1,6 +1,6 @@
-"""The plan of a finished query and its row counts, from the status store of a classic session.
+"""The plan and row counts of a finished query, from the status store of a classic session.
 
-Spark keeps it in the driver whether there is a user interface or not.
+The driver keeps this store whether the user interface is enabled or not.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _BUS_MILLISECONDS = 20_000
 
 
 def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
-    """Return the latest query that ran under this mark."""
+    """Return the plan of the latest query that ran under this mark; None if there is none."""
     # Metrics reach the store through an asynchronous queue.
     session = internals.java_session(spark)
     session.sparkContext().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)
@@ -48,7 +48,7 @@ def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
 
 
 def _runs(session: Any, executions: list[int]) -> Iterator[StageRun]:
-    """The runs of the stages of these executions."""
+    """Yield the stage runs of these executions."""
     plans, stages = session.sharedState().statusStore(), session.sparkContext().statusStore()
     defaults = [getattr(stages, f"stageData$default${place}")() for place in range(2, 6)]
     for execution in executions:
@@ -57,10 +57,10 @@ def _runs(session: Any, executions: list[int]) -> Iterator[StageRun]:
 
 
 def _executions(store: Any, mark: "Mark") -> list[int]:
-    """Return the executions of the latest query under a mark, in their order.
+    """Return the execution ids of the latest query under a mark, in ascending order.
 
-    A JDBC write is several executions below one root, which began first: each counts only the
-    stages that it ran. The query is among the newest of those that the store keeps.
+    A JDBC write consists of several executions below one root, which began first: each counts only
+    the stages that it ran. The query is among the newest of those that the store keeps.
     """
     kept, found, root = store.executionsList(), list[int](), -1
     for position in reversed(range(kept.size())):
@@ -77,6 +77,6 @@ def _rows(metrics: list[dict[str, Any]], values: list[dict[str, str]]) -> int | 
     for metric in metrics:
         if metric["name"] == ROWS:
             key = str(metric["accumulatorId"])
-            # A node that never ran has no value, and a scan of no partitions put out nothing.
+            # A node that never ran has no value, and a scan of no partitions puts out no rows.
             return max((number(each[key]) for each in values if key in each), default=0)
     return None

@@ -1,4 +1,4 @@
-"""Classic sessions: Spark's JVM belongs to this process. See `mode.SparkMode`."""
+"""Mode of classic sessions, whose JVM belongs to this process. See `mode.SparkMode`."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 _MODIFIABLE: dict[str, bool] = {}
-"""Setting → whether Spark takes it while it runs, which is the same for all sessions."""
+"""Setting → whether Spark accepts it at run time, which is the same for all sessions."""
 
 
 class ClassicMode:
@@ -31,7 +31,7 @@ class ClassicMode:
     functions = BY_PROCESS
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:  # noqa: ARG002 - as SparkMode has it
-        """JDBC drivers take times without a zone to be in the JVM's, whatever the session says."""
+        """Set the JVM's time zone, in which JDBC drivers interpret times without a zone."""
         zones = internals.machine().java.util.TimeZone
         zones.setDefault(zones.getTimeZone(str(project.zone)))
 
@@ -46,7 +46,7 @@ class ClassicMode:
         spark: "SparkSession",  # noqa: ARG002 - as SparkMode has it
         settings: Mapping[str, str],  # noqa: ARG002
     ) -> "SparkSession | None":
-        """None: all sessions of a JVM of ours share its code."""
+        """Return None: all sessions of one JVM share its compiled code."""
         return None
 
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
@@ -57,7 +57,10 @@ class ClassicMode:
                 session.conf.set(name, value)
 
     def release(self, session: "SparkSession") -> None:
-        """Drop its views; it goes with its last reference. `stop` would end the application."""
+        """Drop the session's views; the session is freed with its last reference.
+
+        `stop` would end the application.
+        """
         internals.java_session(session).sessionState().catalog().clearTempTables()
 
     def thread(self, spark: "SparkSession", work: Callable[[], None]) -> Thread:
@@ -80,11 +83,11 @@ class ClassicMode:
         return query_plan(spark, mark)
 
     def counted_reads(self, spark: "SparkSession") -> "CountedReads | None":  # noqa: ARG002 - as SparkMode has it
-        """None: Spark's status store tells the plan of each query."""
+        """Return None: Spark's status store has the plan of each query."""
         return None
 
     def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":
-        """Copy the plan and give its columns new identities, as if it were read once more."""
+        """Copy the plan with new column identities, as if the files were read again."""
         from pyspark.sql import DataFrame
 
         plan = internals.java_frame(known).queryExecution().analyzed()
@@ -96,7 +99,7 @@ class ClassicMode:
         return DataFrame(rows, spark)
 
     def input_files(self, frame: "DataFrame") -> list[str]:
-        """Name the files that a frame reads, in one call, not one for each as PySpark does."""
+        """Return the files that a frame reads, in one call instead of PySpark's call per file."""
         found: list[str] = python_value(internals.java_frame(frame).inputFiles())
         return found
 
@@ -113,7 +116,7 @@ class ClassicMode:
         return spark.sql(sql, args=dict(values)) if values else spark.sql(sql)
 
     def observed(self, observation: "Observation") -> Mapping[str, Any]:
-        """Read without the wait of `get`: what the optimizer has left out never comes."""
+        """Read without the wait of `get`, which never ends if the observation was removed."""
         has_ended = internals.java_observation(observation).future().isCompleted()
         return observation.get if has_ended else {}
 
@@ -122,7 +125,7 @@ class ClassicMode:
         return int(str(plan.stats().sizeInBytes()))
 
     def imports_here(self, spark: "SparkSession") -> bool:
-        """True unless workers run on a cluster."""
+        """Return True unless workers run on a cluster."""
         return str(spark.sparkContext.master).startswith("local")
 
     def has_java_class(self, spark: "SparkSession", file: str) -> bool:  # noqa: ARG002 - as SparkMode has it
@@ -132,5 +135,5 @@ class ClassicMode:
 
 @lru_cache(maxsize=1)
 def _frames(machine: Any) -> Any:
-    """Return the companion of Scala's class; each part of a dotted name is a call to Java."""
+    """Return the companion object of Scala's class; each part of a dotted name is a Java call."""
     return machine.org.apache.spark.sql.classic.Dataset

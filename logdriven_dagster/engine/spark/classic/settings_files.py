@@ -1,6 +1,6 @@
-"""Files in the form of Java's properties, by which settings with secrets reach a JVM.
+"""Temporary Java properties files that pass settings with secrets to a JVM.
 
-On a command line every user of the machine could read them. A file is locked as long as a process
+On a command line, every user of the machine could read them. A file is locked as long as a process
 needs it; one without a lock was left by a process that was killed, and is removed.
 """
 
@@ -21,9 +21,9 @@ _FILE = "spark.properties"
 
 @contextmanager
 def settings_file(settings: Mapping[str, str]) -> Iterator[Path]:
-    """Write a file for `--properties-file`, there while the JVM starts.
+    """Write a file for `--properties-file` that exists while the JVM starts.
 
-    Files that killed processes left are removed first.
+    Files that killed processes left behind are removed first.
     """
     for folder in left_settings():
         remove_settings(folder)
@@ -37,8 +37,8 @@ def settings_file(settings: Mapping[str, str]) -> Iterator[Path]:
 def left_settings() -> list[Path]:
     """Find the folders with settings that no process needs any more.
 
-    A folder without the file is left alone: it has no secrets, and its process may be about to
-    lock it.
+    A folder without the file is left alone: it has no secrets, and its process may be about to lock
+    it.
     """
     found = Path(tempfile.gettempdir()).glob(f"{_FOLDERS}*/{_FILE}")
     folders = [file.parent for file in found if is_ours(file.parent)]
@@ -46,7 +46,7 @@ def left_settings() -> list[Path]:
 
 
 def remove_settings(folder: Path) -> None:
-    """Remove what `left_settings` found; another process may have done so meanwhile."""
+    """Remove a folder that `left_settings` found; another process may have removed it already."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -73,13 +73,13 @@ def _is_locked(folder: Path) -> bool:
 
 
 def _name(name: str) -> str:
-    """Return a key as Java's properties spell it."""
+    """Return a key, escaped for a Java properties file."""
     for character in "\\=: #!":
         name = name.replace(character, f"\\{character}")
     return name
 
 
 def _value(value: str) -> str:
-    """Return a value as Java's properties spell it."""
+    """Return a value, escaped for a Java properties file."""
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return f"\\{escaped}" if escaped.startswith((" ", "\t")) else escaped

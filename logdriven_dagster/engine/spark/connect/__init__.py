@@ -1,1 +1,1 @@
-"""Sessions of Spark Connect, which a server runs for this process."""
+"""Spark Connect sessions, which a server runs for this process."""

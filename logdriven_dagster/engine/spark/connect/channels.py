@@ -1,8 +1,8 @@
-"""Channels to a Spark Connect server that keep what the server knows of an error.
+"""Channels to a Spark Connect server that keep the server's details of errors.
 
 The server sends the chain of causes with all types of each. PySpark makes one exception of it and
-drops the rest, but whether an attempt is worth repeating is decided by types. So an interceptor
-reads the answer on its way.
+drops the rest, but the types decide whether an attempt is retried. Therefore, an interceptor reads
+the response before PySpark does.
 """
 
 from collections import OrderedDict
@@ -20,17 +20,17 @@ _MOST_ANSWERS = 100
 _LONGEST_CHAIN = 20
 
 _answers: OrderedDict[str, Any] = OrderedDict()
-"""The server's name of an error → the details that it reported; the oldest are dropped."""
+"""The server's id of an error → the details that it reported; the oldest are dropped."""
 _lock = Lock()
 
 
 class CauseKeeper(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
-    """Remembers the details of errors that PySpark asks a server for."""
+    """Interceptor that keeps the error details that PySpark requests from a server."""
 
     def intercept_unary_unary(
         self, continuation: Callable[..., Any], client_call_details: Any, request: Any
     ) -> Any:
-        """Pass the request on, and remember the answer if it is about an error."""
+        """Forward the request; keep the response if it has the details of an error."""
         call = continuation(client_call_details, request)
         if isinstance(request, FetchErrorDetailsRequest) and call.exception() is None:
             with _lock:
@@ -41,7 +41,7 @@ class CauseKeeper(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
 
 
 class CauseKeepingChannel(DefaultChannelBuilder):
-    """A way to a server, whose errors can be asked for their causes."""
+    """Channel to a server that keeps the causes of its errors."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -49,7 +49,7 @@ class CauseKeepingChannel(DefaultChannelBuilder):
 
 
 def details_of(error: BaseException) -> Any | None:
-    """Return the details that the server reported of an error; None: nothing, or it is long ago."""
+    """Return the server's details of an error; None if it reported none or they were dropped."""
     link: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):
         if link is None or isinstance(link, grpc.RpcError):

@@ -1,9 +1,9 @@
-"""Sessions that are cloned, so that they share the code that Spark compiles for its queries.
+"""Cloned sessions, which share the code that Spark compiles for its queries.
 
-A server loads what it generates for a query by a class loader of the session, to keep apart what
-sessions add to it: each new session compiles all of its code anew, and starts it cold. That is
-decided when a session is made, by settings that nobody can give it before. A clone has those of
-its template from the beginning.
+A server loads the code that it generates for a query with a class loader of the session, to isolate
+code that sessions add. Each new session therefore compiles all of its code again, and runs it cold.
+Settings decide this when a session is created, before a client can set them. A clone starts with
+the settings of its template.
 """
 
 import atexit
@@ -23,11 +23,11 @@ _ONE_CLASS_LOADER = {
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
 }
-"""What no session adds needs no class loader of its own."""
+"""Settings for sessions that add no code, which need no class loader of their own."""
 
 _templates: "WeakKeyDictionary[SparkSession, dict[frozenset[tuple[str, str]], SparkSession]]"
 _templates = WeakKeyDictionary()
-"""The process's session on a server → settings → a session that nothing works in."""
+"""The process's session on a server → settings → an idle session to clone."""
 _unable: "WeakSet[SparkSession]" = WeakSet()
 """Sessions on servers that cannot clone: those before Spark 4.1."""
 _lock = Lock()
@@ -40,7 +40,8 @@ def clone(
 ) -> "SparkSession | None":
     """Return a session with these settings, for work that adds no code to the server.
 
-    None where that cannot be had. `made` makes a session with the settings that it is given.
+    `made` creates a session with the settings that it is given. Returns None if the server cannot
+    clone sessions.
     """
     if spark in _unable or not hasattr(spark, "cloneSession"):
         return None
@@ -54,7 +55,7 @@ def clone(
             cloned: SparkSession = template.cloneSession()
             share_compression(template, cloned)
         except Exception as error:  # noqa: BLE001 - gRPC and PySpark have no common type
-            # The server may have forgotten it, or be gone: then a new session says so.
+            # The server may have dropped the template or be gone: a new session then reports it.
             atexit.unregister(known.pop(key).stop)
             if getattr(error, "code", lambda: None)() is grpc.StatusCode.UNIMPLEMENTED:
                 _unable.add(spark)
@@ -63,11 +64,11 @@ def clone(
 
 
 def _template(session: "SparkSession") -> "SparkSession":
-    """Have it released at exit, and never wait for a server that is gone."""
+    """Release the session at exit, without retries if the server is gone."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     untyped: Any = session
     untyped.client.set_retry_policies([DefaultPolicy(max_retries=0)])
-    # A server keeps what its clients leave behind for hours.
+    # A server keeps abandoned sessions for hours.
     atexit.register(session.stop)
     return session

@@ -1,21 +1,21 @@
-"""The causes of an error of Spark Connect, as the server reports them."""
+"""Causes of a Spark Connect error, as the server reports them."""
 
 from typing import Any
 
 from logdriven_dagster.engine.spark.jvm_exception import JvmException
 
 _LOST = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED"})
-"""States of gRPC in which the server, or the way to it, is gone."""
+"""gRPC status codes of a lost server or connection."""
 
 _FORGOTTEN = ("INVALID_HANDLE.", "INVALID_CURSOR.", "NO_ACTIVE_SESSION")
-"""Conditions of a server that was started anew, or that gave up waiting for us."""
+"""Conditions of a server that was restarted, or that stopped waiting for this client."""
 
 _SESSION_GONE = ("INVALID_HANDLE.SESSION_", "NO_ACTIVE_SESSION")
-"""Those of a session that is of no use any more: PySpark's client closes it then."""
+"""Conditions of a session that can no longer be used: PySpark's client closes it then."""
 
 
 def causes(error: BaseException) -> tuple[JvmException, ...]:
-    """Return the exceptions behind one of Connect, outermost first."""
+    """Return the exceptions behind a Spark Connect error, outermost first."""
     from logdriven_dagster.engine.spark.connect.channels import details_of
 
     return _chain(details_of(error)) or (_of_grpc(error),)
@@ -47,7 +47,7 @@ def _chain(details: Any) -> tuple[JvmException, ...]:
 
 
 def session_is_lost(error: BaseException) -> bool:
-    """Whether the server does not answer any more, or was started anew and forgot the session."""
+    """Return whether the server no longer answers, or was restarted and lost the session."""
     untyped: Any = error
     unanswered = hasattr(error, "getGrpcStatusCode") and untyped.getGrpcStatusCode() is not None
     if unanswered and untyped.getGrpcStatusCode().name == "UNAVAILABLE":
@@ -56,7 +56,7 @@ def session_is_lost(error: BaseException) -> bool:
 
 
 def _of_grpc(error: Any) -> JvmException:
-    """Return an error without a chain: the server did not answer, or does not know us any more."""
+    """Convert an error without a chain: the server did not answer, or lost the session."""
     code = error.getGrpcStatusCode().name if hasattr(error, "getGrpcStatusCode") else ""
     condition = _condition(error)
     gone = code in _LOST or (condition or "").startswith(_FORGOTTEN)

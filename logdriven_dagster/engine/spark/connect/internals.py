@@ -1,8 +1,9 @@
-"""What this package uses of the private side of PySpark's Connect client; nothing else does.
+"""Access to the private API of PySpark's Connect client; no other module uses it.
 
-ARCHITECTURE.md ("Private APIs") says what each is for, and which test breaks without it.
+ARCHITECTURE.md ("Private APIs") lists the purpose of each attribute, and the test that breaks
+without it.
 """
-# ruff: noqa: SLF001 - here, and nowhere else in this room
+# ruff: noqa: SLF001 - only this module uses private names
 
 import atexit
 from typing import TYPE_CHECKING, Any
@@ -12,20 +13,20 @@ if TYPE_CHECKING:
 
 
 def channel_builder(spark: "SparkSession") -> Any:
-    """Return the channel builder by which the session reaches its server."""
+    """Return the channel builder that connects the session to its server."""
     return _client(spark)._builder
 
 
 def user(spark: "SparkSession") -> str | None:
-    """Return the id of the user whose session it is."""
+    """Return the id of the session's user."""
     name: str | None = _client(spark)._user_id
     return name
 
 
 def share_compression(known: "SparkSession", session: "SparkSession") -> None:
-    """Let a session send plans as another one does, instead of asking the server how to.
+    """Copy the plan compression of another session, instead of requesting it from the server.
 
-    Before Spark 4.1 nobody asks.
+    PySpark before Spark 4.1 does not compress plans.
     """
     if ask := getattr(_client(known), "_get_plan_compression_threshold_and_algorithm", None):
         client = _client(session)
@@ -33,9 +34,9 @@ def share_compression(known: "SparkSession", session: "SparkSession") -> None:
 
 
 def forget_at_exit(spark: "SparkSession") -> None:
-    """Take back that the session's client cleans up at exit: it would live until then."""
+    """Unregister the session client's cleanup at exit, which would keep the client alive."""
     client = _client(spark)
-    # What Spark 4.2, 4.1 and 4.0 call it.
+    # The method's names in Spark 4.2, 4.1 and 4.0.
     older: Any = getattr(client, "_cleanup_ml_cache", None) or getattr(client, "_cleanup_ml", None)
     at_exit: Any = getattr(client, "_on_exit", None) or older
     atexit.unregister(at_exit)
@@ -47,7 +48,7 @@ def plan(frame: Any) -> Any:
 
 
 def explanation(frame: "DataFrame") -> str:
-    """Return what `explain` prints, with Spark's estimates."""
+    """Return the text that `explain` prints, with Spark's estimates."""
     untyped: Any = frame
     return str(untyped._explain_string(mode="cost"))
 

@@ -1,8 +1,8 @@
-"""The plan of a finished query and its row counts, from the server's status pages.
+"""The plan and row counts of a finished query, from the server's status pages.
 
-Over Connect a write tells no metrics, but a server that `logdriven spark start` started keeps the
-same status store as a classic session and answers questions about it over HTTP, on this machine
-only and to whoever has the server's token. Of another server's queries nobody knows the counts.
+A write over Spark Connect reports no metrics. A server that `logdriven spark start` started keeps
+the same status store as a classic session and serves it over HTTP, on this machine only and only to
+clients with the server's token. Other servers' row counts are not available.
 """
 
 import base64
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS_DIGEST = "spark.logdriven.settings"
-"""A setting that only our servers have: what they were started with."""
+"""Setting that only our servers have: the digest of the settings that they were started with."""
 
 SERVER_ZONE = "spark.logdriven.timezone"
-"""Another one: the time zone of its JVM."""
+"""Setting that only our servers have: the time zone of the JVM."""
 
 PAGES_FILTER = "org.apache.spark.ui.JWSFilter"
 PAGES_KEY = f"spark.{PAGES_FILTER}.param.secretKey"
@@ -50,7 +50,7 @@ _LONGEST_PAUSE_SECONDS = 0.5
 _ALL = 10_000
 _NOT_RUN = "SKIPPED"
 _TELLING = ("CollectMetrics", "Exchange")
-"""Nodes whose descriptions matter to the counts of scans below them."""
+"""Nodes whose descriptions affect the counts of scans below them."""
 
 Json = Mapping[str, Any]
 
@@ -59,12 +59,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StatusPages:
-    """Where a server answers, and what proves that we may ask."""
+    """The address of a server's status pages, and the token that authorizes requests."""
 
     address: str
     bearer: str
     is_one_jvm: bool = True
-    """Whether the server has no executors that could be lost."""
+    """True if the server has no executors that could be lost."""
 
     def ask(self, path: str) -> Any:
         """Request a page below the application's address and parse its JSON."""
@@ -74,12 +74,12 @@ class StatusPages:
 
 
 def pages_key(token: str) -> str:
-    """What the pages of the server with this token take signatures by."""
+    """Return the key with which the pages of the server with this token verify signatures."""
     return base64.urlsafe_b64encode(_key(token)).decode()
 
 
 def status_pages(port: int | str, application: str, token: str) -> StatusPages:
-    """Return the pages of an application on this port."""
+    """Return the pages of an application on this port; `token` is the server's token."""
     signed = _base64(b'{"alg":"HS256"}') + b"." + _base64(b'{"sub":"logdriven"}')
     signature = hmac.digest(_key(token), signed, "sha256")
     bearer = (signed + b"." + _base64(signature)).decode()
@@ -88,20 +88,21 @@ def status_pages(port: int | str, application: str, token: str) -> StatusPages:
 
 
 def is_ours(spark: "SparkSession") -> bool:
-    """Whether the session's server was started by `logdriven spark start`."""
+    """Return whether `logdriven spark start` started the session's server."""
     return spark.conf.get(SETTINGS_DIGEST, None) is not None
 
 
 def tells_plans(spark: "SparkSession") -> bool:
-    """Whether the session's server answers `query_plan`."""
+    """Return whether `query_plan` is available from the session's server."""
     return _pages_of(spark) is not None
 
 
 def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
-    """Return the latest query that ran under this tag; None if nobody can tell.
+    """Return the plan of the latest query that ran under this tag; None if it is not available.
 
-    That is so on a server that is not ours, and where the server, which keeps the last queries of
-    all its clients only, has forgotten this one or does not answer: a count never fails a window.
+    It is not available on a server that this project did not start, or if the server does not
+    answer or no longer has the query: it keeps only the last queries of all its clients. A missing
+    count never fails a window.
     """
     pages = _pages_of(spark)
     if pages is None:
@@ -115,7 +116,7 @@ def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
                 plans = [pages.ask(f"/sql/{id_}?planDescription=false") for id_ in found]
                 return None if _hides_what_matters(pages, plans[-1]) else _plan(pages, plans)
         except OSError as error:
-            # The pages answer 404 to a list, too, if a query is forgotten while they make it.
+            # The pages also answer 404 to a list if a query is dropped while they compile it.
             problem = error
         time.sleep(pause)
         pause = min(pause * 1.2, _LONGEST_PAUSE_SECONDS)
@@ -125,7 +126,7 @@ def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
 
 def _pages_of(spark: "SparkSession") -> StatusPages | None:
     client: Any = spark.client
-    server = (client.host, client.token)  # a token is one server's
+    server = (client.host, client.token)  # each server has its own token
     if server not in _known_pages:
         wanted = (SETTINGS_DIGEST, PAGES_PORT, "spark.app.id", "spark.master")
         answers = client.get_config_with_defaults(*((name, None) for name in wanted))
@@ -141,10 +142,10 @@ _known_pages: dict[tuple[str, str | None], StatusPages | None] = {}
 
 
 def _finished(pages: StatusPages, tag: str) -> list[int]:
-    """Return the executions under a tag, in their order; none before all of them have ended.
+    """Return the execution ids under a tag in ascending order; empty until all of them have ended.
 
-    Jobs know their tags, executions know their jobs. A JDBC write is several executions below one
-    root: each counts only the stages that it ran.
+    Jobs refer to tags, executions refer to jobs. A JDBC write consists of several executions below
+    one root: each counts only the stages that it ran.
     """
     tagged = [job for job in pages.ask("/jobs") if any(t.endswith(tag) for t in job["jobTags"])]
     jobs = {job["jobId"] for job in tagged}
@@ -157,9 +158,9 @@ def _finished(pages: StatusPages, tag: str) -> list[int]:
 
 
 def _hides_what_matters(pages: StatusPages, execution: Json) -> bool:
-    """Whether a plan has scans that are no source, or are read twice: Spark tells it from 4.2 on.
+    """Return whether a plan has scans to leave out that its server cannot identify.
 
-    Before, nobody knows which scans they are.
+    These are scans that are no source, or are read twice. Only Spark 4.2 and newer identify them.
     """
     nodes = [node for node in execution["nodes"] if node["nodeName"] in _TELLING]
     if not nodes or "desc" in nodes[0]:
@@ -169,7 +170,7 @@ def _hides_what_matters(pages: StatusPages, execution: Json) -> bool:
 
 
 def _root(execution: Json) -> int:
-    """Return the root's id; before Spark 4.2 nobody tells it, and each stands for itself."""
+    """Return the root's id; before Spark 4.2 it is unknown, and each execution is its own root."""
     return int(execution.get("rootExecutionId", execution["id"]))
 
 
@@ -178,7 +179,10 @@ def _jobs(execution: Json) -> set[int]:
 
 
 def _plan(pages: StatusPages, executions: Sequence[Json]) -> QueryPlan:
-    """Return the plan of the last execution; a row count is that of whichever ran the node."""
+    """Return the plan of the last execution, with the row counts of all executions.
+
+    A node's row count is the largest of any execution.
+    """
     rows: dict[int, list[int]] = {}
     for execution in executions:
         for node in execution["nodes"]:
@@ -190,7 +194,7 @@ def _plan(pages: StatusPages, executions: Sequence[Json]) -> QueryPlan:
             node["nodeId"],
             node["nodeName"].strip(),
             node.get("desc", ""),
-            # The pages leave out what has no value: the counts of nodes that never ran.
+            # The pages omit metrics without a value: the counts of nodes that never ran.
             max(rows[node["nodeId"]], default=None if is_write(node["nodeName"]) else 0),
         )
         for node in latest["nodes"]
@@ -202,9 +206,9 @@ def _plan(pages: StatusPages, executions: Sequence[Json]) -> QueryPlan:
 
 
 def _runs(pages: StatusPages, executions: Sequence[Json]) -> Iterator[StageRun]:
-    """The runs of the stages of these executions.
+    """Yield the stage runs of these executions.
 
-    A server that has more stages than it keeps forgets those first that it did not have to run.
+    A server with more stages than it keeps drops skipped stages first.
     """
     jobs = [pages.ask(f"/jobs/{job}") for job in set().union(*map(_jobs, executions))]
     not_run = sum(job["numSkippedStages"] for job in jobs)

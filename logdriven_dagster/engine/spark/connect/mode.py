@@ -1,4 +1,4 @@
-"""Sessions of Spark Connect: a server does the work, reached by gRPC. See `mode.SparkMode`."""
+"""Mode of Spark Connect sessions, which a server runs. See `mode.SparkMode`."""
 
 import copy
 import re
@@ -33,8 +33,10 @@ _UNKNOWN_SIZE = 2**62
 _DAYS = 366 * 80
 _TRIES = 8
 _LONGEST_PAUSE_MILLISECONDS = 5_000
-"""A server that does not answer for about half a minute is gone; by default PySpark waits for ten
-minutes, in which nobody else can have the window."""
+"""Back-off limit that considers a silent server lost after about half a minute.
+
+PySpark's default is ten minutes, in which no other runner could take over the window.
+"""
 
 
 class ConnectMode:
@@ -48,23 +50,26 @@ class ConnectMode:
     functions = BY_PROCESS
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
-        """UsageError for a foreign server that would misread the times of the databases."""
+        """Set the retry policy; raise UsageError if the server would misread database times."""
         patient(spark)
         if not is_ours(spark):
             refuse_other_zone(spark, project)
 
     def application_id(self, spark: "SparkSession") -> str:
-        """Return that of the session where a server hides its own, as serverless ones do."""
+        """Return the application's id, or the session's where the server hides it.
+
+        Serverless servers do.
+        """
         untyped: Any = spark
         return str(spark.conf.get("spark.app.id", None) or untyped.session_id)
 
     def new_session(self, spark: "SparkSession") -> "SparkSession":
         from logdriven_dagster.engine.spark.connect.channels import CauseKeeper, CauseKeepingChannel
 
-        # As `newSession` does it from Spark 4.3 on; before it is not implemented.
+        # Same as `newSession` of Spark 4.3 and newer; older versions do not implement it.
         channel = copy.deepcopy(internals.channel_builder(spark))
         channel.set(channel.PARAM_SESSION_ID, None)
-        if not isinstance(channel, CauseKeepingChannel):  # a session that others have made
+        if not isinstance(channel, CauseKeepingChannel):  # a session that another program has made
             channel.add_interceptor(CauseKeeper())
         session_type: Any = type(spark)
         session: SparkSession = session_type(channel, userId=internals.user(spark))
@@ -83,7 +88,10 @@ class ConnectMode:
         return None if cloned is None else patient(cloned)
 
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
-        """Set all in one request; `connect` has warned of what a running server does not take."""
+        """Apply all settings in one request; the server ignores those that it cannot change.
+
+        `connect` has warned of these.
+        """
         from pyspark.sql.connect.proto import ConfigRequest, KeyValue
 
         client: Any = session.client
@@ -101,7 +109,7 @@ class ConnectMode:
         return InheritableThread(target=work, daemon=True, session=spark)
 
     def mark(self, spark: "SparkSession", mark: Mark) -> None:
-        """Set the tag alone: each operation has a thread and a pool of its own on the server."""
+        """Add only the tag: on the server, each operation has its own thread and pool."""
         spark.addTag(mark.tag)
 
     def cancel(self, spark: "SparkSession", mark: Mark) -> None:
@@ -116,7 +124,7 @@ class ConnectMode:
         return None if tells_plans(spark) else ObservedReads(spark)
 
     def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":  # noqa: ARG002 - as SparkMode has it
-        """None: what is known of the files is the server's, for one question."""
+        """Return None: the server lists the files for one request only."""
         return None
 
     def input_files(self, frame: "DataFrame") -> list[str]:
@@ -132,9 +140,9 @@ class ConnectMode:
         values: Mapping[str, Any],
         frames: "Mapping[str, DataFrame]",
     ) -> "DataFrame":
-        """Return the result; the server hears of a query with whatever is asked of it first.
+        """Return the result; the query is sent to the server with the first request that needs it.
 
-        PySpark would have the server analyze it before, since it may be a command.
+        PySpark would have the server analyze it earlier, since it may be a command.
         """
         from logdriven_dagster.engine.spark.connect.queries import query_over, watched_query
 
@@ -153,18 +161,18 @@ class ConnectMode:
         return int(float(size[1]) * 1024 ** _UNITS.index(size[2])) if size else _UNKNOWN_SIZE
 
     def imports_here(self, spark: "SparkSession") -> bool:  # noqa: ARG002 - as SparkMode has it
-        """False: they belong to the server, wherever that is."""
+        """Return False: Python workers belong to the server, which may run on another machine."""
         return False
 
     def has_java_class(self, spark: "SparkSession", file: str) -> bool:  # noqa: ARG002 - as SparkMode has it
-        """False: nobody can ask a server for its class path."""
+        """Return False: a server's class path cannot be queried."""
         return False
 
 
 def refuse_other_zone(spark: "SparkSession", project: Project) -> None:
-    """UsageError for a server whose JVM is in another time zone than the project's databases.
+    """Raise UsageError if the server's JVM and the project's databases have different time zones.
 
-    JDBC drivers take times without a zone to be in the JVM's, which no session can change.
+    JDBC drivers interpret times without a zone in the JVM's zone, which no session can change.
     """
     if not any(given.url for given in project.config.connections.values()):
         return
@@ -181,7 +189,7 @@ def refuse_other_zone(spark: "SparkSession", project: Project) -> None:
 
 
 def _are_alike(one: tzinfo, other: tzinfo) -> bool:
-    """Whether two zones have the same clocks, whatever they are called: Etc/UTC and UTC."""
+    """Return whether two zones have the same UTC offsets under different names: Etc/UTC and UTC."""
     if str(one) == str(other):
         return True
     noons = [datetime(1970, 1, 1, 12) + timedelta(days=n) for n in range(_DAYS)]
@@ -189,7 +197,7 @@ def _are_alike(one: tzinfo, other: tzinfo) -> bool:
 
 
 def patient(session: "SparkSession") -> "SparkSession":
-    """Give the session's client our retry policy and return it."""
+    """Set our retry policy on the session's client and return the session."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     client: Any = session.client
@@ -199,7 +207,7 @@ def patient(session: "SparkSession") -> "SparkSession":
 
 
 def require_packages() -> None:
-    """UsageError if a package is missing that PySpark needs for Spark Connect."""
+    """Raise UsageError if a package is missing that PySpark needs for Spark Connect."""
     try:
         import_module("pyspark.sql.connect.session")
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""Rows that the sources of a query deliver, counted on their way by an `observe` on each.
+"""Row counts of a query's sources, collected by an `observe` on each source.
 
-So it is on a server that tells nobody the plans of its queries. What a query's WHERE demands of one
-table is moved below its `observe`: Spark would not do it, and would read all of its rows.
+They serve servers that do not report query plans. The conditions of a query's WHERE on one table
+are moved below its `observe`: Spark would not do that, and would read all of its rows.
 """
 
 import uuid
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
 Metric = Callable[["DataFrame"], "Column"]
-"""What to count of a frame: an aggregate with a name."""
+"""Named aggregate that counts the rows of a frame."""
 
 _OF_THE_CLIENT = ("local_relation", "cached_local_relation", "chunked_cached_local_relation")
-"""Relations whose rows come from this process, and from no source."""
+"""Relations whose rows come from this process, not from a source."""
 _STOP_EARLY = ("limit", "tail")
 
 
 class ObservedReads:
-    """The frames of a pass that are counted, and what was counted of them."""
+    """The counted frames of a pass, and their observed counts."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
         self._bare: dict[int, tuple[DataFrame, DataFrame, Metric]] = {}
-        """Identity of a counted frame → the frame itself, so that it stays; what it counts; how."""
+        """Id of a counted frame → the frame (kept alive), its uncounted original and the metric."""
         self._observations: dict[str, Observation] = {}
 
     def see(
@@ -39,7 +39,7 @@ class ObservedReads:
         metric: Metric,
         index: "Callable[[DataFrame], Column] | None",
     ) -> "DataFrame":
-        """Return the frame, counted by whatever query reads it."""
+        """Return the frame with a counter, which counts the rows that any query reads from it."""
         _ = index
         observed = self._observed(frame, metric)
         self._bare[id(observed)] = observed, frame, metric
@@ -48,7 +48,7 @@ class ObservedReads:
     def narrowed(
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
-        """Return the query over frames that count what its WHERE demands of them alone."""
+        """Return the query and its frames, changed so that its WHERE applies before the counts."""
         counted = [name for name, frame in frames.items() if id(frame) in self._bare]
         try:
             uses = table_uses(sql, counted, lambda name: frames[name].columns)
@@ -64,9 +64,10 @@ class ObservedReads:
     def found(
         self, frame: "DataFrame", written: Sequence[int | None]
     ) -> list[Mapping[str, Any]] | None:
-        """What was counted of each source of a frame that a query has written; None if not of all.
+        """Return the counts of each source of a written frame; None if any is missing.
 
-        Nobody tells what Spark never had to read from what a server has not told in time.
+        A source that Spark never had to read cannot be distinguished from a late answer of the
+        server.
         """
         _ = written
         client: Any = self._spark.client
@@ -95,7 +96,7 @@ class ObservedReads:
         return self._observed(bare, metric)
 
     def _is_counted(self, relation: Any) -> bool:
-        """Whether everything below a relation that delivers rows of a source is counted by us."""
+        """Return whether all relations below that deliver a source's rows have a counter."""
         kind = relation.WhichOneof("rel_type")
         inside = getattr(relation, kind)
         if kind == "collect_metrics" and inside.name in self._observations:
@@ -114,7 +115,7 @@ class ObservedReads:
 
 
 def _reads_again(kind: str, inside: Any) -> bool:
-    """Whether Spark may read what is below more than once: for a sample, or for each of others."""
+    """Return whether Spark may read the input repeatedly: for a sample or a nested loop join."""
     if kind == "sort":
         return bool(inside.is_global)
     if kind == "repartition_by_expression":

@@ -1,7 +1,7 @@
-"""Queries on Spark Connect over frames that an `observe` counts.
+"""Spark Connect queries over frames that an `observe` counts.
 
-A view is known to the server alone: it tells nobody what was counted below one. So such a frame
-travels with the query that reads it.
+Only the server knows a view, so the client does not receive the observations below one. Such a
+frame is therefore sent together with the query that reads it.
 """
 
 import uuid
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 def watched_query(
     spark: "SparkSession", sql: str, values: Mapping[str, Any], frames: Mapping[str, Any]
 ) -> DataFrame | None:
-    """The result of a query that names frames which are observed; None if it names none."""
+    """Return the result of a query over the observed frames that it names; None if it names none.
+
+    `values` are the query's parameters, `frames` the views that it may name.
+    """
     aliases = {
         name: f"watched_{uuid.uuid4().hex}"
         for name, frame in frames.items()
-        if plan(frame).observations  # whom the client tells what was counted
+        if plan(frame).observations  # the client receives their counts
     }
     try:
         text = replace_tables(sql, aliases)
@@ -39,7 +42,10 @@ def watched_query(
 def query_over(
     spark: "SparkSession", sql: str, values: Mapping[str, Any], frames: Mapping[str, Any]
 ) -> DataFrame:
-    """The result of a query that takes the frames which it names with it."""
+    """Return the result of a query that is sent together with the frames that it names.
+
+    `values` are the query's parameters, `frames` its tables by name.
+    """
     views = [SubqueryAlias(plan(frame), name) for name, frame in frames.items()]
     literals: Any = {name: sf.lit(value) for name, value in values.items()}
     session: Any = spark
@@ -47,7 +53,7 @@ def query_over(
 
 
 class _WatchedSql(SQL):
-    """A query whose client hears what its frames count, as it does of other plans."""
+    """A query that passes on the observations of its frames, as other plans do."""
 
     def __init__(self, text: str, values: Any, views: list[Any]) -> None:
         super().__init__(text, [], values, views)

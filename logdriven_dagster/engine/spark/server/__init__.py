@@ -1,1 +1,1 @@
-"""The project's own Spark Connect server: started, found again, stopped."""
+"""The project's own Spark Connect server: start, discovery and stop."""

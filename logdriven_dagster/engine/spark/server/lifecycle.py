@@ -25,27 +25,27 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StartedServer:
-    """A server that was started or found running, and how long that took."""
+    """A server that was started or found running."""
 
     server: Server
     seconds: float
-    """How long it took; 0 for one that ran already."""
+    """Duration of the start; 0 if the server was already running."""
     replaced: bool = False
-    """Whether another one ran, with settings that have changed since."""
+    """True if it replaced a server whose settings had changed."""
 
 
 def settings_digest(project: Project) -> str:
-    """Hash everything that makes two servers work differently."""
+    """Hash all settings that affect the behavior of a server."""
     identity = [project.config.spark.master, sys.executable, pyspark_version()]
     text = json.dumps([*identity, SERVER_SETTINGS, project_settings(project)], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def start(project: Project, before_stop: Callable[[Server], None]) -> StartedServer:
-    """Return the project's server, ready for work; started, or started anew for changed settings.
+    """Return the project's server, ready for work; start it, or restart it for changed settings.
 
-    `before_stop` is called with a server that has to go; what it raises lets it be. UsageError if
-    no server comes up.
+    `before_stop` is called with a server that must be replaced; an exception from it keeps that
+    server running. Raises UsageError if no server starts.
     """
     with _one_at_a_time(project):
         began, old = time.monotonic(), server_state.running(project)
@@ -61,7 +61,10 @@ def start(project: Project, before_stop: Callable[[Server], None]) -> StartedSer
 
 
 def stop(project: Project, before_stop: Callable[[Server], None]) -> Server | None:
-    """End the project's server; None if there is none. `before_stop` as in `start`."""
+    """Stop the project's server and return it; None if there is none.
+
+    `before_stop` is called first; an exception from it keeps the server running.
+    """
     with _one_at_a_time(project):
         server = server_state.running(project)
         if server is not None:
@@ -72,7 +75,10 @@ def stop(project: Project, before_stop: Callable[[Server], None]) -> Server | No
 
 
 def wait_until_idle(server: Server, tell: Callable[[int], None]) -> None:
-    """Wait until no run has a Spark job on the server; `tell` is called once with their number."""
+    """Wait until no run has a Spark job on the server.
+
+    `tell` is called once with the number of jobs, if there are any.
+    """
     reported = False
     while jobs := jobs_running(server):
         if not reported:
@@ -82,7 +88,7 @@ def wait_until_idle(server: Server, tell: Callable[[int], None]) -> None:
 
 
 def jobs_running(server: Server) -> int:
-    """How many Spark jobs the server works on at this moment; 0 if it does not answer."""
+    """Return how many Spark jobs the server is running; 0 if it does not answer."""
     pages = status_pages(server.pages_port, server.application, server.token)
     try:
         return len(pages.ask("/jobs?status=running"))
@@ -91,7 +97,7 @@ def jobs_running(server: Server) -> int:
 
 
 def _end(project: Project, server: Server) -> None:
-    """Ask the server to end, and kill it after half a minute."""
+    """Terminate the server, and kill it after half a minute."""
     if (process := server.process) is not None:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
@@ -102,7 +108,7 @@ def _end(project: Project, server: Server) -> None:
 
 
 def _has_ended(server: Server) -> bool:
-    """Whether it ends in time. Where nobody fetches its exit code its process stays a zombie."""
+    """Return whether the server ends in time. Its process stays a zombie if no parent reaps it."""
     deadline = time.monotonic() + _STOP_SECONDS
     while server.process is not None:
         if time.monotonic() > deadline:
@@ -113,7 +119,7 @@ def _has_ended(server: Server) -> bool:
 
 @contextmanager
 def _one_at_a_time(project: Project) -> Iterator[None]:
-    """Two commands at once wait for each other instead of starting two servers."""
+    """Serialize commands with a file lock, so that two of them do not start two servers."""
     folder = server_state.folder(project)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "spark.lock").open("w") as file:

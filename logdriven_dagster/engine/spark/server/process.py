@@ -1,7 +1,7 @@
-"""Starting a Spark Connect server: Spark's own, from PySpark's jars, with a project's settings.
+"""Start of a Spark Connect server from PySpark's jars, with a project's settings.
 
-It is bound to 127.0.0.1 and open to whoever has its token: the one user who can read
-`.logdriven/spark.json`. No secret stands in its command line, where every user could see it.
+The server is bound to 127.0.0.1 and accepts only clients with its token, which only the user who
+can read `.logdriven/spark.json` has. Its command line, which every user can see, has no secrets.
 """
 
 import os
@@ -59,28 +59,28 @@ _WARM_UP = """
 
 SERVER_SETTINGS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
-    # A long query of one run does not hold up the short ones of others.
+    # Long queries of one run must not delay short ones of other runs.
     "spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri(),
-    # A port that was taken a moment ago is an error, not the next one.
+    # A port that was taken in the meantime is an error, not replaced by the next port.
     "spark.port.maxRetries": "0",
-    # The status pages tell the row counts of writes, on this machine and to who has the key.
+    # The status pages report row counts of writes, on this machine and only with the key.
     "spark.ui.enabled": "true",
     "spark.ui.filters": PAGES_FILTER,
     "spark.ui.retainedJobs": "200",
     "spark.ui.retainedStages": "200",
     "spark.sql.ui.retainedExecutions": "200",
-    # The session that the windows of a long run come from may have nothing to do for hours.
+    # The parent session of a long run's windows may be idle for hours.
     "spark.connect.session.manager.defaultSessionTimeout": "24h",
-    # What a killed run has left behind goes on for no longer than its lease.
+    # Work that a killed run left behind ends no later than the run's lease.
     "spark.connect.execute.manager.detachedTimeout": "60s",
 }
-"""What a server has beside a classic session."""
+"""Settings of a server in addition to those of a classic session."""
 
 _OF_CLIENTS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
 
 def launched(project: Project, digest: str) -> Server:
-    """A server that has answered a first query; UsageError if none comes up."""
+    """Start a server, run its first queries and return it; raise UsageError if it fails."""
     refuse_client_alone()
     ensure_java()
     require_packages()
@@ -105,7 +105,7 @@ def launched(project: Project, digest: str) -> Server:
             _wait_for(process, ports[0], folder / _LOG)
             return _warm(server, project)
         except BaseException:
-            with suppress(psutil.NoSuchProcess):  # it may have ended by itself
+            with suppress(psutil.NoSuchProcess):  # it may have exited already
                 process.kill()
             raise
 
@@ -125,7 +125,7 @@ def _settings(
 
 
 def _free_ports(wanted: str | None) -> tuple[int, int]:
-    """Find a port for the server, the one that the project wants or any, and one for its pages."""
+    """Find a free port for the server, or check the configured one, and a port for its pages."""
     with socket.socket() as one, socket.socket() as other:
         for each in (one, other):
             each.bind(("127.0.0.1", 0))
@@ -145,7 +145,7 @@ def _spawned(project: Project, settings: Path, token: str) -> psutil.Popen:
     environment |= {
         "SPARK_HOME": str(home),
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
-        "SPARK_LOCAL_IP": "127.0.0.1",  # which is where the status pages listen
+        "SPARK_LOCAL_IP": "127.0.0.1",  # the address of the status pages
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
@@ -163,7 +163,7 @@ def _spawned(project: Project, settings: Path, token: str) -> psutil.Popen:
 
 
 def _wait_for(process: psutil.Popen, port: int, log: Path) -> None:
-    """Until the port is open; UsageError with the end of the log if the server does not come up."""
+    """Wait until the port is open; raise UsageError with the end of the log if the server fails."""
     deadline = time.monotonic() + _READY_SECONDS
     while not is_open(port):
         ended = process.poll() is not None
@@ -175,9 +175,10 @@ def _wait_for(process: psutil.Popen, port: int, log: Path) -> None:
 
 
 def _warm(server: Server, project: Project) -> Server:
-    """Let a new server do what every window does, until its classes are loaded and compiled.
+    """Run typical window queries on a new server until its classes are loaded and compiled.
 
-    It writes where windows are staged, since the executors of a cluster share no other folder.
+    It writes to the staging folder of windows, since the executors of a cluster share no other
+    folder.
     """
     from pyspark.sql.connect.session import SparkSession
 

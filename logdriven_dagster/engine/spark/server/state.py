@@ -1,7 +1,7 @@
-"""What is known of a project's Spark Connect server, in `.logdriven/spark.json`.
+"""State of a project's Spark Connect server, kept in `.logdriven/spark.json`.
 
-The file holds the server's token, so only its owner can read it. A file whose process is gone, or
-is another one by now, says nothing.
+The file holds the server's token, so only its owner can read it. A file is ignored if its process
+has ended, or if the process id now belongs to another process.
 """
 
 import json
@@ -28,33 +28,33 @@ class Server:
     """The machine's name: the project's folder may be on a shared disk."""
     pid: int
     started: int
-    """When the process began, in ms of the epoch: numbers of processes are used again."""
+    """Start time of the process in ms since the epoch, because process ids are reused."""
     port: int
     pages_port: int
     """The port of the status pages."""
     application: str
-    """Spark's name for what it runs."""
+    """Spark's application id."""
     token: str
     settings: str
-    """The digest of what it was started with."""
+    """Digest of the settings that it was started with."""
 
     @property
     def url(self) -> str:
-        """Where clients connect to, with the token, which PySpark sends to `localhost` only."""
+        """URL for clients, with the token, which PySpark sends to `localhost` only."""
         return f"sc://localhost:{self.port}/;token={quote(self.token)}"
 
     @property
     def process(self) -> psutil.Process | None:
-        """Return the server's process; None if it has ended."""
+        """The server's process; None if it has ended."""
         return living(self.pid, self.started)
 
     def listens(self) -> bool:
-        """Whether its port can be reached."""
+        """Return whether its port accepts connections."""
         return is_open(self.port)
 
 
 def is_open(port: int) -> bool:
-    """Whether something listens on a port of this machine."""
+    """Return whether a process listens on a port of this machine."""
     try:
         socket.create_connection(("127.0.0.1", port), _ANSWERS_WITHIN_SECONDS).close()
     except OSError:
@@ -63,14 +63,14 @@ def is_open(port: int) -> bool:
 
 
 def folder(project: Project) -> Path:
-    """Where a project's server keeps its state and its log."""
+    """Return the folder of a project's server state and log."""
     return project.root / ".logdriven"
 
 
 def running(project: Project) -> Server | None:
     """Return the project's server, if its process lives on this machine.
 
-    A file that another user could have written is not believed: it may lead to a server of theirs.
+    A file that another user could have written is ignored: it may lead to a server of that user.
     """
     if not is_ours(_file(project)):
         return None
@@ -85,7 +85,7 @@ def running(project: Project) -> Server | None:
 
 
 def write(project: Project, server: Server) -> None:
-    """Put up the state for whoever connects from now on."""
+    """Write the server's state, for clients that connect from now on."""
     draft = _file(project).with_suffix(".new")
     with private_file(draft) as file:
         json.dump(asdict(server), file)

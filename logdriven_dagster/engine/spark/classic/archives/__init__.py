@@ -1,1 +1,1 @@
-"""Archives of Spark's classes, with which a JVM starts sooner: made by a command."""
+"""Class data archives that shorten the start of Spark's JVM; `logdriven spark warm` makes them."""

@@ -1,9 +1,9 @@
-"""An archive of Spark's classes: which one a JVM can use, and what it is started with to use it.
+"""Class data archives of Spark: which archive a JVM can use, and the options that enable it.
 
-Java 25 keeps loaded classes and profiles of their methods in an "AOT cache", older ones classes
-alone ("class data sharing"). Archives lie below `$XDG_CACHE_HOME/logdriven`. No run makes one:
-`logdriven spark warm` does (`training`). The executors of a cluster on this machine use the archive
-of their driver, since Spark starts both with one class path.
+Java 25 keeps loaded classes and profiles of their methods in an "AOT cache", older releases keep
+classes alone ("class data sharing"). Archives are stored below `$XDG_CACHE_HOME/logdriven`. No run
+makes one: `logdriven spark warm` does (`training`). The executors of a cluster on this machine use
+the archive of their driver, since Spark starts both with one class path.
 """
 
 import json
@@ -25,7 +25,7 @@ from logdriven_dagster.engine.spark.mode import is_one_jvm
 from logdriven_dagster.private_files import is_ours
 
 _PROFILING_JAVA = 25
-"""The oldest Java whose archives hold profiles of methods."""
+"""The oldest Java version whose archives hold method profiles."""
 _AOT, _CDS = ".aot", ".jsa"
 _TO_USE = {_AOT: "-XX:AOTCache", _CDS: "-XX:SharedArchiveFile"}
 _TO_MAKE = {_AOT: "-XX:AOTCacheOutput", _CDS: "-XX:ArchiveClassesAtExit"}
@@ -33,7 +33,7 @@ _QUIET = {
     _AOT: ("-Xlog:aot*=off", "-Xlog:cds*=off"),
     _CDS: ("-Xlog:cds=off", "-Xlog:cds+dynamic=off"),
 }
-"""What Java would say, among the lines of a run, of an archive that does not fit after all."""
+"""Options that silence Java's log lines about an archive that does not fit after all."""
 
 _OPTIONS = "spark.driver.extraJavaOptions"
 _EXECUTORS_OPTIONS = "spark.executor.extraJavaOptions"
@@ -48,12 +48,12 @@ _KEPT = (
     "spark.sql.catalogImplementation",
     "spark.ui.enabled",
 )
-"""Settings that a training takes over; none of them holds a secret."""
+"""Settings that a training run takes over; none of them holds a secret."""
 DEPENDS_ON = (*_KEPT, _OPTIONS)
-"""All settings that say which archive a JVM has."""
+"""All settings that determine which archive a JVM uses."""
 _LOOPBACK = re.compile(r"127\.[\d.]+|\[?::1\]?|localhost")
 _SHAPES_CLASSES = re.compile(r"-Xm[sx]|-XX:[+-]?(Use|ObjectAlignment|G1HeapRegion)|--|-Dlog4j2")
-"""Options of a JVM that its archive depends on. Others may write files, or hold secrets."""
+"""JVM options that an archive depends on. Other options may write files, or hold secrets."""
 _SPEAKS_OF_ARCHIVES = re.compile(r"-Xshare|-XX:\S*(Archive|AOT)")
 _OPTIONS_OF_EVERY_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _ON_CLASS_PATH = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
@@ -63,19 +63,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The place of an archive, whether it is there or not."""
+    """The location of an archive, whether it exists or not."""
 
     file: Path
     settings: Mapping[str, str]
-    """Settings of the JVM that makes it."""
+    """Settings of the JVM that makes the archive."""
 
     @property
     def log(self) -> Path:
-        """What its training says; it stays if that failed."""
+        """Output of the training run; the file remains if the training failed."""
         return self.file.with_suffix(".log")
 
     def can_be_used(self) -> bool:
-        """Whether it is there, and nobody else could have written it."""
+        """Return whether the archive exists and no other user could have written it."""
         if not self.file.exists():
             return False
         if is_ours(self.file.parent) and is_ours(self.file):
@@ -84,11 +84,11 @@ class Archive:
         return False
 
     def settings_to_use(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings of a JVM with this archive, which is now the one used last.
+        """Return the settings of a JVM with this archive; mark it as most recently used.
 
-        Executors on this machine have it, too. One that does not fit, because a worker has another
-        Java or Spark, changes nothing but a line in a file of the worker. Nothing hides that line:
-        an older Java would not start with the names of logs that a newer one has.
+        Executors on this machine use it, too. An archive that does not fit, because a worker has
+        another version of Java or Spark, only adds a line to a file of the worker. That line is not
+        silenced: an older Java would not start with the log names of a newer one.
         """
         if not self.can_be_used():
             return dict(settings)
@@ -104,18 +104,18 @@ class Archive:
 
 
 def archive_for(settings: Mapping[str, str]) -> Archive | None:
-    """Find the archive of a JVM with such settings; None where it cannot have one.
+    """Find the archive of a JVM with such settings; return None if it cannot have one.
 
-    That is so where its options speak of archives already (`-Xshare:off` is how a project wants
-    none), where its class path has a folder with files, which Java keeps out of archives, and where
-    there is no place for it.
+    That is the case if its options configure archives already (`-Xshare:off` disables them for a
+    project), if its class path has a folder with files, which Java keeps out of archives, or if
+    there is no cache folder.
     """
     try:
         options = shlex.split(settings.get(_OPTIONS, ""))
-    except ValueError:  # Spark will say what is wrong with them
+    except ValueError:  # Spark reports the error in them
         return None
     home = _java_home()
-    release = home / "release"  # what this Java says of itself
+    release = home / "release"  # Java's description of itself
     class_path = _class_path(settings.get(_CLASS_PATH, ""))
     if any(map(_SPEAKS_OF_ARCHIVES.match, options)) or class_path is None or not release.is_file():
         return None
@@ -144,13 +144,13 @@ def with_archive(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def archives_in(folder: Path) -> list[Path]:
-    """Return all archives, those used last at the end."""
+    """Return all archives of a folder, the most recently used ones last."""
     found = [path for suffix in _TO_USE for path in folder.glob(f"spark-*{suffix}")]
     return sorted(found, key=lambda path: path.stat().st_mtime)
 
 
 def _class_path(extra: str) -> list[tuple[str, int, int]] | None:
-    """Name what classes come from, with sizes and times; None if a folder has files of its own."""
+    """List the files of the class path with sizes and times; None if a folder in it has files."""
     home = _spark_home()
     given = os.pathsep.join([extra, *(os.environ.get(name, "") for name in _ON_CLASS_PATH)])
     paths = [home / "conf", *map(Path, filter(None, given.split(os.pathsep)))]
@@ -166,16 +166,16 @@ def _spark_home() -> Path:
 
 
 def _java_home() -> Path:
-    """Return the folder of the Java that Spark will start."""
+    """Return the folder of the Java installation that Spark will start."""
     home = os.environ.get("JAVA_HOME")
     return Path(home) if home else Path(shutil.which("java") or "/").resolve().parent.parent
 
 
 def _has_executors(settings: Mapping[str, str]) -> bool:
-    """Whether there are executors on this machine that may have the archive of their driver.
+    """Return whether executors on this machine may use the archive of their driver.
 
-    Nobody else reaches a driver that listens on the loopback interface. On another machine a file
-    of this name could be anybody's.
+    No other machine reaches a driver that listens on the loopback interface. On another machine, a
+    file of this name could belong to any user.
     """
     one_jvm = is_one_jvm(settings.get("spark.master", "local"))
     here = _LOOPBACK.fullmatch(settings.get(_DRIVER_HOST, ""))
@@ -184,5 +184,5 @@ def _has_executors(settings: Mapping[str, str]) -> bool:
 
 
 def _with_options(settings: Mapping[str, str], name: str, *options: str) -> dict[str, str]:
-    """Those of the settings come later and win."""
+    """Add Java options to a setting, in front of its own options, which take precedence."""
     return dict(settings) | {name: " ".join([*options, settings.get(name, "")]).strip()}

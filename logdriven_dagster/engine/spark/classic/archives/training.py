@@ -1,4 +1,4 @@
-"""Make an archive of Spark's classes, for `logdriven spark warm`."""
+"""Training of class data archives of Spark, for `logdriven spark warm`."""
 
 import fcntl
 import json
@@ -32,24 +32,25 @@ from logdriven_dagster.private_files import private_file
 
 _LONGEST_SECONDS = 600.0
 _MOST_ARCHIVES = 5
-"""How many stay: up to 220 MB each. A JVM keeps the one that it uses."""
+"""Number of archives to keep, of up to 220 MB each. A running JVM keeps the file that it uses."""
 _DRAFTS = ".training-"
 _LOG_TAIL = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """An archive that can be used, and how long it took to make it."""
+    """A usable archive and the time that its training took."""
 
     file: Path
     seconds: float
-    """0 for one that was there."""
+    """0 for an archive that existed already."""
 
 
 def train(project: Project) -> Trained:
-    """Make the archive of a project's Spark unless it is there; another training is waited for.
+    """Make the archive of a project's Spark unless it exists, and return it.
 
-    UsageError where there can be none, or Java makes none.
+    Waits for a concurrent training of this user. Raises UsageError if this Spark cannot have an
+    archive, or if Java makes none.
     """
     refuse_client_alone()
     ensure_java()
@@ -66,11 +67,11 @@ def train(project: Project) -> Trained:
 
 
 def copy_archive(archive: Path, place: Path) -> None:
-    """Put a copy where settings can name it, for whoever runs Spark there to read."""
+    """Copy an archive to `place`, readable by all users; raise UsageError if that fails."""
     draft = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         try:
-            os.link(archive, draft)  # an image has it once
+            os.link(archive, draft)  # a container image stores it once
         except OSError:
             shutil.copyfile(archive, draft)
         draft.chmod(0o644)
@@ -81,7 +82,7 @@ def copy_archive(archive: Path, place: Path) -> None:
 
 
 def _without_secrets(project: Project) -> Project:
-    """Leave out what no archive depends on, and what an image that is built does not know yet."""
+    """Drop settings that archives do not depend on, such as secrets missing in an image build."""
     spark = project.config.spark
     kept = {name: value for name, value in spark.config.items() if name in DEPENDS_ON}
     spark = spark.model_copy(update={"config": kept})
@@ -92,7 +93,7 @@ def _without_secrets(project: Project) -> Project:
 
 def _train(archive: Archive) -> float:
     began, folder = time.monotonic(), archive.file.parent
-    for left in folder.glob(f"{_DRAFTS}*"):  # by a training that was killed
+    for left in folder.glob(f"{_DRAFTS}*"):  # of a training that was killed
         shutil.rmtree(left, ignore_errors=True)
     with TemporaryDirectory(prefix=_DRAFTS, dir=folder, ignore_cleanup_errors=True) as work:
         draft = Path(work, archive.file.name)
@@ -123,7 +124,7 @@ def _train(archive: Archive) -> float:
 
 
 def _kill(process: psutil.Popen) -> None:
-    """End a process and the JVM that it has started, if they still run."""
+    """Kill a process and the JVM that it has started, if they still run."""
     with suppress(psutil.NoSuchProcess):
         for each in (*process.children(recursive=True), process):
             with suppress(psutil.NoSuchProcess):
@@ -131,7 +132,7 @@ def _kill(process: psutil.Popen) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove the archives that were not used for longest."""
+    """Remove the least recently used archives."""
     with suppress(OSError):
         for path in archives_in(folder)[:-_MOST_ARCHIVES]:
             path.unlink()

@@ -1,4 +1,4 @@
-"""What a JVM does while it learns Spark's classes: a bit of everything that windows do."""
+"""Training workload for class data archives: the operations that windows typically run."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ _LATEST = "SELECT *, row_number() OVER (PARTITION BY k ORDER BY at DESC) AS n FR
 
 
 def run_windows(spark: "SparkSession", folder: Path) -> None:
-    """Read, transform, count and write a few small windows, each in a session of its own."""
+    """Read, transform, count and write a few small windows, each in its own session."""
     rows = str(folder / "rows")
     spark.sql(_ROWS).write.parquet(rows)
     for n in range(_ROUNDS):
@@ -48,7 +48,7 @@ def _run_window(session: "SparkSession", rows: str, out: Path) -> None:
     names = session.sql("SELECT id AS k, concat('name', id) AS name FROM range(7)")
     names.createOrReplaceTempView("names")
     session.sql(_QUERY).coalesce(1).write.option("compression", "snappy").parquet(f"{out}/sums")
-    counts.get  # noqa: B018 - waits for it
+    counts.get  # noqa: B018 - waits for the counts
     session.sql(_LATEST).where("n = 1").write.parquet(f"{out}/latest")
     few = session.sql("SELECT id, text, amount FROM rows LIMIT 100")
     few.write.json(f"{out}/json")
@@ -59,7 +59,7 @@ def _run_window(session: "SparkSession", rows: str, out: Path) -> None:
 
 
 def main(settings: dict[str, str], folder: Path) -> int:
-    """Start Spark, work, and return the exit code of the JVM, which writes its archive at last."""
+    """Run the workload and return the exit code of the JVM, which writes its archive at exit."""
     ensure_java()
     spark = started_session(settings | {"spark.master": "local[2]", "spark.local.dir": str(folder)})
     run_windows(spark, folder)

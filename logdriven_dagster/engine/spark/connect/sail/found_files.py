@@ -1,4 +1,4 @@
-"""Whether Sail reads the files that it is told to: it passes over those that it does not find."""
+"""Check that Sail reads all files of a plan: it silently skips files that it does not find."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def files_of_plan(frame: "DataFrame") -> set[Path]:
-    """Return the files that the plan of a frame names, without asking Sail."""
+    """Return the files that a frame's plan names, without a request to Sail."""
     return {_path(place) for place in _places(frame)}
 
 
 def files_found(frame: "DataFrame") -> set[Path]:
-    """Return the files of a frame; TerminalStepError if Sail does not find each that it names."""
+    """Return the files of a frame; raise TerminalStepError if Sail does not find all of them."""
     named = _places(frame)
     found = set(frame.inputFiles()) if named else set()
     if len(found) != len(named):
@@ -30,7 +30,7 @@ def files_found(frame: "DataFrame") -> set[Path]:
 
 
 def refuse_gone(files: set[Path]) -> None:
-    """TransientStepError for a file that may have gone before a query has read it."""
+    """Raise TransientStepError if a file was removed, possibly before a query has read it."""
     if gone := [file for file in sorted(files) if not file.exists()]:
         raise TransientStepError(f"{gone[0]} was removed while it was read")
 
@@ -45,7 +45,7 @@ def _path(place: str) -> Path:
 
 
 def _named(message: Any) -> Iterator[str]:
-    """The paths that a plan names."""
+    """Yield the paths that a plan names."""
     if message.DESCRIPTOR.name == "DataSource":
         yield from message.paths
     for field, value in message.ListFields():

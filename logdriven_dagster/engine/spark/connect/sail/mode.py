@@ -1,4 +1,4 @@
-"""Sessions of Sail: those of Spark Connect, but for what its server does not have."""
+"""Mode of Sail sessions: Spark Connect without the features that Sail's server lacks."""
 
 from collections.abc import Callable, Mapping
 from threading import Thread
@@ -24,7 +24,7 @@ _TRIES, _LONGEST_PAUSE_MILLISECONDS = 3, 300
 
 
 class SailChannel(CauseKeepingChannel):
-    """A way to a server of Sail, by which its sessions are known."""
+    """Channel to a Sail server, which identifies its sessions as Sail's."""
 
     def __init__(self, server: SailServer) -> None:
         super().__init__(server.url)
@@ -32,15 +32,15 @@ class SailChannel(CauseKeepingChannel):
 
 
 def is_sail(spark: "SparkSession") -> bool:
-    """Whether a session of Spark Connect is one of Sail."""
+    """Return whether a Spark Connect session belongs to Sail."""
     return isinstance(internals.channel_builder(spark), SailChannel)
 
 
 def impatient(session: "SparkSession") -> "SparkSession":
-    """Let the client give up a server of this machine soon, and return the session.
+    """Set short retries for a server on this machine, and return the session.
 
-    Nobody attaches to a query again whose connection to this machine broke; so none is kept for it,
-    which would have to be released by a request for each.
+    Reattachable execution is disabled: no client reattaches to a query after a local connection
+    broke, and each query would need an additional request to release it.
     """
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
@@ -52,7 +52,7 @@ def impatient(session: "SparkSession") -> "SparkSession":
 
 
 class SailMode(ConnectMode):
-    """The mode of a session of Sail. What is not proven there is refused before it is asked."""
+    """The mode of a Sail session, which refuses queries that are not proven on Sail."""
 
     divides_by_texts = False
     tells_files = False
@@ -61,7 +61,7 @@ class SailMode(ConnectMode):
     functions = "pyspark.sql.connect.functions"
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
-        """Accept the session: what is wrong with a project was found when it was loaded."""
+        """Accept the session: the project was checked for Sail when it was loaded."""
         _ = project
         impatient(spark)
 
@@ -73,16 +73,16 @@ class SailMode(ConnectMode):
         spark: "SparkSession",  # noqa: ARG002 - as SparkMode has it
         settings: Mapping[str, str],  # noqa: ARG002
     ) -> "SparkSession | None":
-        """None: Sail compiles no code."""
+        """Return None: Sail compiles no code."""
         return None
 
     def thread(self, spark: "SparkSession", work: Callable[[], None]) -> Thread:
-        """Return one of its own: PySpark's would ask the JVM of the process, if there is one."""
+        """Return a plain thread: PySpark's would use the JVM of the process, if there is one."""
         _ = spark
         return Thread(target=work, daemon=True)
 
     def application_id(self, spark: "SparkSession") -> str:
-        """Return engine, version and process: Sail has no names for applications."""
+        """Return engine, version and process id: Sail has no names for applications."""
         return str(internals.channel_builder(spark).server_name)
 
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":  # noqa: ARG002 - as SparkMode has it
@@ -92,7 +92,7 @@ class SailMode(ConnectMode):
         return SailReads(spark)
 
     def name_frame(self, frame: "DataFrame", name: str) -> None:
-        """Do nothing: a query takes the frames that it names with it."""
+        """Do nothing: a query is sent together with the frames that it names."""
 
     def query(
         self,
@@ -101,9 +101,9 @@ class SailMode(ConnectMode):
         values: Mapping[str, Any],
         frames: "Mapping[str, DataFrame]",
     ) -> "DataFrame":
-        _ = values  # the list has no parameters
+        _ = values  # proven queries have no parameters
         return sail_query(spark, sql, frames)
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
-        """Return the bytes of the files that the frame reads, which lie on this machine."""
+        """Return the size of the files that the frame reads, which are on this machine."""
         return sum(file.stat().st_size for file in files_of_plan(frame))

@@ -1,7 +1,8 @@
 """The program of Sail's server: `python -I -S program.py FOLDER_OF_PYSAIL`.
 
-It sees no other package than that one, so that no version of theirs meets one of ours. It says on
-its standard output where it listens, and ends with its standard input: with whoever started it.
+It imports no package except pysail, so that versions of dependencies cannot conflict with ours. It
+prints version and port on standard output, and ends when its standard input is closed: with the
+process that started it.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""Queries on Sail: only what is proven to give Spark's rows, in the form in which it does."""
+"""Queries on Sail: only those proven to return Spark's rows, rewritten to their proven form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProvenQuery:
-    """A query in its safe form, in which its tables have other names: t0, t1, and so on."""
+    """A query in its proven form, whose tables are renamed to t0, t1, and so on."""
 
     text: str
     tables: tuple[str, ...]
-    """What t0, t1, and so on are called in the query as it was written, in small letters."""
+    """Original names of t0, t1, and so on, in lower case."""
     columns: Columns
     is_projection: bool
-    """Whether each row that its one table delivers makes one row."""
+    """True if each row of its only table yields one row."""
 
 
 def sail_query(spark: "SparkSession", sql: str, frames: "Mapping[str, DataFrame]") -> "DataFrame":
     """Return the result of a query over these frames.
 
-    TerminalStepError for what is not proven, and for a result of other types than Spark's.
+    Raises TerminalStepError if the query is not proven on Sail, or if its result has other types
+    than on Spark.
     """
     query, named = proven(sql, frames), {name.lower(): frame for name, frame in frames.items()}
     used = {f"t{n}": named[name] for n, name in enumerate(query.tables)}
@@ -41,14 +42,17 @@ def sail_query(spark: "SparkSession", sql: str, frames: "Mapping[str, DataFrame]
 
 
 def proven(sql: str, frames: "Mapping[str, DataFrame]") -> ProvenQuery:
-    """Return a query over these frames in its safe form; TerminalStepError if it has none."""
+    """Return a query over these frames in its proven form.
+
+    Raises TerminalStepError if it has none.
+    """
     tables = tuple((name, tuple(columns_of(frame).items())) for name, frame in frames.items())
     return _proven(sql, tables)
 
 
 @lru_cache(maxsize=128)
 def _proven(sql: str, tables: tuple[tuple[str, tuple[tuple[str, Type], ...]], ...]) -> ProvenQuery:
-    """Parse a query once: the windows of a table mostly have the same one, and ask twice each."""
+    """Parse a query once: a table's windows usually have the same query, and need it twice."""
     try:
         safe = safe_query(sql, {name: dict(columns) for name, columns in tables})
     except UnprovenError as error:
@@ -68,7 +72,7 @@ def _proven(sql: str, tables: tuple[tuple[str, tuple[tuple[str, Type], ...]], ..
 
 
 def columns_of(frame: "DataFrame") -> Columns:
-    """Return the columns of a frame; TerminalStepError for a type that is not proven."""
+    """Return the columns of a frame; raise TerminalStepError for a type that is not proven."""
     try:
         return {
             field.name: type_named(field.dataType.simpleString()) for field in frame.schema.fields
@@ -78,7 +82,7 @@ def columns_of(frame: "DataFrame") -> Columns:
 
 
 def refuse_other_types(frame: "DataFrame", columns: Columns) -> None:
-    """TerminalStepError for a frame that has not exactly these columns."""
+    """Raise TerminalStepError if a frame does not have exactly these columns."""
     found = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
     wanted = [(name, str(kind)) for name, kind in columns.items()]
     if found != wanted:
@@ -90,7 +94,7 @@ def refuse_other_types(frame: "DataFrame", columns: Columns) -> None:
 
 
 def _rename(table, place: str) -> None:  # type: ignore[no-untyped-def]
-    """Let a table of a query be read by another name, under the alias that it had."""
+    """Replace a table of a query by another name, under the alias that it had."""
     from sqlglot import exp
 
     alias = table.alias or table.name

@@ -1,7 +1,7 @@
-"""How many rows the sources of a query delivered, on Sail, which tells no counts of a query.
+"""Row counts of a query's sources on Sail, which reports no metrics.
 
-What a query makes row by row has as many rows as it read. Of others the rows are counted that its
-tables deliver behind their own conditions, in queries that read no more columns than those need.
+A projection has as many rows as it read. For other queries, additional queries count the rows that
+each table delivers after its own conditions, and read only the columns that these conditions need.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 Index: TypeAlias = "Callable[[DataFrame], Column]"
-"""What tells the number of the window that each row of a frame belongs to."""
+"""Function that returns a column with the window number of each row of a frame."""
 
 
 class SailReads:
@@ -26,7 +26,7 @@ class SailReads:
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
         self._seen: dict[int, tuple[DataFrame, Index | None]] = {}
-        """Identity of a counted frame → the frame itself, so that it stays, and its windows."""
+        """Id of a counted frame → the frame (kept alive) and its windows."""
         self._files: set[Path] = set()
         self._query: tuple[str, Mapping[str, DataFrame]] | None = None
 
@@ -36,7 +36,7 @@ class SailReads:
         metric: "Callable[[DataFrame], Column]",
         index: "Index | None",
     ) -> "DataFrame":
-        """Return the frame, whose rows count."""
+        """Register the frame, so that its rows are counted, and return it."""
         _ = metric
         self._seen[id(frame)] = frame, index
         self._files |= files_found(frame)
@@ -45,7 +45,7 @@ class SailReads:
     def narrowed(
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
-        """Return the query as it is: Sail itself moves conditions down to the tables."""
+        """Return the query as it is: Sail itself pushes conditions down to the tables."""
         _ = values
         self._query = sql, dict(frames)
         return sql, frames
@@ -53,10 +53,10 @@ class SailReads:
     def found(
         self, frame: "DataFrame", written: Sequence[int | None]
     ) -> list[Mapping[str, Any]] | None:
-        """Return the count of each source; None if nobody knows how many rows were written."""
+        """Return the count of each source; None if the number of written rows is unknown."""
         _ = frame
         refuse_gone(self._files)
-        query, self._query = self._query, None  # the next step may have none
+        query, self._query = self._query, None  # the next step may have no query
         if query is None or proven(*query).is_projection:
             known = [rows for rows in written if rows is not None]
             return [{WINDOWS: known}] if len(known) == len(written) else None
@@ -66,7 +66,7 @@ class SailReads:
         return [self._count(use, frames[use.table], len(written)) for use in uses]
 
     def _count(self, use: TableUse, frame: "DataFrame", number: int) -> Mapping[str, Any]:
-        """Count the rows that one use of a table delivers, of each of so many windows."""
+        """Count the rows that one use of a table delivers, for each of `number` windows."""
         behind = f"FROM counted AS `{use.alias}` WHERE {use.condition or 'true'}"
         _, index = self._seen[id(frame)]
         if index is None:

@@ -1,7 +1,7 @@
-"""Sail's server: a process of this one, started at the first need and ended with it.
+"""Sail's server: a child process, started on first use and ended with this process.
 
-It listens on 127.0.0.1 and asks nobody for a password, which it cannot: docs/sail.md says what
-follows from that.
+It listens on 127.0.0.1 and has no authentication, which Sail does not support: docs/sail.md
+describes the consequences.
 """
 
 import atexit
@@ -28,7 +28,7 @@ _READY_SECONDS = 60.0
 _STOP_SECONDS = 5.0
 _LOG_TAIL = 2000
 _OUR_OWN = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ")
-"""What the server is told of our environment: no secret is among it."""
+"""Environment variables that the server inherits: none of them is a secret."""
 
 _starting = Lock()
 
@@ -43,12 +43,12 @@ class SailServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect to."""
+        """URL that clients connect to."""
         return f"sc://127.0.0.1:{self.port}"
 
     @property
     def name(self) -> str:
-        """What `job_log.application_id` calls it."""
+        """Value of `job_log.application_id`."""
         return f"sail-{self.version}-{self.process.pid}"
 
     @property
@@ -60,9 +60,10 @@ _running: list[SailServer] = []
 
 
 def server_of(project: Project, meanwhile: Callable[[], None] = lambda: None) -> SailServer:
-    """Return this process's server, started if there is none or it has died.
+    """Return this process's server; start one if there is none or it has died.
 
-    While one starts, `meanwhile` is called. UsageError: `pysail` is missing, or no server comes up.
+    `meanwhile` is called while the server starts. Raises UsageError if `pysail` is missing or has
+    another version, or if the server does not start.
     """
     with _starting:
         if _running and not _running[0].lives:
@@ -127,10 +128,10 @@ def _started(project: Project, meanwhile: Callable[[], None]) -> SailServer:
 
 
 def _settings(project: Project) -> dict[str, str]:
-    """Return Sail's own settings: as many tasks as `spark.master` gives cores, and few words.
+    """Return Sail's own settings: as many tasks as `spark.master` gives cores, and warnings only.
 
-    A task encodes a file by itself, as Spark's do: where a pass has hundreds of windows, which are
-    written side by side, more of them for each file take twice the memory and gain nothing.
+    A task encodes a file by itself, as in Spark. Parallel encoding within a file would take twice
+    the memory for passes that write the files of hundreds of windows at once, and gain nothing.
     """
     cores = project.config.spark.master.removeprefix("local[").removesuffix("]")
     tasks = {"SAIL_EXECUTION__DEFAULT_PARALLELISM": cores} if cores.isdigit() else {}
@@ -139,7 +140,10 @@ def _settings(project: Project) -> dict[str, str]:
 
 
 def _address(process: "subprocess.Popen[bytes]", log: IO[bytes]) -> tuple[str, int]:
-    """Wait for the line with version and port; UsageError with the end of the log without one."""
+    """Wait for the server's line with its version and port, and return these.
+
+    Raises UsageError with the end of the log if the line does not come.
+    """
     out: Any = process.stdout
     deadline, line = time.monotonic() + _READY_SECONDS, b""
     while not line.endswith(b"\n"):
