@@ -14,12 +14,16 @@ from dagster._core.utils import make_new_run_id
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import (
     Attempt,
+    AttemptOutcome,
     Claim,
+    Counts,
     Owner,
+    Status,
+    StepOutcome,
     Trigger,
 )
 from logdriven_dagster.orchestration.sensors.mirror import MIRROR
-from tests.builders import at, claimed, day
+from tests.builders import at, claimed, day, end_step, finish
 from tests.orchestration.world import World
 
 ELSEWHERE = Owner("elsewhere", 1, 2)
@@ -35,6 +39,17 @@ def claim(
         definition="d",
     )
     return open_runner(world.project).run_log.write(lambda conn: claimed(conn, wanted))
+
+
+def end(world: World, attempt: Attempt, status: Status = Status.SUCCESS) -> None:
+    error = None if status is Status.SUCCESS else "broken"
+    outcome = StepOutcome(status, Counts(4, 3, 3, 0), "csv", "iceberg", error=error)
+
+    def work(conn: Any) -> None:
+        end_step(conn, attempt.job_id, "load", outcome)
+        finish(conn, attempt, AttemptOutcome(status, published_nothing=True))
+
+    open_runner(world.project).run_log.write(work)
 
 
 def tick(world: World, cursor: str | None = None, definitions: Definitions | None = None) -> str:

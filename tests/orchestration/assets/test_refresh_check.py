@@ -6,8 +6,7 @@ from dagster import AssetCheckEvaluation, AssetCheckKey, AssetCheckSeverity, Ass
 
 from logdriven_dagster.config.models.rules import LATEST_REFRESH
 from logdriven_dagster.model.attempts import Status, Trigger
-from tests.orchestration.sensors.test_mirror import end
-from tests.orchestration.ticks import claim, tick
+from tests.orchestration.ticks import claim, end, tick
 from tests.orchestration.world import EVENTS, World
 
 KEY = AssetCheckKey(AssetKey(["ods", "events"]), LATEST_REFRESH)

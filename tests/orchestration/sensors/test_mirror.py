@@ -17,12 +17,8 @@ from dagster._core.utils import make_new_run_id
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.model.attempts import (
-    Attempt,
-    AttemptOutcome,
-    Counts,
     Owner,
     Status,
-    StepOutcome,
     Trigger,
 )
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
@@ -32,22 +28,11 @@ from logdriven_dagster.orchestration.location import Location, default_key
 from logdriven_dagster.orchestration.sensors import mirror
 from logdriven_dagster.orchestration.sensors.mirror import MIRROR
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
-from tests.builders import at, end_step, finish
-from tests.orchestration.ticks import ELSEWHERE, claim, tick, working_run
+from tests.builders import at
+from tests.orchestration.ticks import ELSEWHERE, claim, end, tick, working_run
 from tests.orchestration.world import DAILY, EVENTS, World
 
 KEY = AssetKey(["ods", "events"])
-
-
-def end(world: World, attempt: Attempt, status: Status = Status.SUCCESS) -> None:
-    error = None if status is Status.SUCCESS else "broken"
-    outcome = StepOutcome(status, Counts(4, 3, 3, 0), "csv", "iceberg", error=error)
-
-    def work(conn: Any) -> None:
-        end_step(conn, attempt.job_id, "load", outcome)
-        finish(conn, attempt, AttemptOutcome(status, published_nothing=True))
-
-    open_runner(world.project).run_log.write(work)
 
 
 def test_windows_of_other_runners_are_green_and_red_with_their_counts(world: World) -> None:
