@@ -46,7 +46,7 @@ def look(
 
 
 def rows_without_spark(project: Project, table: str, window: TimeWindow | None) -> ArrowRows | None:
-    """Return the published rows, all or of one window, as a lazy stream.
+    """Return the published rows of a table, all or those of `window`, as a lazy stream.
 
     Returns None if only Spark can read the target. Raises NotPublishedError if no window was ever
     published.

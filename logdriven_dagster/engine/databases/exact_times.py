@@ -69,9 +69,10 @@ _SECONDS = "CAST({v} AS DECIMAL(38,6))"
 
 
 def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
-    """Return the read of a column whose driver changes values of the configured type, or None.
+    """Return the read of a column whose driver changes values of the type `kind`, or None.
 
-    This applies to wall times, and to texts of some MariaDB types.
+    `kind` is the type that the user has set. Drivers change wall times, and texts of some MariaDB
+    types.
     """
     if kind == "string" and backend in ("mysql", "mariadb") and declared(field) in _SHOWN:
         return Exact("STRING", None, _SHOWN[declared(field)])
@@ -97,7 +98,10 @@ def time_of_sqlite(field: "StructField") -> Exact | None:
 
 
 def time_of_server(field: "StructField", backend: str, zone: ZoneInfo) -> Exact | None:
-    """Return the read of a time column; None if its driver is exact or it holds no times."""
+    """Return the read of a time column; None if its driver is exact or it holds no times.
+
+    `backend` is SQLAlchemy's name of the database, `zone` the zone of times without a zone.
+    """
     if _holds_wall_times(field, backend):
         if str(zone) == "UTC":
             return _native(field, backend)

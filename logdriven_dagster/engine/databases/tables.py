@@ -62,7 +62,10 @@ def define(  # noqa: PLR0917 - the parts of a table
 
 
 def reflected(name: str, schema: str | None, at: "Engine | Connection") -> "Table | None":
-    """Return the table as it is in the database, without the tables it refers to, or None."""
+    """Return the table as the database `at` has it, or None if it does not exist.
+
+    Tables that it refers to are not loaded.
+    """
     from sqlalchemy import MetaData, Table
     from sqlalchemy.exc import NoSuchTableError
 

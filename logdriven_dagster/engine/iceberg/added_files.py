@@ -27,7 +27,7 @@ _WRITTEN_DIFFERENTLY = ("uuid", "fixed")
 
 
 def data_file(io: Any, metadata: "TableMetadata", path: str) -> "DataFile":
-    """Describe a Parquet file for a commit.
+    """Describe the Parquet file at `path` for a commit.
 
     PyIceberg derives partitions from a file's smallest and largest values, which do not determine
     buckets or show additional NULLs; a file of a partitioned write has its partition in its path.

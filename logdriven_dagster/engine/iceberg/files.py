@@ -41,14 +41,14 @@ def all_within(table: "Table", condition: "BooleanExpression", files: "list[Data
 
 
 def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpression":
-    """Return the condition that a column lies in the window's `[start, end)`."""
+    """Return the condition that `column` lies in the window's `[start, end)`."""
     column = schema.find_field(column, case_sensitive=False).name
     bounds = (bound_text(schema, column, each) for each in (window.start_clock, window.end_clock))
     return from_to(column, *bounds)
 
 
 def from_to(column: str, low: int | str, end: int | str) -> "BooleanExpression":
-    """Return the condition that a column lies in `[low, end)`."""
+    """Return the condition that a column lies in `[low, end)`, given as literals."""
     terms = _terms()
     return terms.And(  # type: ignore[no-any-return]
         terms.GreaterThanOrEqual(column, low), terms.LessThan(column, end)
@@ -83,10 +83,11 @@ def _terms() -> Any:
 
 
 def bound_text(schema: "Schema", column: str, moment: datetime) -> str:
-    """Return a window's bound, on the project's wall clock, as a literal of the column's type.
+    """Return a window's bound as a literal of the column's type.
 
-    A day counts as its first instant, so a bound within a day is that of the next day. Raises
-    TerminalStepError if the column is neither a timestamp nor a date.
+    `moment` is the bound on the project's wall clock. A day counts as its first instant, so a bound
+    within a day is that of the next day. Raises TerminalStepError if the column is neither a
+    timestamp nor a date.
     """
     field = schema.find_field(column, case_sensitive=False)
     match str(field.field_type):

@@ -36,7 +36,11 @@ def run_on_connection(
     *,
     transaction: bool = True,
 ) -> Upkept:
-    """Execute statements in one transaction, or each by itself; see `run_script`."""
+    """Execute statements in one `transaction`, or each by itself; see `run_script`.
+
+    `values` are the job's variables. Returns the output and the number of changed rows. Raises
+    StepError if a statement fails.
+    """
     with step_errors():
         texts = [_rendered(text, values) for text in statements]
     return run_script(connection, texts, values, transaction=transaction)
@@ -51,8 +55,8 @@ def run_in_spark(
 ) -> Upkept:
     """Execute statements in a new Spark session, in which the project's tables can be read.
 
-    Returns the output of queries and the number of written rows. Raises StepError if a statement
-    fails.
+    `values` are the job's variables, `label` describes the Spark jobs. Returns the output of
+    queries and the number of written rows. Raises StepError if a statement fails.
     """
     with step_errors():
         rows, texts = 0, list[str]()

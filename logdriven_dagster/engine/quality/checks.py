@@ -14,7 +14,11 @@ _EXAMPLES = 3
 
 
 def refuse_violations(spark: "SparkSession", views: Views, check: CheckConfig, label: str) -> None:
-    """Raise TerminalStepError, with their number and examples, if the check's query finds rows."""
+    """Run a check's query and raise TerminalStepError if it finds rows.
+
+    The error has their number and the first few. `views` resolves the tables of the query, `label`
+    describes the Spark jobs.
+    """
     frame = views.query(check.sql)
     label = f"{label} check {check.check}"
     first = run_action(spark, label, lambda: frame.take(_EXAMPLES + 1))

@@ -97,8 +97,9 @@ class InspectedStore:
 def _as_read(staged: Sequence[StagedRows], kept: StagedRows) -> tuple[StagedRows, ...]:
     """Return rows with the counts of the query that read the source, not of their own write.
 
-    With several windows, that query also has the rows that each window read. A single window's rows
-    count once, since the queries of its rules follow.
+    With several windows, that query also has the rows that each window read. A single window is
+    never considered to have few rows (see `StagedRows.were_few`), since the queries of its rules
+    follow.
     """
     if len(staged) > 1:
         return tuple(replace(rows, source_rows=None, query=kept.query) for rows in staged)

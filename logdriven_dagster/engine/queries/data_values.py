@@ -36,10 +36,11 @@ def into_spark(sql: str, data: Mapping[str, Value]) -> str:
 
 
 def into_database(sql: str, data: Mapping[str, Value], dialect: str) -> str:
-    """Insert the values into a query or table name for a database; errors as in `into_spark`.
+    """Insert the values into a query or table name of the SQL `dialect`.
 
     A value between single quotes is a literal, in which only quotes are doubled. Backslashes are
-    refused, because some databases interpret them.
+    refused, because some databases interpret them. Raises TerminalStepError if a value could become
+    SQL.
     """
 
     def accept(name: str, text: str, quote: str) -> str:

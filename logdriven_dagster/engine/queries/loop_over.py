@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def loop_rows(rows: "DataFrame", loop: LoopOver, label: str) -> list[Mapping[str, Value]]:
     """Return each row as `row_<column>` → value; other types than numbers and booleans become text.
 
-    Raises TerminalStepError if there are more than `max_rows` rows, or if a value is NULL, which a
-    variable cannot be.
+    `label` describes the Spark job. Raises TerminalStepError if there are more than `max_rows`
+    rows, or if a value is NULL, which a variable cannot be.
     """
     limit = rows.limit(loop.max_rows + 1)
     found = run_action(rows.sparkSession, f"{label}: loop_over", limit.collect)
@@ -40,8 +40,8 @@ def _variables(row: "Mapping[str, object]") -> Mapping[str, Value]:
 def union(frames: "Sequence[DataFrame]", loop: LoopOver, spark: "SparkSession") -> "DataFrame":
     """Unite all results by column name; columns that a result lacks are NULL.
 
-    Raises TerminalStepError if there are no results, unless `columns` defines the schema of an
-    empty one.
+    Without results, the frame is empty, with the schema in the loop's `columns`. Raises
+    TerminalStepError if there is no such schema.
     """
     if frames:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)

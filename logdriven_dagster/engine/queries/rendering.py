@@ -45,7 +45,7 @@ def render(sql: str, run: WindowRun) -> str:
 
 
 def render_for_database(sql: str, run: WindowRun, connection: Connection) -> str:
-    """Replace each `${name}` in a query or table name for a database.
+    """Replace each `${name}` in a query or table name for the database of `connection`.
 
     Raises TerminalStepError for an unknown name, and for data that could become SQL.
     """

@@ -38,7 +38,8 @@ def load_function(reference: str, folder: Path) -> Callable[..., Any]:
 def load_transform(spark: "SparkSession", reference: str, folder: Path) -> Callable[..., Any]:
     """Load a function that may send other functions to Spark's Python workers.
 
-    If workers cannot import the modules of the project's folder, these are pickled by value.
+    `reference` and `folder` are as in `load_function`. If workers cannot import the modules of the
+    project's folder, these are pickled by value.
     """
     function = load_function(reference, folder)
     if not mode_of(spark).imports_here(spark):
@@ -84,7 +85,8 @@ def call(
 ) -> "DataFrame":
     """Call a transform with the values of its parameters and return its DataFrame.
 
-    Raises TerminalStepError if a parameter is unknown, or if the result is not a DataFrame.
+    `known` maps names to functions that create the values. Raises TerminalStepError if a parameter
+    is unknown, or if the result is not a DataFrame.
     """
     from pyspark.sql import DataFrame
 

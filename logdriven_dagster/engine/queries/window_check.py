@@ -59,7 +59,7 @@ def placed(
     if name is not None and not (chosen and name in frame.columns):
         frame = frame.withColumn(name, _within(frame, name, windows))
     if several and WINDOW_INDEX not in frame.columns:
-        assert name is not None  # `config.sql.stretching` lets no other target come here
+        assert name is not None  # `config.sql.stretching` refuses other targets
         frame = _with_number(frame, name, windows)
     if window_column(target) == WINDOW_START:
         starts = [instant(window.start) for window in windows]
@@ -84,12 +84,13 @@ def refuse_own_name(frame: "DataFrame") -> None:
 def numbered(frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]) -> "DataFrame":
     """Add the window's number to rows of several windows, as WINDOW_INDEX; no column changes.
 
-    A row outside of all windows fails the query.
+    The target's `window_column` determines the window. A row outside of all windows fails the
+    query.
     """
     name = target.window_column
     if len(windows) == 1:
         return frame
-    assert name is not None  # `config.sql.stretching` lets no other target come here
+    assert name is not None  # `config.sql.stretching` refuses other targets
     checked = frame.withColumn(WINDOW_INDEX, _within(frame, name, windows))
     return _with_number(checked, WINDOW_INDEX, windows)
 

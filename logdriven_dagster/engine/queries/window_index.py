@@ -82,8 +82,8 @@ def count_by_window(
 ) -> "tuple[DataFrame, Callable[[], list[int] | None]]":
     """Return the frame with a counter, and a function that returns the rows per window.
 
-    The function returns the counts after a query has read the frame; None if Spark does not report
-    them.
+    `column` is the frame's window column. The function returns the counts after a query has read
+    the frame; None if Spark does not report them.
     """
     from pyspark.sql import Observation
 
@@ -112,7 +112,7 @@ def bins_by_window(
 
 
 def index_by(frame: "DataFrame", column: WindowColumn, windows: Sequence[TimeWindow]) -> "Column":
-    """Return the number of each row's window, by a column of the frame."""
+    """Return the number of each row's window, by the window column `column` of the frame."""
     if isinstance(column, TimeColumn):
         return window_values(column, frame, windows[0].zone).index(windows)
     value = sf.col(f"`{column}`")

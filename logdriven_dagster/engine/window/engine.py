@@ -116,9 +116,10 @@ class Engine:
     def look(
         self, table: str, window: TimeWindow | None, sql: str | None, limit: int
     ) -> "pa.Table":
-        """Return the first published rows of a table, or of a query over it.
+        """Return the first published rows of a table, or of the query `sql` over it.
 
-        Columns of types that Arrow lacks are text. Raises StepError if the target or query fails.
+        `window` restricts the rows, `limit` is their largest number. Columns of types that Arrow
+        lacks are text. Raises StepError if the target cannot be read or the query fails.
         """
         with step_errors(), fresh_session(self._spark, self._project) as spark:
             frame = self.read(table, window, spark)

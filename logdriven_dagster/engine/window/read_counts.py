@@ -61,7 +61,10 @@ class ReadCounts:
     def narrowed(
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
-        """Return the query and its frames, changed so that its filters apply before the counts."""
+        """Return the query and its frames, changed so that its filters apply before the counts.
+
+        `values` are the query's parameters, `frames` the views that it may name.
+        """
         if self._counter is None:
             return sql, frames
         return self._counter.narrowed(sql, values, frames)

@@ -47,6 +47,6 @@ def written(
 
 
 def viewed(step: StepConfig, made: "StepResult", source_type: str | None) -> Staged:
-    """Describe a step without a target, which is a view for later steps."""
+    """Describe a step without a target, whose result `made` is a view for later steps."""
     columns = columns_of(made.frame.schema)
     return Staged(step.step, Counts(), source_type, None, columns, made.files)
