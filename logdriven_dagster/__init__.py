@@ -28,12 +28,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: the command line must not pay for Dagster."""
+    """Import the requested name lazily: the command line must start without Dagster."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    """The public names, too: `dg` looks through them for components."""
+    """Include the public names: `dg` searches them for components."""
     return sorted({*globals(), *__all__})

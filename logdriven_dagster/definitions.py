@@ -1,6 +1,6 @@
 """The code location of a project: `dagster dev -m logdriven_dagster.definitions`.
 
-`LOGDRIVEN_PROJECT` names the project folder; without it, it is the current folder.
+`LOGDRIVEN_PROJECT` names the project folder; it defaults to the current folder.
 """
 
 import os
@@ -10,7 +10,7 @@ from dagster import BetaWarning
 
 from logdriven_dagster.orchestration.code_location import build_definitions
 
-# Dagster warns of its own defaults for sensors, which nobody here could change.
+# Dagster warns about its own defaults for sensors, which this package cannot change.
 warnings.simplefilter("ignore", BetaWarning)
 
 defs = build_definitions(os.environ.get("LOGDRIVEN_PROJECT") or ".")

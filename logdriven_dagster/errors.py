@@ -1,37 +1,37 @@
-"""Every exception the package raises on purpose.
+"""Exceptions that the package raises on purpose.
 
 ::
 
     LogdrivenError
-    ├── UsageError                     a bad argument: unknown table, malformed range, …
+    ├── UsageError                     an invalid argument: unknown table, malformed range, …
     ├── ConfigError                    one mistake in a project file, with its place and fix
-    ├── InvalidProjectError            every ConfigError of a project, at once
-    ├── UnmetNeedError                 what tables need is missing here: nothing was claimed
+    ├── InvalidProjectError            all ConfigErrors of a project
+    ├── UnmetNeedError                 a requirement of tables is missing: nothing was claimed
     ├── RunLogError                    the run log cannot be used (unreachable, newer schema)
     ├── FileKnownError                 this version of a file is registered already
     ├── RefusedError                   a window or job may not run now; nothing was changed
     │   ├── DisabledError                  the table or job is not enabled
-    │   ├── JobTypeError                   the job is of another type than was asked for
-    │   ├── LifeCycleError                 a call out of turn, or for want of batches: 101 to 114
-    │   │   └── AlreadyRunningError            another runner holds it: 104
-    │   ├── AlreadyDoneError               its latest attempt succeeded
+    │   ├── JobTypeError                   the job has another type than requested
+    │   ├── LifeCycleError                 a call out of turn, or without batches: 101 to 114
+    │   │   └── AlreadyRunningError            another runner holds the lease: 104
+    │   ├── AlreadyDoneError               the latest attempt succeeded
     │   ├── EarlierWindowError             an ordered table has an older unfinished window
     │   ├── DependencyError                upstream windows are missing; names them
     │   ├── NotDueError                    the window has not ended yet, or is before the start
-    │   └── PartOfWindowError              it would replace a part of a finished window
-    ├── AttemptLostError               the attempt is not ours any more: ended or taken over
-    │   └── LeaseExpiredError              its lease could not be renewed in time
+    │   └── PartOfWindowError              would replace a part of a finished window
+    ├── AttemptLostError               the attempt was ended or taken over by another runner
+    │   └── LeaseExpiredError              the lease could not be renewed in time
     └── StepError                      a step of an attempt failed
-        ├── TransientStepError             worth another try: network, lock, resources
-        │   └── SparkDiedError                 Spark is gone in the middle of it; the text says why
-        └── TerminalStepError              will fail again: bad SQL, bad data, schema conflict
-            ├── TimeoutStepError               the attempt took longer than the table's `timeout`
-            ├── BadQualityError                rows break rules, or too many are not good
+        ├── TransientStepError             a retry may succeed: network, lock, resources
+        │   └── SparkDiedError                 Spark died during the step; the text has the cause
+        └── TerminalStepError              a retry will fail: bad SQL, bad data, schema conflict
+            ├── TimeoutStepError               the attempt exceeded the table's `timeout`
+            ├── BadQualityError                rows violate rules, or too few rows are good
             └── TooMuchDataError               a window writes more rows than it may
 
 Exit codes of the command line follow the tree: `UsageError`, `ConfigError`, `InvalidProjectError`,
-`UnmetNeedError` and `RunLogError` are 2, a failed window is 1, a refusal is 1 where one window was
-asked for.
+`UnmetNeedError` and `RunLogError` are 2, a failed window is 1, a refusal is 1 if one window was
+requested.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,21 +53,22 @@ LIFE_CYCLE_MESSAGES: Mapping[int, str] = {
     113: "Min batch and max batch do not belong to the same sub process",
     114: "Batch not present in the process_batch_queue table",
 }
-"""Source: BDRE, error codes."""
+"""BDRE's error codes and messages. Source: BDRE, error codes."""
 
 
 class LogdrivenError(Exception):
-    """Root of the tree; its text is safe to show (no secrets) and says what to do."""
+    """Root of the tree; its text is safe to show (no secrets) and includes a fix."""
 
 
 class UsageError(LogdrivenError):
-    """An argument of a command or call cannot be used."""
+    """An argument of a command or call is invalid."""
 
 
 class ConfigError(LogdrivenError):
-    """One mistake in a project file: `path:line: field: problem; hint`.
+    """A mistake in a project file: `path:line: field: problem; hint`.
 
-    `item` is which item of a template's `for_each` it is about: part of the problem's text.
+    `item` is the item of a template's `for_each` with the mistake; it is part of the problem's
+    text.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class ConfigError(LogdrivenError):
 
 
 class InvalidProjectError(LogdrivenError):
-    """All the mistakes of a project together, so that one run shows them all."""
+    """All mistakes of a project, so that one run reports them all."""
 
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         self.errors = tuple(errors)
@@ -97,14 +98,15 @@ class InvalidProjectError(LogdrivenError):
 
 
 class RunLogError(LogdrivenError):
-    """The run log cannot be reached or its schema is not one that this version knows."""
+    """The run log cannot be reached, or this version does not support its schema."""
 
 
 class UnmetNeedError(LogdrivenError):
-    """Something that windows need is missing or broken, for all tables that need it alike.
+    """A requirement of windows is missing or broken, for all tables that share it.
 
-    A connection, a variable of the environment, a Python file, Spark itself. Nothing was claimed.
-    `engine` names the one that did not start: tables that run on another do not need it.
+    It is a connection, an environment variable, a Python file or Spark itself. No window was
+    claimed. `engine` names an engine that did not start: tables that run on another engine do not
+    need it.
     """
 
     def __init__(self, need: str, problem: str, engine: str | None = None) -> None:
@@ -117,7 +119,7 @@ class FileKnownError(LogdrivenError):
 
 
 class RefusedError(LogdrivenError):
-    """The window may not run now. Nothing was changed; the text says how to go on."""
+    """The window or job may not run now. Nothing was changed; the text includes a fix."""
 
 
 class DisabledError(RefusedError):
@@ -125,7 +127,7 @@ class DisabledError(RefusedError):
 
 
 class JobTypeError(RefusedError):
-    """The job is of another type than was asked for. Source: Kettle, `kjb_type`."""
+    """The job has another type than requested. Source: Kettle, `kjb_type`."""
 
 
 class AlreadyDoneError(RefusedError):
@@ -133,7 +135,7 @@ class AlreadyDoneError(RefusedError):
 
 
 class LifeCycleError(RefusedError):
-    """A call of the life cycle out of turn, or for want of batches; `code` as BDRE numbers them."""
+    """A life cycle call out of turn, or without the necessary batches; `code` is BDRE's number."""
 
     def __init__(self, code: int, detail: str) -> None:
         self.code = code
@@ -141,7 +143,7 @@ class LifeCycleError(RefusedError):
 
 
 class AlreadyRunningError(LifeCycleError):
-    """Another attempt at the window, or at one that it must not run beside, is running."""
+    """Another attempt at the window, or at one that excludes it, is running."""
 
     def __init__(self, text: str) -> None:
         self.code = 104
@@ -161,27 +163,27 @@ class NotDueError(RefusedError):
 
 
 class PartOfWindowError(RefusedError):
-    """The window overlaps a finished window of an earlier grid, whose rows go as a whole."""
+    """The window overlaps a finished one of an earlier grid, whose rows are replaced as a whole."""
 
 
 class AttemptLostError(LogdrivenError):
-    """A write guarded by an attempt's fencing token hit no row: somebody else ended the attempt."""
+    """A write guarded by an attempt's fencing token hit no row: another runner took over."""
 
 
 class LeaseExpiredError(AttemptLostError):
-    """The run log could not be reached in time: by now somebody else may have the window."""
+    """The run log could not be reached in time: another runner may hold the window by now."""
 
 
 class StepError(LogdrivenError):
-    """A step failed; the text is what `step_log.error` holds.
+    """A step failed; the text is the content of `step_log.error`.
 
-    Its first line says it in one sentence; after an empty line follows what Spark, a database or
-    Python said itself.
+    Its first line describes the error in one sentence; the original message of Spark, a database or
+    Python follows after an empty line.
     """
 
 
 def in_brief(error: str) -> str:
-    """The part of a step's error that is shown to people: all before the first empty line.
+    """Return the part of a step's error before the first empty line, for display.
 
     `logdriven log --full` shows the rest.
     """
@@ -189,19 +191,19 @@ def in_brief(error: str) -> str:
 
 
 class TransientStepError(StepError):
-    """A step failed that may succeed when it is tried again."""
+    """A step failed that may succeed on retry."""
 
 
 class SparkDiedError(TransientStepError):
-    """Spark is gone in the middle of a step; another one may do the step."""
+    """Spark died during a step; another Spark may run the step."""
 
 
 class TerminalStepError(StepError):
-    """Trying again changes nothing: the definition or the data must be repaired."""
+    """A retry cannot succeed: the definition or the data must be repaired."""
 
 
 class TimeoutStepError(TerminalStepError):
-    """The attempt took longer than the table allows (`timeout`)."""
+    """The attempt took longer than the table's `timeout`."""
 
 
 class NotPublishedError(TerminalStepError):
@@ -209,7 +211,7 @@ class NotPublishedError(TerminalStepError):
 
 
 class BadQualityError(TerminalStepError):
-    """A blocking rule is broken, or fewer rows are good than `min_pass` asks for. Source: BDRE."""
+    """A blocking rule is violated, or fewer rows are good than `min_pass`. Source: BDRE."""
 
 
 class TooMuchDataError(TerminalStepError):

@@ -1,4 +1,4 @@
-"""Files and folders that other users of the machine cannot write, or cannot even read."""
+"""Files and folders that other users of the machine cannot write to, or cannot even read."""
 
 import os
 import stat
@@ -11,16 +11,16 @@ _OURS_ALONE = 0o700
 
 
 def guard_umask() -> None:
-    """Let this process and those that it starts make nothing that every user can write.
+    """Set a umask so that this process and its children create no world-writable files.
 
-    A umask that leaves the group its rights, as in a project of several people, stays.
+    A umask that grants rights to the group, as in shared projects, is kept.
     """
     before = os.umask(0o077)
     os.umask(before if before & stat.S_IWOTH else before | _OTHERS)
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file or folder is there, belongs to this user, and nobody else can write it."""
+    """Return whether a path exists, belongs to this user, and no other user can write to it."""
     try:
         found = path.lstat()
     except OSError:
@@ -29,24 +29,24 @@ def is_ours(path: Path) -> bool:
 
 
 def private_folder(parent: Path, name: str) -> Path:
-    """A folder below `parent` that only this user can write, made at the first call.
+    """Return a folder below `parent` that only this user can write to; create it if needed.
 
-    Where another user has taken the name, it is one with our number behind it. OSError where there
-    is no place for either.
+    If another user has taken the name, this user's id is appended. Raises OSError if neither name
+    is available.
     """
     for folder in (parent / name, parent / f"{name}-{os.getuid()}"):
         with suppress(FileExistsError):
             folder.mkdir(mode=_OURS_ALONE, parents=True)
         found = folder.lstat()
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
-            if stat.S_IMODE(found.st_mode) != _OURS_ALONE:  # it may be of a file system that is
-                folder.chmod(_OURS_ALONE)  # only read
+            if stat.S_IMODE(found.st_mode) != _OURS_ALONE:  # may be a read-only
+                folder.chmod(_OURS_ALONE)  # file system
             return folder
     raise PermissionError(f"{folder} belongs to another user")
 
 
 def private_file(path: Path) -> TextIO:
-    """A new, empty file that only its owner can read; one of the same name is gone."""
+    """Create an empty file that only its owner can read, in place of one of the same name."""
     path.unlink(missing_ok=True)
     made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     return os.fdopen(made, "w", encoding="utf-8")

@@ -9,9 +9,9 @@ import psutil
 
 @contextmanager
 def garbage_kept() -> Iterator[None]:
-    """Collect no garbage within this block, which makes many values that all stay.
+    """Disable garbage collection within this block, which creates many long-lived values.
 
-    The collector would look through them, and all that was there before, again and again.
+    The collector would repeatedly traverse them, together with all earlier values.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -23,14 +23,14 @@ def garbage_kept() -> Iterator[None]:
 
 
 def started_at(process: psutil.Process) -> int:
-    """When a process was started, in milliseconds of the epoch."""
+    """Return the start time of a process, in milliseconds since the epoch."""
     return round(process.create_time() * 1000)
 
 
 def living(pid: int, started: int) -> psutil.Process | None:
-    """Return the process of this number that was started then; None if it has ended.
+    """Return the process with this id and start time; None if it has ended.
 
-    psutil.AccessDenied: there is a process of this number, and nothing can be found out about it.
+    Raises psutil.AccessDenied if a process has this id, but its details cannot be read.
     """
     try:
         process = psutil.Process(pid)

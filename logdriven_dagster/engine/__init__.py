@@ -18,7 +18,7 @@ __all__ = ["Engine", "WindowSession", "session_of", "spark_session"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for (PEP 562)."""
+    """Import the requested name lazily (PEP 562)."""
     if name == "spark_session":
         from logdriven_dagster.engine.spark.session import spark_session
 

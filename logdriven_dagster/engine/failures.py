@@ -1,4 +1,4 @@
-"""What went wrong, as a StepError: transient or terminal by the exception's type."""
+"""Conversion of errors to StepErrors: transient or terminal by the exception's type."""
 
 import errno
 import re
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = str(Path(__file__).parents[1])
 _NOT_THE_USERS = (_PACKAGE, sys.prefix, sysconfig.get_path("stdlib"), "<")
-"""Where code that the user did not write comes from; "<" stands for what was generated."""
+"""Paths of code that the user did not write; "<" stands for generated code."""
 _LONGEST = 4000
 _LONGEST_CHAIN = 4
 _LONGEST_SENTENCE = 300
@@ -56,22 +56,22 @@ TRANSIENT_JAVA = frozenset(
         "org.apache.spark.shuffle.FetchFailedException",
     }
 )
-"""Java types, their subtypes included, that say: network, lock or resources."""
+"""Java types, with their subtypes, caused by network, locks or resources."""
 
 _TRANSIENT_SQL_STATES = ("08", "25P03", "40", "53", "55P03", "57P")
-"""Connection, idle for too long, rolled back, resources, lock not available, shutting down."""
+"""Connection, idle timeout, rollback, resources, lock not available, shutdown."""
 
 _SQLITE_BUSY = {5, 6}
 _SQLITE_BUSY_NAMES = ("[SQLITE_BUSY", "[SQLITE_LOCKED")
 _MYSQL_TRANSIENT = {1040, 1205, 1213, 2002, 2003, 2006, 2013}
-"""Too many connections, lock wait, deadlock, and the ways of not reaching the server."""
+"""Too many connections, lock wait, deadlock, and unreachable server."""
 
 _RAISED = re.compile(r"(?m)^logdriven_dagster\.errors\.(Transient|Terminal)StepError: (.+)")
-"""What our own code raised in a Python worker of Spark, of which Java only has the text."""
+"""StepError that our own code raised in a Python worker of Spark; Java only has its text."""
 
 _TRANSIENT_ERRNO = {
     *(errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT),
-    *(errno.EBUSY, errno.EREMOTEIO),  # what s3fs makes of SlowDown and InternalError
+    *(errno.EBUSY, errno.EREMOTEIO),  # s3fs raises these for SlowDown and InternalError
 }
 
 _TRANSIENT_OF_STORES = frozenset(
@@ -83,14 +83,14 @@ _TRANSIENT_OF_STORES = frozenset(
         "pyiceberg.TooManyRequestsError",
     }
 )
-"""Package and name of errors of catalogs and object stores, told without importing any of them."""
+"""Package and name of catalog and object store errors, matched without an import."""
 
 
 @contextmanager
 def step_errors() -> Iterator[None]:
-    """Whatever fails inside is raised as a StepError whose text holds no secret.
+    """Convert exceptions within the block to StepErrors whose text has no secrets.
 
-    A lost attempt is not a failure of the step: AttemptLostError goes on as it is.
+    A lost attempt is not a failure of the step: AttemptLostError propagates unchanged.
     """
     try:
         yield
@@ -98,14 +98,14 @@ def step_errors() -> Iterator[None]:
         raise
     except StepError as error:
         raise type(error)(redact_start(str(error), _LONGEST)) from None
-    except Exception as error:  # noqa: BLE001 - whatever it is, a step failed
-        # The original is dropped on purpose: its text may hold secrets, and whoever prints a chain
-        # of exceptions prints them all.
+    except Exception as error:  # noqa: BLE001 - any exception fails the step
+        # The original is dropped on purpose: its text may contain secrets, and code that prints a
+        # chain of exceptions prints all of them.
         raise step_error(error) from None
 
 
 def name_database(engine: "Engine", name: str) -> None:
-    """Let the errors of an engine name its database in what `step_errors` makes of them."""
+    """Add the database's name to the errors of an engine, for the messages of `step_errors`."""
     from sqlalchemy import event
 
     @event.listens_for(engine, "handle_error")
@@ -115,7 +115,7 @@ def name_database(engine: "Engine", name: str) -> None:
 
 @contextmanager
 def database_named(name: str) -> Iterator[None]:
-    """Let the database errors inside name their database, where no engine can be had yet."""
+    """Add the database's name to errors within the block, where no engine exists yet."""
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
@@ -131,7 +131,11 @@ def _name(error: object, name: str) -> None:
 
 
 def step_error(error: Exception) -> StepError:
-    """Convert any error into a StepError: one sentence, an empty line, the error's own text."""
+    """Convert any error into a StepError: one sentence, an empty line, the original text.
+
+    Returns SparkDiedError if Spark is gone, TransientStepError if a retry may succeed, and
+    TerminalStepError otherwise.
+    """
     if cause := cause_of_death(error):
         return SparkDiedError(f"Spark died: {cause}")
     if raised := _raised_by_a_worker(error):
@@ -143,7 +147,7 @@ def step_error(error: Exception) -> StepError:
 
 
 def _raised_by_a_worker(error: Exception) -> StepError | None:
-    """Return the StepError that was raised in an executor."""
+    """Return the StepError that was raised in an executor, or None."""
     for cause in thrown_by(error):
         if found := _RAISED.findall(cause.message):
             kind, text = found[-1]
@@ -153,7 +157,7 @@ def _raised_by_a_worker(error: Exception) -> StepError | None:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether a retry of the step may succeed, judged by types and codes alone."""
+    """Return whether a retry of the step may succeed, judged by types and codes alone."""
     if isinstance(error, (ConnectionError, TimeoutError, socket.gaierror, URLError, MemoryError)):
         return True
     if _TRANSIENT_OF_STORES.intersection(map(_name_of, type(error).__mro__)):
@@ -180,9 +184,9 @@ def _is_transient_database(error: Exception) -> bool:
         return True
     origin: Any = error.orig
     if origin is not None and origin.args[:1] and origin.args[0] in _MYSQL_TRANSIENT:
-        return True  # by number: a lock wait has SQLSTATE HY000, as any other error
+        return True  # by number: a lock wait has SQLSTATE HY000, like any other error
     if "sqlstate" in dir(origin):
-        # psycopg knows no state where it got no answer from a server.
+        # psycopg has no state if the server did not answer.
         unreachable = origin.sqlstate is None and isinstance(error, OperationalError)
         return unreachable or str(origin.sqlstate).startswith(_TRANSIENT_SQL_STATES)
     return getattr(origin, "sqlite_errorcode", 0) & 0xFF in _SQLITE_BUSY
@@ -194,7 +198,7 @@ def _is_transient_java(thrown: JvmException) -> bool:
     if "java.sql.SQLException" not in thrown.types:
         return False
     if "org.sqlite.SQLiteException" in thrown.types:
-        # Its messages begin with the name of the code, which Connect does not tell by itself.
+        # Its messages begin with the name of the code, which Spark Connect does not transfer.
         busy = thrown.message.startswith(_SQLITE_BUSY_NAMES)
         return busy if thrown.error_code is None else thrown.error_code & 0xFF in _SQLITE_BUSY
     return str(thrown.sql_state).startswith(_TRANSIENT_SQL_STATES)

@@ -1,4 +1,4 @@
-"""A look at the published rows of a table, without Spark where its target can do without."""
+"""Preview of a table's published rows, without Spark if its target allows it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -27,9 +27,11 @@ def look(
     sql: str | None = None,
     limit: int,
 ) -> "pa.Table":
-    """Return the first published rows of a table, all or a window's, or of a query over them.
+    """Return the first published rows of a table, of one window, or of a query over them.
 
-    `engine` is asked for where only Spark can read the target. No more is read than is returned.
+    `engine` is called only if Spark is required to read the target. Rows are read only as far as
+    the result needs them. Raises UsageError for a window of a table that is replaced as a whole,
+    and NotPublishedError if no window was ever published.
     """
     if window is not None and project.table(table).output.write_mode.replaces_whole_table:
         raise UsageError(f"{table} is replaced as a whole: it has no rows of single windows")
@@ -44,9 +46,10 @@ def look(
 
 
 def rows_without_spark(project: Project, table: str, window: TimeWindow | None) -> ArrowRows | None:
-    """Return the published rows, all or a window's, to be read as they are asked for.
+    """Return the published rows of a table, all or those of `window`, as a lazy stream.
 
-    None: only Spark can read the target. NotPublishedError if nothing was ever published.
+    Returns None if only Spark can read the target. Raises NotPublishedError if no window was ever
+    published.
     """
     target = project.table(table).output
     with step_errors():

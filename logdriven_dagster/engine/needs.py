@@ -1,4 +1,7 @@
-"""Whether what windows need is there: before anything is claimed, and once for all that need it."""
+"""Checks that the requirements of windows are met, before any window is claimed.
+
+Each requirement is checked once for all tables that share it.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,11 +28,11 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 10
 _MOST_SECONDS = 40
-"""Some drivers and stores have more than one patience, one after the other."""
+"""Longer than one timeout, because some drivers and stores apply several in sequence."""
 
 
 def refuse_missing(project: Project, need: Need) -> None:
-    """UnmetNeedError for what this machine or its environment lacks; asks nobody else."""
+    """Raise UnmetNeedError if this machine or its environment lacks a need; contacts no server."""
     try:
         refuse_unmet_here(project, need)
         if need.kind == "table":
@@ -43,7 +46,7 @@ def refuse_missing(project: Project, need: Need) -> None:
 
 
 def refuse_unmet(project: Project, need: Need) -> None:
-    """UnmetNeedError for what is missing, and for a database that does not answer."""
+    """Raise UnmetNeedError if a need is missing, or its server does not answer."""
     refuse_missing(project, need)
     match need.kind:
         case "connection" if project.config.connections[need.name].kafka is None:
@@ -61,7 +64,7 @@ def refuse_unmet(project: Project, need: Need) -> None:
 
 
 def unmet_in_time(project: Project, need: Need) -> str | None:
-    """What is wrong with a need, in one sentence; None: nothing. A place that hangs is given up."""
+    """Return the problem with a need in one sentence, or None; unresponsive servers time out."""
     found: list[str] = []
 
     def look() -> None:
@@ -96,7 +99,7 @@ def _ask_catalog(project: Project) -> None:
 def _ask_warehouse(project: Project) -> None:
     """Write a file, read it and remove it, as windows do.
 
-    Targets of files and of Delta need a store that refuses to write a file again.
+    Targets of files and of Delta need a store that refuses to overwrite a file.
     """
     storage = storage_of(project.staging, project.storage)
     location = f"{project.staging}/{uuid4().hex}{DRAFT}"
@@ -111,7 +114,7 @@ def _ask_warehouse(project: Project) -> None:
 
 
 def _refuse_unreachable(need: Need, url: "URL") -> None:
-    """UnmetNeedError unless the database lets us in; a file of SQLite only needs its folder."""
+    """Raise UnmetNeedError unless the database accepts a connection; SQLite only needs a folder."""
     from sqlalchemy import NullPool, create_engine
 
     if url.get_backend_name() == "sqlite":
@@ -126,7 +129,7 @@ def _refuse_unreachable(need: Need, url: "URL") -> None:
             pass
     except ImportError as error:
         raise UnmetNeedError(str(need), f"its driver is not installed: {error}") from None
-    except Exception as error:  # noqa: BLE001 - drivers raise whatever they like
+    except Exception as error:  # noqa: BLE001 - drivers raise exceptions of any type
         said = redact(driver_words(getattr(error, "orig", None))) or in_brief(
             str(step_error(error))
         )

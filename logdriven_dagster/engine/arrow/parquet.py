@@ -1,4 +1,4 @@
-"""The rows of Parquet files, with what a table says of them beside the files."""
+"""Rows of Parquet files, completed from the metadata of a table."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS = 8192
-"""Rows of a batch: a look needs few of them."""
+"""Rows per batch; previews need few of them."""
 
 
 def rows_of_file(
@@ -18,10 +18,10 @@ def rows_of_file(
     values: Mapping[str, Any] | None = None,
     deleted: Collection[int] = (),
 ) -> "Iterator[pa.RecordBatch]":
-    """Yield the rows of a file with these columns; those that it lacks are NULL.
+    """Yield the rows of a file with the columns of `schema`; columns that it lacks are NULL.
 
-    `values` are those of columns that only the table knows; `deleted` are rows that are gone, by
-    their numbers in the file.
+    `values` are those of columns that only the table's metadata contain; `deleted` are the numbers
+    of deleted rows in the file.
     """
     import pyarrow as pa
     from pyarrow import parquet

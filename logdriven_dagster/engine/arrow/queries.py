@@ -1,4 +1,4 @@
-"""SQL over rows in Arrow's batches, by DuckDB, which sees nothing else: no file, no network."""
+"""SQL over Arrow batches by DuckDB, without access to files or network."""
 
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -18,7 +18,7 @@ _CLOSED = (
 
 
 def duckdb() -> Any:
-    """Return the package; UsageError: it is not installed."""
+    """Import and return the package; raise UsageError if it is not installed."""
     try:
         import duckdb as found
     except ImportError:
@@ -31,9 +31,9 @@ def duckdb() -> Any:
 def query(
     package: Any, rows: ArrowRows, name: str, sql: str, *, zone: ZoneInfo, limit: int
 ) -> "pa.Table":
-    """Return the first rows of a query's result, in which the rows are a table of this name.
+    """Return the first rows of a query's result, with the rows as a table called `name`.
 
-    `package` is DuckDB. TerminalStepError if it cannot run the query.
+    `package` is DuckDB. Raises TerminalStepError if it cannot run the query.
     """
     import pyarrow as pa
 
@@ -51,12 +51,12 @@ def query(
             problem = "it is no query"
         except package.Error as error:
             problem = str(error).strip()
-    # Outside of the block that holds DuckDB's error, which would keep its connection alive.
+    # Outside of the block with DuckDB's error, which would keep its connection alive.
     raise TerminalStepError(f"the query cannot run: {problem}")
 
 
 def _named(name: str) -> list[str]:
-    """Statements that let a dotted name mean the rows, and its last part as well."""
+    """Return statements that make the rows available under a dotted name and its last part."""
     *place, last = [f'"{part}"' for part in name.split(".")]
     views = [last, f"{'.'.join(place[-2:])}.{last}"] if place else [last]
     made = [f"ATTACH ':memory:' AS {place[-2]}"] if len(place) > 1 else []

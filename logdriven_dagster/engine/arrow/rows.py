@@ -1,4 +1,4 @@
-"""Rows in Arrow's batches, read as they are asked for."""
+"""Rows in Arrow batches, read on demand."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArrowRows:
-    """Rows of a table: what is not asked for is not read."""
+    """Rows of a table, read lazily."""
 
     schema: "pa.Schema"
     batches: "Iterable[pa.RecordBatch]"
 
     def within(self, column: str, window: TimeWindow) -> "ArrowRows":
-        """Return those whose column lies in `[start, end)`, as Spark compares them."""
+        """Return the rows whose column lies in `[start, end)`, by Spark's comparison."""
         return ArrowRows(self.schema, (_chosen(each, column, window) for each in self.batches))
 
     def without(self, column: str) -> "ArrowRows":
-        """Return the rows without a column, which may not be there."""
+        """Return the rows without a column, which need not exist."""
         if column not in self.schema.names:
             return self
         number = self.schema.get_field_index(column)
@@ -33,7 +33,7 @@ class ArrowRows:
         return ArrowRows(self.schema.remove(number), left)
 
     def first(self, limit: int) -> "pa.Table":
-        """Return the first rows, at most as many as the limit."""
+        """Return the first rows, at most `limit`."""
         import pyarrow as pa
 
         return pa.Table.from_batches(list(_up_to(self.batches, limit)), self.schema)
@@ -46,9 +46,9 @@ class ArrowRows:
 
 
 def fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
-    """Give a batch of a file the table's columns; those that it lacks are NULL.
+    """Return a file's batch with the table's columns; columns that it lacks are NULL.
 
-    Column names match whatever their case.
+    Column names match in any case.
     """
     import pyarrow as pa
 
@@ -86,9 +86,10 @@ def _chosen(batch: "pa.RecordBatch", column: str, window: TimeWindow) -> "pa.Rec
 
 
 def _seconds(kind: "pa.DataType", zone: ZoneInfo, column: str) -> "Callable[[Any], float]":
-    """Return what makes seconds of the epoch of a day, or of a time without a zone.
+    """Return a function that converts a date, or a time without a zone, to epoch seconds.
 
-    Of an hour that exists twice the first one counts, and a time that clocks skip moves forward.
+    The first of two identical hours counts, and a time that clocks skip moves forward. Raises
+    TerminalStepError for other types.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Spark's types as Arrow's."""
+"""Conversion of Spark's types to Arrow's."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ _PRIMITIVE = {
     "char": "string",
     "binary": "binary",
 }
-"""The functions that make Arrow's types, by the names of Spark's."""
+"""Spark's type names → Arrow's type functions."""
 
 
 def arrow_schema(schema: "StructType") -> "pa.Schema | None":

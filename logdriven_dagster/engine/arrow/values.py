@@ -1,4 +1,4 @@
-"""Values of Arrow's columns as people and programs are shown them."""
+"""Conversion of Arrow values for display and for programs."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def records(table: "pa.Table", zone: ZoneInfo) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows by the names of their columns, moments on the clocks of a zone.
+    """Yield the rows as mappings by column name, with timestamps in the zone.
 
-    UsageError if two columns have one name.
+    Raises UsageError if two columns have the same name.
     """
     names = table.column_names
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -26,12 +26,12 @@ def records(table: "pa.Table", zone: ZoneInfo) -> Iterator[Mapping[str, Any]]:
 
 
 def type_names(table: "pa.Table") -> Sequence[str]:
-    """Return what the types of the columns are called in Spark's SQL, as far as it has them."""
+    """Return the types of the columns under their names in Spark's SQL, if they have one."""
     return [_name(field.type) for field in table.schema]
 
 
 def text_of(value: Any) -> str:
-    """The value as people read it; a moment without the offset that its clock has anyway."""
+    """Return the value as text for display; timestamps show an ambiguous offset only."""
     match value:
         case None:
             return "NULL"
@@ -63,7 +63,7 @@ def _values(column: "pa.ChunkedArray", zone: ZoneInfo) -> Iterator[Any]:
 
     try:
         found = column.to_pylist()
-    except (OverflowError, ValueError):  # a year that Python has not
+    except (OverflowError, ValueError):  # a year that Python cannot represent
         found = column.cast(pa.string()).to_pylist()
         return iter(found)
     return (_value(each, column.type, zone) for each in found)

@@ -1,1 +1,1 @@
-"""Databases as sources and targets share them: connections, types, exact values, statements."""
+"""Database support that sources and targets share: connections, types, values, statements."""

@@ -1,4 +1,4 @@
-"""Connections as Spark's JDBC source needs them, and types between Spark and databases."""
+"""JDBC options of connections, and type conversion between Spark and databases."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,34 +20,34 @@ _ALWAYS = {
     "org.sqlite.JDBC": {"date_class": "TEXT"},
 }
 _WRITER = {
-    # Times go as texts, which PostgreSQL takes for what the column is.
+    # Times are sent as texts, which PostgreSQL converts to the column's type.
     "org.postgresql.Driver": {"reWriteBatchedInserts": "true", "stringtype": "unspecified"},
-    # Texts of moments are in UTC, and what does not fit is an error.
+    # Timestamps are sent as texts in UTC, and values that do not fit are errors.
     "org.mariadb.jdbc.Driver": {
         "rewriteBatchedStatements": "true",
         "sessionVariables": "time_zone='+00:00',sql_mode='STRICT_ALL_TABLES'",
     },
-    # SQLite has one writer at a time; the others would fail as busy.
+    # SQLite allows one writer at a time; the others would fail as busy.
     "org.sqlite.JDBC": {"numPartitions": "1"},
 }
-"""Several rows per statement: four to five times as fast."""
+"""Options for multi-row statements, which are four to five times as fast."""
 
 
 def reader_options(connection: Connection) -> dict[str, str]:
-    """Spark's options to reach the database; the driver is always named."""
+    """Return Spark's options to access the database; they always name the driver."""
     always = _ALWAYS.get(connection.driver, {})
     return {"url": connection.jdbc_url, "driver": connection.driver} | always | connection.options
 
 
 def writer_options(connection: Connection) -> dict[str, str]:
-    """Spark's options to load a table in large batches."""
+    """Return Spark's options to load a table in large batches."""
     batches = {"batchsize": "10000", "numPartitions": "8"} | _WRITER.get(connection.driver, {})
     return batches | reader_options(connection)
 
 
 @contextmanager
 def database(connection: Connection) -> "Iterator[Engine]":
-    """The database for SQL statements."""
+    """Provide an SQLAlchemy engine of the connection."""
     from sqlalchemy import NullPool, create_engine
 
     engine = create_engine(
@@ -61,14 +61,14 @@ def database(connection: Connection) -> "Iterator[Engine]":
 
 
 def is_missing_file(url: "URL") -> bool:
-    """Whether it is a database of SQLite that is not there: to look into it would make it."""
+    """Return whether this is an SQLite database that does not exist: opening it would create it."""
     return url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file()
 
 
 def custom_schema(schema: "StructType", backend: str) -> str:
-    """Spark's `customSchema`, so that a table is read with the types that wrote it.
+    """Return Spark's `customSchema` that reads a table with the types that wrote it.
 
-    Without the columns in which it would change values; how to read these, `exact_columns` knows.
+    It omits columns whose values it would change; `exact_columns` reads these.
     """
     apart = {"decimal", "timestamp", "timestamp_ntz"}
     apart |= {"date"} if backend == "sqlite" else set()
@@ -82,7 +82,10 @@ def custom_schema(schema: "StructType", backend: str) -> str:
 def column_type(
     kind: "DataType", column: str, backend: str, collation: str | None = None
 ) -> "TypeEngine[Any]":
-    """Return the type of a new column; TerminalStepError for one that databases lack."""
+    """Return the SQLAlchemy type of a new column.
+
+    `collation` applies to texts. Raises TerminalStepError for a type that databases lack.
+    """
     import sqlalchemy as sa
     from pyspark.sql.types import DecimalType
     from sqlalchemy.dialects import mysql
@@ -113,23 +116,24 @@ def column_type(
 
 
 def created_as(backend: str) -> dict[str, str]:
-    """Types that new columns of a database get instead: wall times, where moments have no type.
+    """Return replacement types of new columns: wall times, in databases without a timestamp type.
 
-    MariaDB's TIMESTAMP ends in 2038 and may change by itself, so that only people choose it.
+    MariaDB's TIMESTAMP ends in 2038 and may change by itself, so it is used only in existing
+    columns.
     """
     without = ("sqlite", "mysql", "mariadb")
     return {"timestamp": "timestamp_ntz"} if backend in without else {}
 
 
 def holds_moments(kind: "TypeEngine[Any]") -> bool:
-    """Whether a column of times knows the moment; others hold what a clock on the wall shows."""
+    """Return whether a time column stores instants, and not wall clock times."""
     from sqlalchemy.dialects import mysql
 
     return isinstance(kind, mysql.TIMESTAMP) or bool(getattr(kind, "timezone", False))
 
 
 def spark_type(kind: "TypeEngine[Any]", backend: str) -> str:
-    """Return the DDL name with which Spark reads a column; what it does not know is text."""
+    """Return the DDL name of the type with which Spark reads a column; unknown types are text."""
     import sqlalchemy as sa
 
     is_flag = backend in ("mysql", "mariadb") and getattr(kind, "display_width", None) == 1
@@ -150,7 +154,7 @@ def spark_type(kind: "TypeEngine[Any]", backend: str) -> str:
 
 
 def _decimal(precision: int | None, scale: int) -> str:
-    """Return the decimal as which `exact_columns` reads a database's."""
+    """Return the type with which `exact_columns` reads a database's decimal."""
     if precision is None:
         return "decimal(38,18)"
     return f"decimal({min(precision, 38)},{min(scale, 38)})"

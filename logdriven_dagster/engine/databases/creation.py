@@ -1,4 +1,4 @@
-"""Creating what several processes may create at once."""
+"""Creation of objects that several processes may create at the same time."""
 
 import time
 from collections.abc import Callable
@@ -11,10 +11,10 @@ _PAUSE_SECONDS = 0.05
 
 
 def create(work: Callable[[], Result]) -> Result:
-    """Do work of the kind "create it unless it is there".
+    """Run `work`, which creates an object unless it exists, and return its result.
 
-    Databases look and create in two steps, so of two processes one may fail because the other was
-    faster. Then it is there, and the work, done again, finds it.
+    Databases check and create in two steps, so one of two processes may fail because the other was
+    faster. The object then exists, and repeating the work finds it.
     """
     from sqlalchemy.exc import DBAPIError
 

@@ -1,4 +1,4 @@
-"""Declarations of a table's columns as the database's own catalog has them."""
+"""Column declarations of a table, from the database's own catalog."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ _POSTGRESQL = """
     LEFT JOIN pg_collation c ON c.oid = a.attcollation
     WHERE a.attrelid = to_regclass(:quoted) AND a.attnum > 0 AND NOT a.attisdropped
 """
-# Strict servers refuse NULL where a column is NOT NULL, but a TIMESTAMP stores the time instead.
+# Strict servers refuse NULL in a NOT NULL column, but a TIMESTAMP stores the current time instead.
 _MARIADB = """
     SELECT COLUMN_NAME, DATA_TYPE, COLLATION_NAME,
         CONCAT_WS(' ', COLUMN_TYPE, COLLATION_NAME,
@@ -81,26 +81,26 @@ _VIEWS = """
     WHERE TABLE_SCHEMA = :schema AND TABLE_NAME = :name
 """
 _TWO_NAMES = re.compile(r"`((?:[^`]|``)+)`[.]`((?:[^`]|``)+)`")
-"""In the definition of a view, a schema and a table; or an alias and a column."""
+"""Schema and table, or alias and column, in the definition of a view."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """The declaration of a column; two columns with an equal `text` take the same values."""
+    """The declaration of a column; two columns with an equal `text` accept the same values."""
 
     kind: str
-    """The type without its length or precision; of a domain, the type that it is based on."""
+    """The type without length or precision; for a domain, its base type."""
     collation: str | None
     text: str
 
 
 def has_declarations(backend: str) -> bool:
-    """Whether the catalog of such a database is known."""
+    """Return whether the catalog of this kind of database is supported."""
     return backend in _COLUMNS
 
 
 def declarations(conn: "Connection", table: "Table") -> Mapping[str, Declaration]:
-    """Return the declarations by column names in small letters; none if there is no such table."""
+    """Return declarations by lower-case column name; empty if there is no such table."""
     from sqlalchemy import text
 
     query = text(_COLUMNS[conn.dialect.name])
@@ -112,15 +112,15 @@ def declarations(conn: "Connection", table: "Table") -> Mapping[str, Declaration
 
 
 def collations_of(conn: "Connection", table: "Table") -> Mapping[str, str]:
-    """Return the collations of a table's texts, by which its keys are compared."""
+    """Return the collations of a table's text columns, by which its keys are compared."""
     known = declarations(conn, table) if has_declarations(conn.dialect.name) else {}
     return {name: each.collation for name, each in known.items() if each.collation}
 
 
 def stores_what_it_is_given(conn: "Connection", table: "Table") -> bool:
-    """Whether it is a table without triggers, rules and policies, as far as this user can see.
+    """Return whether this is a table without triggers, rules and policies visible to this user.
 
-    In MariaDB only users with the privilege TRIGGER see that there is none.
+    In MariaDB, only users with the privilege TRIGGER can verify that there are none.
     """
     from sqlalchemy import text
 
@@ -134,9 +134,9 @@ def stores_what_it_is_given(conn: "Connection", table: "Table") -> bool:
 
 
 def refuse_without_transactions(conn: "Connection", schema: str | None, *names: str) -> None:
-    """Refuse tables of MariaDB whose engine has no transactions, also behind views of these names.
+    """Raise TerminalStepError for MariaDB tables whose storage engine has no transactions.
 
-    Raises TerminalStepError.
+    Tables behind views of these names are checked, too.
     """
     from sqlalchemy import text
 
@@ -158,7 +158,7 @@ def refuse_without_transactions(conn: "Connection", schema: str | None, *names: 
 def _with_tables_of_views(
     conn: "Connection", names: list[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Return the names, and those that definitions of views among them have, by schema."""
+    """Yield the names, and all names in the definitions of views among them, with their schemas."""
     from sqlalchemy import text
 
     known, left = set(names), list(names)

@@ -1,11 +1,11 @@
-"""Reading databases so that no value changes on its way into Spark.
+"""Exact reads of databases: no value changes on its way into Spark.
 
-Spark guesses the types of columns from what drivers tell, and some guesses change values in
-silence (measured over the drivers of SQLite, PostgreSQL and MariaDB): decimals of more than 38
+Spark infers the types of columns from driver metadata, and some inferred types change values
+silently (measured with the drivers of SQLite, PostgreSQL and MariaDB): decimals of more than 38
 digits lose their fraction, times of day their microseconds, and SQLite's times nearly everything.
-Such a column is read as something that holds every value, and converted in the frame; a value that
-its type cannot hold is an error which names the column. What `options.customSchema` says of a
-column is never touched.
+Such a column is read as a type that holds every value, and converted in the frame; a value that its
+final type cannot hold is an error with the column's name. Columns in `options.customSchema` are
+never changed.
 """
 
 import re
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 _UNKNOWN_TYPE = re.compile(r"UNRECOGNIZED_SQL_TYPE\].* name: (\w+), id:")
 _DIGITS = 38
 _NEGATIVE_SCALES = 1024
-"""PostgreSQL's scales have eleven bits with a sign; those from here on are negative."""
+"""PostgreSQL's scales have eleven bits with a sign; values from here on are negative."""
 _SEEMS_NUMBER = ("", "NUMERIC", "DECIMAL")
-"""What SQLite's driver also says of expressions, which have no declared type."""
+"""Types that SQLite's driver also reports for expressions, which have no declared type."""
 
 
 def read_exactly(
@@ -55,7 +55,11 @@ def read_exactly(
     options: Mapping[str, str],
     zone: ZoneInfo,
 ) -> "ExactFrame":
-    """The table or query that Spark's options name; times without a zone are times in this one."""
+    """Return the rows of the table or query in Spark's options, with exact column types.
+
+    `zone` is the zone of times without a zone. Raises TerminalStepError if Spark cannot read a
+    column's type, or does not report the database's types.
+    """
     from pyspark.sql.types import StructType
 
     with _unknown_types_named(connection, options):
@@ -79,15 +83,15 @@ def read_exactly(
 
 @dataclass(frozen=True)
 class ExactFrame:
-    """A database's rows as they were read, and how their columns become what they are."""
+    """A database's rows as they were read, and the conversion of their columns."""
 
     raw: "DataFrame"
     given: dict[str, str]
-    """Spark's options, with the table or query that was asked for."""
+    """Spark's options with the original table or query."""
     exact: Mapping[str, Exact]
     zone: ZoneInfo
     quote: str
-    """What encloses names in the database's SQL."""
+    """The quote character of names in the database's SQL."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -95,7 +99,10 @@ class ExactFrame:
         return _asked(self.given, self.exact, self.raw.columns, self.quote)
 
     def converted(self, raw: "DataFrame | None" = None) -> "DataFrame":
-        """The rows with their columns' own types; of `raw`, if these are the rows to convert."""
+        """Return the rows with their final column types.
+
+        `raw` are the rows to convert, by default all.
+        """
         frame = self.raw if raw is None else raw
         changes = {
             name: sf.expr(
@@ -107,10 +114,11 @@ class ExactFrame:
         return frame.withColumns(changes) if changes else frame
 
     def near(self, column: str, window: TimeWindow) -> "DataFrame":
-        """The raw rows among which those of the window are, by a filter that the database can use.
+        """Return the raw rows that may lie in the window, by a filter that the database can use.
 
-        SQLite's texts are compared by their days, two more at either side for offsets and zones.
-        Whatever is no text that begins with a digit stays, so that its conversion can refuse it.
+        SQLite's texts are compared by date, with a margin of two days on each side for offsets and
+        zones. Values that are not text starting with a digit pass, so that their conversion can
+        refuse them.
         """
         name = next((name for name in self.exact if name.lower() == column.lower()), None)
         if name is not None and (within := self.exact[name].within) is not None:
@@ -130,7 +138,7 @@ class ExactFrame:
 def _unknown_types_named(connection: Connection, options: Mapping[str, str]) -> Iterator[None]:
     """Name the columns of a type that Spark does not know, such as an array of `money`.
 
-    Raises TerminalStepError. Spark's error names the type alone, whatever `customSchema` says.
+    Raises TerminalStepError. Spark's error has only the type's name, even with `customSchema`.
     """
     try:
         yield
@@ -148,7 +156,7 @@ def _unknown_types_named(connection: Connection, options: Mapping[str, str]) -> 
 def _columns_of_type(
     connection: Connection, options: Mapping[str, str], kind: str
 ) -> Iterator[str]:
-    """Find the columns of a type of PostgreSQL by its driver for Python."""
+    """Yield the columns of a PostgreSQL type, found by its Python driver."""
     if connection.url.get_backend_name() != "postgresql":
         return
     origin = options.get("dbtable") or f"({options['query']}) logdriven_origin"
@@ -173,7 +181,7 @@ def _asked(
     quote: str,
     where: str = "",
 ) -> dict[str, str]:
-    """Return the options with a query of ours around the table or query, if a column needs one."""
+    """Return the options with our own query around the table or query, if a column needs it."""
     if not any(each.selected or each.refused for each in exact.values()):
         return dict(options)
     chosen, conditions = [], [where] if where else []
@@ -197,19 +205,19 @@ def _name(column: str, quote: str) -> str:
 
 @dataclass(frozen=True)
 class _ColumnContext:
-    """What is known of a database and a read before any of its columns is looked at."""
+    """Properties of a database and a read that determine how its columns are read."""
 
     backend: str
     zone: ZoneInfo
     given: "StructType"
-    """What `options.customSchema` says."""
+    """The schema in `options.customSchema`."""
 
     @property
     def quote(self) -> str:
         return "`" if self.backend in ("mysql", "mariadb") else '"'
 
     def at(self, field: "StructField") -> Exact | None:
-        """How the column is read exactly; None if Spark does so by itself, or a person says how."""
+        """Return the exact read of a column; None if Spark is exact or the user sets the type."""
         kinds = {f.name.lower(): f.dataType.typeName() for f in self.given.fields}
         kind = kinds.get(field.name.lower())
         if kind is not None:
@@ -221,9 +229,10 @@ class _ColumnContext:
 
 
 def _sqlite(field: "StructField") -> Exact | None:
-    """Judge by the declared type, since values may be anything. Source: sqlite.org/datatype3.
+    """Return the exact read by the declared type, since values may have any type.
 
-    Integers have 64 bits, of which Spark reads 32, or makes decimals of them.
+    Integers have 64 bits, of which Spark reads 32, or makes decimals of them. Source:
+    sqlite.org/datatype3.
     """
     kind, guessed = declared(field), field.dataType.simpleString()
     if guessed == "boolean":
@@ -241,9 +250,9 @@ def _sqlite(field: "StructField") -> Exact | None:
 
 
 def _decimal_of_sqlite(field: "StructField") -> Exact | None:
-    """Read a decimal with all places that there is room for, since SQLite keeps any number.
+    """Return a read of a decimal with the largest possible scale, since SQLite stores any number.
 
-    Spark would round it to the places that the column declares.
+    Spark would round it to the scale that the column declares.
     """
     from pyspark.sql.types import DecimalType
 
@@ -257,7 +266,7 @@ def _decimal_of_sqlite(field: "StructField") -> Exact | None:
 
 
 def _server(field: "StructField") -> Exact | None:
-    """PostgreSQL, MariaDB and others, by what their drivers say of a column."""
+    """Return the exact read by driver metadata, for PostgreSQL, MariaDB and others."""
     kind, guessed = declared(field), field.dataType.simpleString()
     is_time = field.metadata.get("logical_time_type") and "timestamp" in guessed
     if is_time or kind in ("_TIME", "_TIMETZ"):
@@ -269,13 +278,13 @@ def _server(field: "StructField") -> Exact | None:
     if kind == "BIT" and field.metadata.get("binarylong"):
         return Exact("BIGINT", checked(field, "BIGINT", "{v} >= 0", "a number beyond bigint"))
     if kind == "FLOAT" and guessed == "float":
-        return Exact("DOUBLE", "CAST({v} AS FLOAT)", "{c} + 0E0")  # as text it has six digits
+        return Exact("DOUBLE", "CAST({v} AS FLOAT)", "{c} + 0E0")  # as text, it has six digits
     scale = _lost_scale(field)
     return None if scale is None else _decimal(field, scale)
 
 
 def _postgresql(field: "StructField", found: Exact | None) -> Exact | None:
-    """Add what is asked of values that end Spark's job without the name of their column."""
+    """Add conditions for values that would fail Spark's job without the name of their column."""
     from pyspark.sql.types import DecimalType
 
     conditions = [found.refused] if found and found.refused else []
@@ -305,7 +314,7 @@ def _decimal(field: "StructField", scale: int) -> Exact:
 
 
 def _lost_scale(field: "StructField") -> int | None:
-    """The scale that a decimal column needs, where Spark has changed it; else None.
+    """Return the scale that a decimal column needs if Spark has changed it; else None.
 
     Beyond 38 decimals, Spark's own choice keeps room for the digits before the point.
     """

@@ -1,12 +1,12 @@
-"""Reading times of databases exactly, where their drivers do not.
+"""Exact reads of database times for which JDBC drivers are not exact.
 
-SQLite's times are texts of any form. Drivers of servers make moments of wall times by the clocks of
-Java: times that these skip are moved, and October of 1582 lacks ten days. Spark's filters name
-moments by wall times, of which some exist twice, and it moves moments before 1900 by what clocks
-then differed from a whole hour. Such columns become texts or numbers in a query of ours, with the
-window's filter in it, so that the database can use its indexes. With everything in UTC, and for
-days, the drivers are right, but for values that Spark has not (infinity, zero dates) and those ten
-days (measured): these make a condition of our query fail.
+SQLite's times are texts of any form. Drivers of servers convert wall times with Java's time zone:
+times that its clocks skip are moved, and October 1582 lacks ten days. Spark's filters express
+instants as wall times, some of which exist twice, and shift instants before 1900 by the part of the
+zone's old offset that is not a whole hour. Such columns become texts or numbers in a query of ours,
+which includes the window's filter, so that the database can use its indexes. If everything is in
+UTC, and for dates, the drivers are exact, except for values that Spark lacks (infinity, zero dates)
+and those ten days (measured): these make a condition of our query fail.
 """
 
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 _LAST = 2**31 - 1
-"""The last second that FROM_UNIXTIME knows everywhere."""
+"""The last second that FROM_UNIXTIME supports everywhere."""
 _WALL = f"^{DAY}([ T][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]+)?)?)?$"
 _SELECTED_WALL = {"TIMESTAMP": "CAST({c} AS TEXT)", "DATETIME": "CAST({c} AS CHAR)"}
 _NOT_IN_SPARK = (
@@ -46,7 +46,7 @@ _SHOWN = {
     "BIT": "CAST({c} + 0 AS CHAR)",
     "FLOAT": "CAST({c} + 0E0 AS CHAR)",
 }
-"""How MariaDB writes the values of a type as texts, where its driver writes others."""
+"""MariaDB's own text of values of a type, where its driver returns another text."""
 _MYSQL_KNOWN = "DAYOFMONTH({c}) > 0 AND MONTH({c}) > 0"
 _MYSQL_FAILING = "~0 + (CONCAT({c}, ': {text}') <> '') > 0"
 _KNOWN = {
@@ -59,19 +59,20 @@ _FAILING = {
     "mysql": _MYSQL_FAILING,
     "mariadb": _MYSQL_FAILING,
 }
-"""What PostgreSQL cannot convert and MariaDB cannot add up; their errors show the text."""
+"""Conversions that fail in PostgreSQL and additions that fail in MariaDB, with the text."""
 _MICROS = (
     "CAST(EXTRACT(EPOCH FROM date_trunc('second', {c})) AS BIGINT) * 1000000 "
     "+ CAST(EXTRACT(MICROSECONDS FROM {c}) AS BIGINT) % 1000000"
 )
-"""A moment of PostgreSQL as a number: Spark moves what drivers tell of those before 1900."""
+"""An instant of PostgreSQL as a number: Spark shifts drivers' values before 1900."""
 _SECONDS = "CAST({v} AS DECIMAL(38,6))"
 
 
 def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
-    """Return a column whose driver changes what a person reads it as; None for any other.
+    """Return the read of a column whose driver changes values of the type `kind`, or None.
 
-    Such are wall times, and texts of some types of MariaDB.
+    `kind` is the type that the user has set. Drivers change wall times, and texts of some MariaDB
+    types.
     """
     if kind == "string" and backend in ("mysql", "mariadb") and declared(field) in _SHOWN:
         return Exact("STRING", None, _SHOWN[declared(field)])
@@ -87,7 +88,7 @@ def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
 
 
 def time_of_sqlite(field: "StructField") -> Exact | None:
-    """A column of days or times by its declared type, whatever its values are; None for others."""
+    """Return the read of a date or time column, by its declared type; None for others."""
     if declared(field) == "DATE":
         day = checked(field, "DATE", matches(DATE), "no day like 2022-01-31")
         return Exact("STRING", day, has_days=True)
@@ -97,7 +98,10 @@ def time_of_sqlite(field: "StructField") -> Exact | None:
 
 
 def time_of_server(field: "StructField", backend: str, zone: ZoneInfo) -> Exact | None:
-    """A column of times; None if the driver is right about it, or it holds something else."""
+    """Return the read of a time column; None if its driver is exact or it holds no times.
+
+    `backend` is SQLAlchemy's name of the database, `zone` the zone of times without a zone.
+    """
     if _holds_wall_times(field, backend):
         if str(zone) == "UTC":
             return _native(field, backend)
@@ -129,9 +133,9 @@ def _moment(field: "StructField") -> str:
 def _native(
     field: "StructField", backend: str, first: str = "0001-01-01", problem: str = _NOT_IN_SPARK
 ) -> Exact | None:
-    """A column that its driver reads, whose values in Spark's calendar alone pass a condition.
+    """Return a driver read whose query refuses values outside of Spark's calendar.
 
-    `first` is the first day that does so in PostgreSQL.
+    `first` is the first valid day in PostgreSQL, `problem` the error message.
     """
     if backend not in _FAILING:
         return None
@@ -154,7 +158,7 @@ def numbers_of_postgresql(field: "StructField") -> str:
 def depth_of_postgresql(field: "StructField") -> str:
     """Return the condition that arrays have as many dimensions as Spark reads.
 
-    PostgreSQL's types do not tell how many: a column of type `text[]` may hold any.
+    PostgreSQL's types do not include the number: a column of type `text[]` may hold any.
     """
     kind, depth = field.dataType, 0
     while kind.typeName() == "array":
@@ -165,7 +169,7 @@ def depth_of_postgresql(field: "StructField") -> str:
 
 
 def _passing(field: "StructField", backend: str, known: str, problem: str) -> str:
-    """Return a condition in SQL that is true, or an error for a value that is not known."""
+    """Return an SQL condition that is true, or raises an error for an unknown value."""
     failed = _FAILING[backend].replace("{text}", refusal(field, problem))
     return f"CASE WHEN {{c}} IS NULL OR {known} THEN TRUE ELSE {failed} END"
 
@@ -185,7 +189,7 @@ def _moment_within(column: str, window: TimeWindow) -> str:
 
 
 def _unix_within(column: str, window: TimeWindow) -> str:
-    """Two hours more at either side, since the server makes wall times of its clocks of these."""
+    """Return the window's filter with a margin of two hours, for the wall clock of the server."""
     start, end = (int(moment.timestamp()) for moment in (window.start, window.end))
     terms = [f"{column} >= FROM_UNIXTIME({min(max(start - 7200, 0), _LAST)})"]
     if end + 7200 < _LAST:

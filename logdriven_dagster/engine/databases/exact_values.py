@@ -1,4 +1,4 @@
-"""How a value of a database is read and converted so that it does not change, or is an error."""
+"""Expressions that read and convert database values without change, or raise an error."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,42 +22,46 @@ ZONED = (
     "WHEN 16 THEN concat({v}, ':00 {zone}') ELSE CASE "
     f"WHEN {{v}} RLIKE ':[0-9.]+{OFFSET}$' THEN {{v}} ELSE concat({{v}}, ' {{zone}}') END END"
 )
-"""A time's text with a zone: that of the project where it has none, whatever the session's is."""
+"""A time's text with a zone: the project's if it has none, in any session zone."""
 _SHOWN = f"from_utc_timestamp(try_cast({ZONED} AS TIMESTAMP), '{{zone}}')"
 _MEANT = f"try_cast({ZONED.replace('{zone}', 'UTC')} AS TIMESTAMP)"
 EXISTS = f"({{v}} RLIKE ':[0-9.]+{OFFSET}$' OR {_SHOWN} = {_MEANT})"
-"""Whether the clocks of the zone ever show a time's text; they skip some when they go forward."""
+"""Condition that the zone's clocks show a time's text; they skip some when they go forward."""
 NO_TIME = "no time like 2022-01-31 12:00:00 that the clocks of {zone} show"
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """How to read a column: as which type, and the expression that converts it.
+    """The exact read of a column: the type to read, and the expression that converts it.
 
-    `{v}` stands for the column and `{zone}` for the project's zone in the expression; without one
-    it stays as it was read.
+    In the expression, `{v}` is the column and `{zone}` the project's zone; without an expression,
+    the value is not converted.
     """
 
     read_as: str | None = None
-    """Spark's type; by default the one that it chooses."""
+    """Spark's type; by default the type that Spark infers."""
     converted: str | None = None
     selected: str | None = None
-    """What the database is asked for, where `{c}` is the column; by default the column."""
+    """SQL that the database evaluates, with `{c}` for the column; by default the column."""
     within: Callable[[str, TimeWindow], str] | None = None
-    """What the database filters the column of this name by, so that the window's rows are there."""
+    """Function from the column's name to the database's filter for the window's rows."""
     refused: str | None = None
     """A condition in the database's SQL that is true, or an error for a value that drivers change.
 
-    As a condition it leaves the column to Spark's own filters, which the database then uses.
+    As a condition, it leaves the column to Spark's own filters, which the database then uses.
     """
     has_days: bool = False
-    """Whether it is read as texts that begin with a day, so that Spark can filter it by these."""
+    """True if it is read as text that starts with a day, so that Spark can filter by date."""
 
 
 def checked(
     field: "StructField", kind: str, condition: str, problem: str, value: str = "{v}"
 ) -> str:
-    """The cast of a value that meets the condition; an error naming the column for any other."""
+    """Return the cast of a value that meets the condition; others raise an error with the column.
+
+    `kind` is the target type, `problem` the description of refused values, `value` the expression
+    to cast.
+    """
     text = refusal(field, problem)
     return (
         f"CASE WHEN {{v}} IS NULL THEN NULL "
@@ -67,7 +71,7 @@ def checked(
 
 
 def refusal(field: "StructField", problem: str) -> str:
-    """What is said of a column that holds such a value; it has no quote that SQL would mind."""
+    """Return the error message for a column with such a value; it needs no quoting in SQL."""
     name = plain(field.name)
     hint = f"read it with options.customSchema: `{name}` STRING, or convert it in query"
     return f"column {name} ({declared(field).strip('_')}) holds {problem}; {hint}"
@@ -78,14 +82,14 @@ def matches(pattern: str) -> str:
 
 
 def declared(field: "StructField") -> str:
-    """The type that the database has for a column, as its driver calls it."""
+    """Return the database's type of a column, in upper case, as its driver names it."""
     return str(field.metadata.get(_DECLARED, "")).upper()
 
 
 def refuse_undeclared(fields: "Sequence[StructField]") -> None:
-    """TerminalStepError where Spark hides what the database has, as Spark 4.0 does.
+    """Raise TerminalStepError if Spark does not report the database's types, as in Spark 4.0.
 
-    Nobody would notice a value that Spark's own choice of a type changes.
+    Value changes by Spark's own choice of a type would otherwise remain unnoticed.
     """
     if hidden := [field.name for field in fields if _DECLARED not in field.metadata]:
         raise TerminalStepError(

@@ -1,4 +1,4 @@
-"""Statements on a connection that can be interrupted, and what they did."""
+"""Interruptible statements on a connection, and their results."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from sqlalchemy import TextClause
 
 SHOWN = 20
-"""Rows of a result that the log shows."""
+"""Result rows that the log shows."""
 
 _BIND = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")
-"""What SQLAlchemy takes for a parameter."""
+"""Parameters in SQLAlchemy's syntax."""
 
 
 def run_script(
@@ -35,10 +35,11 @@ def run_script(
     *,
     transaction: bool = True,
 ) -> Upkept:
-    """Execute statements in one transaction, or each by itself; a StepError rolls back.
+    """Execute statements in one transaction, or each by itself; return their output and row count.
 
-    Statements that would end the transaction are refused before the first one is executed.
-    Interrupted by any exception, the statement is cancelled and the exception goes on.
+    `values` are the parameters. Raises TerminalStepError, before the first statement, for
+    statements that would end the transaction; any StepError rolls back. An exception that
+    interrupts the call cancels the statement and propagates.
     """
     backend = connection.url.get_backend_name()
     if transaction and (mistake := script_mistake(statements, backend)):
@@ -51,7 +52,7 @@ def run_script(
 
 
 class _Script:
-    """Statements in a thread of their own, since drivers do not notice signals while they wait."""
+    """Statements in a separate thread, since drivers do not notice signals while they wait."""
 
     def __init__(
         self, engine: "Database", statements: Sequence[str], values: Mapping[str, Value]
@@ -72,13 +73,13 @@ class _Script:
                 self._driver = conn.connection.dbapi_connection
                 self._execute(conn)
                 if self._cancelled:
-                    return  # nobody waits for it: rolled back
+                    return  # no caller waits for it: rolled back
                 conn.commit()
         except BaseException as error:  # raised again by `outcome`  # noqa: BLE001
             self._error = error
 
     def cancel(self) -> None:
-        """Stop the statement that is running; called again until the thread has ended."""
+        """Stop the running statement; it is called repeatedly until the thread has ended."""
         self._cancelled = True
         driver = self._driver
         with suppress(Exception):
@@ -105,7 +106,7 @@ class _Script:
 
 
 def statement_text(statement: str, values: Mapping[str, Value]) -> "TextClause":
-    """Return the statement with its parameters; other colons are meant as they stand."""
+    """Return the statement with its parameters; other colons are escaped."""
     from sqlalchemy import text
 
     escaped = _BIND.sub(lambda m: m[0] if m[1] in values else f"\\{m[0]}", statement)
@@ -114,5 +115,5 @@ def statement_text(statement: str, values: Mapping[str, Value]) -> "TextClause":
 
 
 def row_text(row: Mapping[str, Any]) -> str:
-    """Return a row of a result as the log shows it."""
+    """Return a result row as the log shows it."""
     return ", ".join(f"{name}={value}" for name, value in row.items())

@@ -1,4 +1,4 @@
-"""Writing rows into databases so that no value changes on the way, or is an error."""
+"""Exact writes to databases: values are stored unchanged, or raise an error."""
 
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,12 @@ _LACKING = "is one of the days of 1582 that the drivers of databases lack; write
 
 
 def stored(connection: Connection, frame: "DataFrame", *, copied: bool = False) -> "DataFrame":
-    """The rows as Spark has to write them; a row that would come back as another is an error.
+    """Return the rows as Spark must write them; a row that would change raises an error.
 
-    Wall times go as texts, since drivers would take them by the clocks of Java. So do moments, in
-    UTC: Spark moves those before 1900 on their way into a driver, which no row meets that is
-    `copied`. SQLite's driver keeps only milliseconds of times; their own form, which databases hold
-    already and keys are compared by, stays where it is exact.
+    Wall times are sent as texts, since drivers would apply Java's time zone. So are instants, in
+    UTC: Spark shifts those before 1900 on their way into a driver, except for rows that are
+    `copied`. SQLite's driver keeps only milliseconds of times; its own form, in which existing rows
+    are stored and keys are compared, is used where it is exact.
     """
     backend = connection.url.get_backend_name()
     if backend != "sqlite":
@@ -42,12 +42,12 @@ def stored(connection: Connection, frame: "DataFrame", *, copied: bool = False) 
 
 
 def _held(kind: str, v: str, backend: str) -> tuple[str, str, str] | None:
-    """The name of a database, the condition of values that it holds, and what to do with others."""
+    """Return the database's name, the condition of valid values, and a fix for others."""
     is_float = kind in ("float", "double")
     if backend == "sqlite" and is_float:
         return "SQLite", f"NOT isnan({v})", "write it as text"
     if backend == "sqlite" and kind.startswith("decimal"):
-        # Decimals are doubles there.
+        # SQLite stores decimals as doubles.
         same = f"try_cast(CAST({v} AS DOUBLE) AS {kind}) <=> {v}"
         return "SQLite", same, "write it as text"
     if backend in _MARIADB and is_float:
@@ -58,7 +58,10 @@ def _held(kind: str, v: str, backend: str) -> tuple[str, str, str] | None:
 
 
 def _without_lacking_days(frame: "DataFrame") -> "DataFrame":
-    """The frame, with an error for days that drivers move: Java's calendar lacks ten of 1582."""
+    """Return the frame with an error for days that drivers move.
+
+    Java's calendar lacks ten days of 1582.
+    """
     changes = {}
     for name, kind in frame.dtypes:
         if kind in (MOMENT, WALL, "date"):
@@ -70,7 +73,7 @@ def _without_lacking_days(frame: "DataFrame") -> "DataFrame":
 
 
 def _wall_text(name: str) -> str:
-    """SQL that makes a text of a wall time; an error for one that is not of the years 1 to 9999."""
+    """Return SQL of a wall time's text; it raises an error outside of the years 1 to 9999."""
     text = f"CAST({quoted(name)} AS STRING)"
     problem = f"concat('column {plain(name)}: ', {text}, ' is not of the years 1 to 9999')"
     good = f"{text} IS NULL OR {text} RLIKE '^[0-9]{{4}}-'"
@@ -78,19 +81,19 @@ def _wall_text(name: str) -> str:
 
 
 def _own_form(text: str) -> str:
-    """SQL that gives a wall time's text three decimals, or six where it needs them."""
+    """Return SQL that gives a wall time's text three decimals, or six if it needs them."""
     filled = f"rpad(concat({text}, if(length({text}) = 19, '.', '')), 26, '0')"
     return f"regexp_replace({filled}, '000$', '')"
 
 
 def _utc_text(v: str) -> str:
-    """SQL that makes a text, in UTC, of a moment, whatever the session's zone is."""
+    """Return SQL of an instant's text in UTC, in any session zone."""
     epoch = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
     return f"CAST(timestampadd(MICROSECOND, unix_micros({v}), {epoch}) AS STRING)"
 
 
 def _survivors(field: "StructField", database: str, condition: str, fix: str) -> "Column":
-    """Return the values that meet the condition; an error for the others."""
+    """Return the values that meet the condition; others raise an error."""
     kind, v = field.dataType.simpleString(), quoted(field.name)
     text = f"column {plain(field.name)}: {database} cannot hold this {kind}; {fix}"
     return sf.expr(f"CASE WHEN {v} IS NULL OR {condition} THEN {v} ELSE raise_error('{text}') END")

@@ -1,4 +1,4 @@
-"""Tables of a database as SQLAlchemy knows them: targets and staging tables."""
+"""SQLAlchemy tables of a database: targets and staging tables."""
 
 import re
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ _QUOTED = re.compile(f"(?:(?P<schema>{_PART})[.])?(?P<name>{_PART})")
 _DIGITS = 38
 """Digits of Spark's longest decimal."""
 TRANSACTIONAL: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
-"""Options of the tables that we create: InnoDB, also where the server's default differs."""
+"""Options of tables that we create: InnoDB, also if the server's default differs."""
 
 
-def define(  # noqa: PLR0917 - what a table is made of
+def define(  # noqa: PLR0917 - the parts of a table
     name: str,
     schema: str | None,
     columns: "StructType",
@@ -31,15 +31,16 @@ def define(  # noqa: PLR0917 - what a table is made of
     key: tuple[str, ...],
     collations: Mapping[str, str] = MappingProxyType({}),
 ) -> "Table":
-    """Return a table for rows of this Spark schema; `key` columns can be indexed.
+    """Return a new table for rows of this Spark schema; `key` columns can be indexed.
 
-    `collations` are those of texts, by names in small letters; the others have the database's.
+    `collations` are those of text columns, by lower-case name; other columns have the database's.
+    Raises TerminalStepError for a type that the database lacks.
     """
     from sqlalchemy import Column, MetaData, String, Table
 
     short: dict[str, Any] = {WINDOW_START: String(32, collations.get(WINDOW_START))}
     if backend in ("mysql", "mariadb"):
-        # MariaDB indexes no text without a length.
+        # MariaDB cannot index a text without a length.
         texts = {f.name for f in columns.fields if f.dataType.simpleString() == "string"}
         keys = {name.lower() for name in key}
         short |= {
@@ -61,13 +62,16 @@ def define(  # noqa: PLR0917 - what a table is made of
 
 
 def reflected(name: str, schema: str | None, at: "Engine | Connection") -> "Table | None":
-    """The table as the database has it, without the tables that it refers to; None: not there."""
+    """Return the table as the database `at` has it, or None if it does not exist.
+
+    Tables that it refers to are not loaded.
+    """
     from sqlalchemy import MetaData, Table
     from sqlalchemy.exc import NoSuchTableError
 
     def quote(_inspector: Any, _table: Any, column: dict[str, Any]) -> None:
         column["quote"] = True
-        # A domain holds the values of the type that it is based on.
+        # A domain holds the values of its base type.
         column["type"] = getattr(column["type"], "data_type", column["type"])
 
     how: dict[str, Any] = {"listeners": [("column_reflect", quote)], "resolve_fks": False}
@@ -86,10 +90,10 @@ def schema_of(table: "Table", backend: str) -> "StructType":
 
 
 def schema_for(table: "Table", backend: str, given: "StructType") -> "StructType":
-    """Return the schema with which a table takes rows of this one.
+    """Return the schema in which a table accepts rows of the schema `given`.
 
-    It is `schema_of`, but decimals without limits, or with more than Spark's 38 digits, are what
-    they are given as.
+    It is `schema_of`, except that decimals without limits, or with more than Spark's 38 digits,
+    keep the type of the rows.
     """
     from pyspark.sql.types import DecimalType, StructField, StructType
 
@@ -111,19 +115,19 @@ def schema_for(table: "Table", backend: str, given: "StructType") -> "StructType
 
 
 def utc_text(moment: datetime) -> str:
-    """Return an instant as text that sorts like instants."""
+    """Return an instant as text that sorts chronologically."""
     return f"{moment.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def column_of(table: "FromClause", name: str) -> Any:
-    """Return the column of this name, whatever its case."""
+    """Return the column of this name, in any case."""
     return next(column for column in table.columns if column.name.lower() == name.lower())
 
 
 def plain_quoted(at: "Engine | Connection", *names: str | None) -> str:
-    """Return names, with dots between them, quoted for SQL that goes to the driver as it is.
+    """Return names joined by dots and quoted for SQL that goes to the driver unchanged.
 
-    SQLAlchemy's own quoting doubles the percent signs of names for drivers that want this.
+    SQLAlchemy's own quoting doubles the percent signs of names for drivers that need this.
     """
     quote = at.dialect.identifier_preparer
     start, end = quote.initial_quote, quote.final_quote
@@ -132,7 +136,7 @@ def plain_quoted(at: "Engine | Connection", *names: str | None) -> str:
 
 
 def split_name(text: str) -> tuple[str | None, str]:
-    """Return the schema, if there is one, and the name of a target's `table`.
+    """Split a target's `table` into its schema, or None, and its name.
 
     Either may be quoted, as a name with a dot must be: `shop."daily.sales"`.
     """

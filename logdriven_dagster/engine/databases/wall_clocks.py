@@ -1,7 +1,7 @@
-"""Wall clocks: times of a database that name no zone are those of the project's clocks.
+"""Wall clock times: database times without a zone are on the project's clock.
 
-Where clocks go back, an hour exists twice: its times mean the first one, and a moment of the second
-has no wall time of its own. Where they go forward, times of the skipped hour mean no moment.
+When clocks go back, an hour exists twice: its times mean the first one, and an instant of the
+second has no wall time of its own. When they go forward, times of the skipped hour mean no instant.
 """
 
 from typing import TYPE_CHECKING
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOMENT, WALL = "timestamp", "timestamp_ntz"
-"""Spark's types of a moment and of a wall time."""
+"""Spark's types of an instant and of a wall time."""
 
 
 def fit_clocks(
     frame: "DataFrame", known: "Mapping[str, str]", created: "Mapping[str, str]", zone: str
 ) -> "DataFrame":
-    """Return the frame with its times as the database keeps them, as moments or as wall times.
+    """Return the frame with its times as the database stores them: as instants or as wall times.
 
-    `known` are the types of columns that are there, by names in small letters; `created` is what
-    becomes of a new column's type. A value that would come back as another one is an error.
+    `known` are the types of existing columns by lower-case name; `created` maps types to those of
+    new columns. A value that would change raises an error.
     """
     changes = {}
     for name, given in frame.dtypes:

@@ -93,7 +93,8 @@ def range_of_values(
 ) -> tuple[Any, Any] | None:
     """Return a window's bounds as values of an integer or text column; None for other types.
 
-    Statistics of other numeric types cannot be compared with a bound.
+    `values` is the configured format of the column. Statistics of other numeric types cannot be
+    compared with a bound.
     """
     kind = _kind(snapshot, column)
     if kind not in (*_WHOLE_NUMBERS, "string"):

@@ -1,1 +1,1 @@
-"""Iceberg tables as sources and targets share them: names, types, and the rows of files."""
+"""Iceberg table support that sources and targets share: names, types, and reading files."""

@@ -1,4 +1,4 @@
-"""Files that Spark wrote, described as an Iceberg table wants them."""
+"""Iceberg metadata of Parquet files that Spark wrote."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -23,14 +23,16 @@ _DESCRIBED = (
 _REQUIRED = "column {} is required in the table, and {} rows have none"
 
 _WRITTEN_DIFFERENTLY = ("uuid", "fixed")
-"""Types that Spark reads, but writes as others."""
+"""Types that Spark reads, but writes as other types."""
 
 
 def data_file(io: Any, metadata: "TableMetadata", path: str) -> "DataFile":
-    """Describe a Parquet file; TerminalStepError if it lacks a value that the table requires.
+    """Describe the Parquet file at `path` for a commit.
 
-    PyIceberg concludes partitions from the smallest and largest values in a file, which says
-    nothing of buckets, and nothing of NULLs beside them: a file that was divided knows its own.
+    PyIceberg derives partitions from a file's smallest and largest values, which do not determine
+    buckets or show additional NULLs; a file of a partitioned write has its partition in its path.
+    Raises TerminalStepError if the file lacks a value that the table requires, or holds days that
+    Python cannot represent.
     """
     from pyiceberg.io.pyarrow import parquet_file_to_data_file
     from pyiceberg.manifest import DataFile
@@ -53,7 +55,10 @@ def data_file(io: Any, metadata: "TableMetadata", path: str) -> "DataFile":
 
 
 def _as_written(metadata: "TableMetadata", *, divided: bool) -> "TableMetadata":
-    """The table as Spark's files are: every column may be NULL there, and folders are divided."""
+    """Return the metadata that match Spark's files, in which every column is optional.
+
+    `divided` removes the partition spec, because the folders determine the partition.
+    """
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
 
@@ -76,7 +81,7 @@ def _refuse_nulls(schema: "Schema", file: "DataFile") -> None:
 
 
 def refuse_distant_times(file: Any) -> None:
-    """TerminalStepError for a Parquet file with days that Python, and so PyIceberg, cannot name."""
+    """Raise TerminalStepError if a Parquet file has days that Python, and so PyIceberg, lacks."""
     from pyarrow.parquet import read_metadata
 
     footer = read_metadata(file)
@@ -93,14 +98,14 @@ def refuse_distant_times(file: Any) -> None:
 
 
 def data_location(table: "Table") -> str:
-    """Return the folder for new files: where others put those of a table of theirs."""
+    """Return the folder for new files: the same as other engines use."""
     return location_of(
         table.properties.get("write.data.path", f"{table.location()}/data").rstrip("/")
     )
 
 
 def refuse_nulls(table: "Table", paths: Iterable[str]) -> None:
-    """TerminalStepError if a file lacks a value that the table requires, as its footer tells."""
+    """Raise TerminalStepError if a file's footer shows that it lacks a value the table requires."""
     from pyarrow.parquet import read_metadata
 
     required = [field.name for field in table.schema().fields if field.required]
@@ -113,7 +118,7 @@ def refuse_nulls(table: "Table", paths: Iterable[str]) -> None:
 
 
 def _nulls(footer: Any, name: str) -> int:
-    """How many rows of a file have no value in a column; all of them if it is not there."""
+    """Return how many rows of a file have no value in a column; all if the column is missing."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     columns = [group.column(n) for group in groups for n in range(group.num_columns)]
     counts = [c.statistics.null_count for c in columns if c.path_in_schema == name]
@@ -121,7 +126,7 @@ def _nulls(footer: Any, name: str) -> int:
 
 
 def refuse_unwritable(table: "Table") -> None:
-    """TerminalStepError for a table that cannot be written right, before anything is."""
+    """Raise TerminalStepError for a table that cannot be written correctly, before any write."""
     from pyiceberg.types import ListType, MapType, StructType
 
     version = table.metadata.format_version
@@ -136,7 +141,7 @@ def refuse_unwritable(table: "Table") -> None:
         nested = "." in name and schema.find_column_name(field.field_id) == name
         inner = nested and field.field_id not in {each.field_id for each in schema.fields}
         kinds = (ListType, MapType, StructType)
-        key = inner and name.endswith(".key")  # required always, and never NULL in Spark
+        key = inner and name.endswith(".key")  # always required, and never NULL in Spark
         if field.required and not key and (inner or isinstance(field.field_type, kinds)):
             raise TerminalStepError(
                 f"{name_of_table(table)}: column {name} is required, which is only checked for "

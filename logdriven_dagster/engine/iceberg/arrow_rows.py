@@ -1,4 +1,4 @@
-"""The rows of an Iceberg table without Spark, as PyIceberg reads them."""
+"""Rows of an Iceberg table without Spark, read by PyIceberg."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
 
 _FEW = 10_000
-"""Rows; a look wants fewer."""
+"""Rows in the first batch of a file; previews need fewer."""
 
 
 def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowRows | None:
     """Return the rows of the current snapshot, or of one window; files are opened one by one.
 
-    None if the table has a column that only Spark reads, or values that PyIceberg reads as others.
-    TerminalStepError if rows could be read wrongly.
+    `column` is the window column. Returns None if the table has a column that only Spark reads, or
+    values that PyIceberg changes. Raises TerminalStepError if rows could be read incorrectly.
     """
     schema = arrow_schema(spark_schema(table.schema()))
     if schema is None:
@@ -39,9 +39,9 @@ def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowR
 
 
 def _may_lose_nulls(table: "Table", tasks: "list[FileScanTask]") -> bool:
-    """Whether a list or map of structs may be NULL somewhere: PyIceberg makes an empty one of it.
+    """Return whether a list or map of structs may be NULL, which PyIceberg reads as empty.
 
-    A field within counts as NULL where its list is, so that one without NULL rules that out.
+    A nested field counts as NULL where its list is NULL, so a field without NULLs rules that out.
     """
     for fields in _fields_of_collections(table):
         for task in tasks:
@@ -52,7 +52,7 @@ def _may_lose_nulls(table: "Table", tasks: "list[FileScanTask]") -> bool:
 
 
 def _fields_of_collections(table: "Table") -> Iterator[list[int]]:
-    """Yield the numbers of the leaves in each list or map of structs."""
+    """Yield the ids of the leaf fields in each list or map of structs."""
     from pyiceberg.schema import Schema, index_by_id
     from pyiceberg.types import ListType, MapType, StructType
 
@@ -77,9 +77,9 @@ def _batches(
 
 
 def _of_file(table: "Table", task: "FileScanTask") -> "Iterator[pa.RecordBatch]":
-    """Yield the rows of a file: the first few by themselves, and then the others.
+    """Yield the rows of a file: a small batch first, and then the others.
 
-    PyIceberg reads as many rows of a file as it is asked for, or all, before it gives any.
+    PyIceberg reads as many rows of a file as requested, or all, before it returns any.
     """
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan

@@ -1,9 +1,9 @@
-"""How the columns of a table are found in its Parquet files: by field ids, or by names.
+"""Resolution of a table's columns in its Parquet files: by field ids, or by names.
 
-Another engine may rename a column, or drop it and add another one of its name. Files that hold
-field ids are read by these; Spark is given names that no file has, since it would prune and filter
-by names all the same. Files without ids, such as those that plain Spark wrote, are read by the
-names of the table's name mapping.
+Another engine may rename a column, or drop it and add another one of its name. Files with field ids
+are read by ids; Spark then gets column names that no file contains, because it would otherwise
+prune and filter by name. Files without ids, such as those written by plain Spark, are read by the
+names in the table's name mapping.
 """
 
 import re
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
 _STAGED_HERE = re.compile(r"/data/\d+-[^/]+/([^/=]+=[^/]+/)*part-[^/]+$")
-"""The names of files that windows staged: Spark wrote them, without ids."""
+"""Paths of files that windows staged: Spark wrote them, without ids."""
 
 _FOOTERS_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
 class Columns:
-    """How the columns of some files are read."""
+    """The read schema of some files, and the columns of the table over it."""
 
     schema: "StructType"
-    """What Spark is asked for."""
+    """The schema that Spark reads."""
     select: "Mapping[int, Column] | None" = None
-    """Field id → the column of the table; None where files are read just as they are."""
+    """Field id → the column of the table; None if files are read without changes."""
 
     def of(self, field: "NestedField") -> "Column":
         """Return a column of the table."""
@@ -48,7 +48,10 @@ class Columns:
 
 
 def by_names(table: "Table") -> Columns:
-    """Find columns by the names that files without ids have for them."""
+    """Resolve columns by the names of files without ids.
+
+    Raises TerminalStepError if a column with a default for older files has several names.
+    """
     from pyspark.sql.types import StructType
 
     schema, mapping = table.schema(), table.metadata.name_mapping()
@@ -77,7 +80,7 @@ def by_names(table: "Table") -> Columns:
 
 
 def by_ids(table: "Table") -> Columns:
-    """Find columns by their field ids."""
+    """Resolve columns by their field ids."""
     from pyspark.sql.types import StructType
 
     fields = table.schema().fields
@@ -85,8 +88,8 @@ def by_ids(table: "Table") -> Columns:
     own = {id_: (name,) for id_, name in _own_names(table.schema())}
     select = {}
     for field, known in zip(fields, read, strict=True):
-        # Named as a whole first: Spark 4.3 gave NULL for a struct that was put together of parts
-        # which it had looked for by their ids.
+        # Cast as a whole first: Spark 4.3 returned NULL for a struct built from parts that it
+        # resolved by id.
         column = sf.col(known.name).cast(_named_type(field.field_type, own))
         has_uuids = _has_uuids(field.field_type)
         select[field.field_id] = _renamed(column, field.field_type, own) if has_uuids else column
@@ -94,12 +97,12 @@ def by_ids(table: "Table") -> Columns:
 
 
 def without_ids(table: "Table", paths: Iterable[str]) -> set[str]:
-    """The files whose columns are found by name: they hold no ids, or names do as well.
+    """Return the files whose columns are resolved by name: they lack ids, or names are equivalent.
 
-    Footers are only looked at where columns had other names once and others wrote the files.
+    Footers are only read if columns were renamed and other engines wrote the files.
     """
     if table.metadata.name_mapping() is None:
-        return set()  # a file without ids could not be read at all, and Spark will say so
+        return set()  # files without ids could not be read at all; Spark reports them
     files = set(paths)
     if _kept_their_names(table):
         return files
@@ -111,15 +114,15 @@ def without_ids(table: "Table", paths: Iterable[str]) -> set[str]:
 
 
 def is_staged_here(path: str) -> bool:
-    """Whether a window staged the file, which has all columns then."""
+    """Return whether a window staged the file, which then has all columns."""
     return _STAGED_HERE.search(path) is not None
 
 
 def _kept_their_names(table: "Table") -> bool:
-    """Whether each column has had its name always, and no other one, as far back as ids go."""
+    """Return whether no column was ever renamed and no name reused, in all known schemas."""
     schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
     if set(schemas) != set(range(max(schemas) + 1)):
-        return False  # schemas are gone, of which there may be files
+        return False  # schemas were removed, but files of them may remain
     mapping = table.metadata.name_mapping()
     names = dict(_names(mapping.root)) if mapping else {}
     now = dict(_own_names(table.schema()))
@@ -148,7 +151,7 @@ def _names(fields: "Sequence[MappedField]") -> "Iterator[tuple[int, tuple[str, .
 
 
 def _own_names(schema: "Schema") -> Iterator[tuple[int, str]]:
-    """Id and own name of every field of a struct, nested ones included."""
+    """Yield the id and name of every field of a struct, including nested ones."""
     for name in schema.column_names:
         field = schema.find_field(name)
         yield field.field_id, field.name
@@ -166,7 +169,7 @@ def _identified(field: "NestedField", metadata: dict[str, Any]) -> "StructField"
 
 
 def _has_uuids(kind: "IcebergType") -> bool:
-    """Whether a type or a part of it is a UUID, which Spark reads as its 16 bytes only."""
+    """Return whether a type contains a UUID, which Spark can only read as 16 bytes."""
     return re.search(r"\buuid\b", str(kind)) is not None
 
 
@@ -177,7 +180,7 @@ def _asked(kind: "IcebergType") -> "DataType":
 
 
 def _identified_type(kind: "IcebergType") -> "DataType":
-    """A type whose fields have names that no file has."""
+    """Return a type with field names that no file contains."""
     from pyiceberg import types as iceberg
     from pyspark.sql import types as spark
 
@@ -191,7 +194,7 @@ def _identified_type(kind: "IcebergType") -> "DataType":
 
 
 def _named_type(kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "DataType":
-    """A type with a field for each name that a file may have for it."""
+    """Return a type with one field per name that a file may use."""
     from pyiceberg import types as iceberg
     from pyspark.sql import types as spark
 
@@ -216,14 +219,14 @@ def _first(
     names: Mapping[int, Sequence[str]],
     parent: "Column | None" = None,
 ) -> "Column":
-    """The column that a file has by one of these names."""
+    """Return the column that exists in the file under one of these names."""
     found = [sf.col(quoted(a)) if parent is None else parent.getField(a) for a in aliases]
     columns = [_renamed(column, kind, names) for column in found]
     return (sf.coalesce(*columns) if columns else sf.lit(None)).cast(spark_type(kind))
 
 
 def _renamed(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "Column":
-    """A value with the table's names of nested fields."""
+    """Return a value with the table's names of nested fields."""
     from pyiceberg import types as iceberg
 
     if isinstance(kind, iceberg.StructType):
@@ -243,7 +246,7 @@ def _renamed(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence
 
 
 def _default(field: "NestedField") -> dict[str, Any]:
-    """What Spark reads where a file lacks the column."""
+    """Return the metadata with the value that Spark reads if a file lacks the column."""
     given = field.initial_default
     if given is None:
         return {}

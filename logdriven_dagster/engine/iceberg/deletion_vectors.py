@@ -1,6 +1,6 @@
-"""Deletion vectors of Iceberg's format 3: which rows of which files they delete.
+"""Deletion vectors of Iceberg format 3, which list the deleted rows of files.
 
-PyIceberg reads them without a look at their checksums.
+PyIceberg reads them without verifying their checksums; this module verifies them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,9 +18,9 @@ _MAGIC = bytes.fromhex("d1d33964")
 
 
 def deleted_positions(table: "Table", files: "Iterable[DataFile]") -> Any:
-    """Return the rows that the vectors of a table name, as `file_path` and `pos` in Arrow.
+    """Return the deleted rows in a table's vectors as an Arrow table of `file_path` and `pos`.
 
-    TerminalStepError if a vector is damaged.
+    Raises TerminalStepError if a vector is damaged.
     """
     import pyarrow as pa
 

@@ -1,7 +1,7 @@
-"""How PyIceberg reaches the files of a table in an object store, with few requests.
+"""PyIceberg file access to object stores with few requests.
 
-Files of metadata, lists of manifests and manifests have names that are used once, and never change.
-So each is one request, and none if this process has written or read it before.
+Metadata files, manifest lists and manifests have unique names and never change. Each one therefore
+takes one request, and none if this process has written or read it before.
 """
 
 from io import BytesIO
@@ -28,7 +28,7 @@ def _keep(location: str, content: bytes) -> None:
 
 
 class StoreFileIO(FsspecFileIO):
-    """PyIceberg's files by fsspec; what cannot change is kept in memory."""
+    """PyIceberg's file access through fsspec, with a cache of immutable files."""
 
     def new_input(self, location: str) -> FsspecInputFile:
         """Return a file for reading."""
@@ -56,7 +56,7 @@ class _Unchanging(FsspecInputFile):
         return len(self._content())
 
     def open(self, seekable: bool = True) -> Any:  # noqa: ARG002, FBT001, FBT002 - as PyIceberg has it
-        """Open what is known of the file, or the file."""
+        """Open the cached content, or the file."""
         return BytesIO(self._content())
 
     def _content(self) -> bytes:
@@ -69,7 +69,7 @@ class _Unchanging(FsspecInputFile):
 
 
 class _New(FsspecOutputFile):
-    """A file of which nobody else has the name: whether it is there is not asked."""
+    """A new file with a unique name, whose existence need not be checked."""
 
     def __init__(self, location: str, system: Any) -> None:
         super().__init__(location, system)
@@ -80,21 +80,21 @@ class _New(FsspecOutputFile):
         return super().__len__() if self._length is None else self._length
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: ARG002, FBT001, FBT002 - as PyIceberg has it
-        """Open a stream that becomes the file when it is closed."""
+        """Open a stream that writes the file when it is closed."""
         return _Stream(self)
 
     def to_input_file(self) -> FsspecInputFile:
         return _Unchanging(self.location, self._system)
 
     def put(self, content: bytes) -> None:
-        """Put the whole file, in one request if it is no giant."""
+        """Write the whole file, in one request unless it is very large."""
         self._system.pipe_file(self.location, content)
         self._length = len(content)
         _keep(self.location, content)
 
 
 class _Stream(BytesIO):
-    """The bytes of a file that is being written; none is put if that fails."""
+    """The content of a file that is being written; nothing is written after an error."""
 
     def __init__(self, file: _New) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class _Stream(BytesIO):
         self.close()
 
     def close(self) -> None:
-        """Put the file."""
+        """Write the file."""
         if not self.closed:
             content = self.getvalue()
             super().close()

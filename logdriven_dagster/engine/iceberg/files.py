@@ -1,4 +1,4 @@
-"""Which files of an Iceberg table hold which rows."""
+"""Selection of the files of an Iceberg table by partition, condition and statistics."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_partitioned_by(table: "Table", column: str, files: "Sequence[DataFile]" = ()) -> bool:
-    """Whether all rows of each new file, and of each of these, have one value in this column."""
+    """Return whether each new file, and each of `files`, has only one value of this column."""
     specs = table.specs()
     used = {table.spec().spec_id, *(file.spec_id for file in files)}
     known = (map(str.lower, _identities(table, specs[number])) for number in used)
@@ -24,7 +24,7 @@ def is_partitioned_by(table: "Table", column: str, files: "Sequence[DataFile]" =
 
 
 def _identities(table: "Table", spec: "PartitionSpec") -> list[str]:
-    """The columns whose values are the same in all rows of a file of this spec."""
+    """Return the columns whose values are the same in all rows of a file of this spec."""
     from pyiceberg.transforms import IdentityTransform
 
     schema = table.schema()
@@ -33,7 +33,7 @@ def _identities(table: "Table", spec: "PartitionSpec") -> list[str]:
 
 
 def all_within(table: "Table", condition: "BooleanExpression", files: "list[DataFile]") -> bool:
-    """Whether every row of the files meets the condition, as far as their statistics tell."""
+    """Return whether, by statistics, every row of the files meets the condition."""
     from pyiceberg.expressions.visitors import _StrictMetricsEvaluator
 
     strict = _StrictMetricsEvaluator(table.schema(), condition)
@@ -41,14 +41,14 @@ def all_within(table: "Table", condition: "BooleanExpression", files: "list[Data
 
 
 def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpression":
-    """Select rows whose column lies in `[start, end)`."""
+    """Return the condition that `column` lies in the window's `[start, end)`."""
     column = schema.find_field(column, case_sensitive=False).name
     bounds = (bound_text(schema, column, each) for each in (window.start_clock, window.end_clock))
     return from_to(column, *bounds)
 
 
 def from_to(column: str, low: int | str, end: int | str) -> "BooleanExpression":
-    """Select rows whose column lies in `[low, end)`."""
+    """Return the condition that a column lies in `[low, end)`, given as literals."""
     terms = _terms()
     return terms.And(  # type: ignore[no-any-return]
         terms.GreaterThanOrEqual(column, low), terms.LessThan(column, end)
@@ -56,12 +56,12 @@ def from_to(column: str, low: int | str, end: int | str) -> "BooleanExpression":
 
 
 def not_null(column: str) -> "BooleanExpression":
-    """Select rows that have a value in the column."""
+    """Return the condition that a column is not NULL."""
     return _terms().NotNull(column)  # type: ignore[no-any-return]
 
 
 def between(column: str, low: int | str, high: int | str) -> "BooleanExpression":
-    """Select rows whose column lies in `[low, high]`, both included."""
+    """Return the condition that a column lies in `[low, high]`, both inclusive."""
     terms = _terms()
     return terms.And(  # type: ignore[no-any-return]
         terms.GreaterThanOrEqual(column, low), terms.LessThanOrEqual(column, high)
@@ -69,23 +69,25 @@ def between(column: str, low: int | str, high: int | str) -> "BooleanExpression"
 
 
 def after(column: str, low: int, high: int | None) -> "BooleanExpression":
-    """Select rows whose column lies behind `low`, and up to `high` where there is one."""
+    """Return the condition that a column is above `low`, and at most `high` if given."""
     if high is not None:
         return between(column, low + 1, high)
     return _terms().GreaterThan(column, low)  # type: ignore[no-any-return]
 
 
 def _terms() -> Any:
-    """PyIceberg's expressions, whose annotations do not describe how they are called."""
+    """Return PyIceberg's expressions, whose annotations do not match their usage."""
     from pyiceberg import expressions
 
     return expressions
 
 
 def bound_text(schema: "Schema", column: str, moment: datetime) -> str:
-    """Return a window's bound, on the project's wall clock, as a literal of the column's type.
+    """Return a window's bound as a literal of the column's type.
 
-    A day counts as its first instant, so a bound within a day is that of the next day.
+    `moment` is the bound on the project's wall clock. A day counts as its first instant, so a bound
+    within a day is that of the next day. Raises TerminalStepError if the column is neither a
+    timestamp nor a date.
     """
     field = schema.find_field(column, case_sensitive=False)
     match str(field.field_type):

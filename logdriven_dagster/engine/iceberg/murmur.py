@@ -1,6 +1,6 @@
-"""Iceberg's bucket numbers as columns of Spark: 32-bit Murmur3 with seed 0, over Iceberg's bytes.
+"""Iceberg's bucket function in Spark columns: 32-bit Murmur3 with seed 0 over Iceberg's bytes.
 
-Spark's own `hash` has another seed, and other bytes for numbers and for the ends of texts.
+Spark's own `hash` has another seed, and encodes numbers and trailing bytes of texts differently.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def bucket(hashed: "Column", number: int) -> "Column":
 
 
 def hash_of_long(value: "Column") -> "Column":
-    """Hash a bigint, as Iceberg hashes all integers, days and moments."""
+    """Hash a bigint, which is how Iceberg hashes all integers, dates and timestamps."""
     low = value.bitwiseAND(_WORD)
     high = sf.shiftrightunsigned(value, 32)
     first = _rounded(sf.lit(0).cast("bigint"), low)
@@ -29,7 +29,7 @@ def hash_of_long(value: "Column") -> "Column":
 
 
 def hash_of_bytes(value: "Column") -> "Column":
-    """Hash a binary, as Iceberg hashes texts in UTF-8, too."""
+    """Hash a binary, which is also how Iceberg hashes texts in UTF-8."""
     size, digits = sf.octet_length(value), sf.hex(value)
     whole = sf.shiftright(size, 2)
     indices = sf.when(whole > 0, sf.sequence(sf.lit(0), whole - 1))
@@ -42,19 +42,19 @@ def hash_of_bytes(value: "Column") -> "Column":
 
 
 def _word(digits: "Column", first: "Column", most: int) -> "Column":
-    """Up to four bytes from one place on as a number, whose least byte comes first."""
+    """Return up to four bytes from a position as a little-endian number."""
     pairs = [sf.substring(digits, (first + n) * 2 + 1, sf.lit(2)) for n in reversed(range(most))]
     number = sf.conv(sf.concat(sf.lit("0"), *pairs), 16, 10)
     return number.cast("bigint")
 
 
 def _let(value: "Column", then: "Callable[[Column], Column]") -> "Column":
-    """Compute a value once, whatever is made of it: Spark would copy it wherever it is named."""
+    """Compute a value once for several uses: Spark would repeat its expression at each use."""
     return sf.element_at(sf.transform(sf.array(value), then), 1)
 
 
 def _rounded(state: "Column", word: "Column") -> "Column":
-    """The state of the hash after one more word."""
+    """Return the state of the hash after another word."""
     mixed = _let(_mixed(word), lambda each: each.bitwiseXOR(state))
     turned = _let(mixed, lambda each: _turned(each, 13))
     return (turned * 5 + sf.lit(0xE6546B64)).bitwiseAND(_WORD)
@@ -86,7 +86,7 @@ def _times_once(word: "Column", factor: int) -> "Column":
 
 
 def _times(word: "Column", factor: int) -> "Column":
-    """Multiply modulo 2 to the 32nd, where no part is too large for a bigint."""
+    """Multiply modulo 2^32, without an intermediate result too large for a bigint."""
     low, high = factor & 0xFFFF, factor >> 16
     upper = sf.shiftleft((word * high).bitwiseAND(0xFFFF), 16)
     return (word * low + upper).bitwiseAND(_WORD)

@@ -1,4 +1,4 @@
-"""Names of Iceberg tables: as a project writes them, and as a catalog knows them."""
+"""Names of Iceberg tables: in project files and in catalogs."""
 
 from typing import TYPE_CHECKING
 
@@ -7,11 +7,11 @@ if TYPE_CHECKING:
 
 
 def identifier(name: str) -> tuple[str, ...]:
-    """Return the catalog's identifier of a table."""
+    """Return the catalog's identifier of a table; its default namespace is `default`."""
     parts = tuple(name.split("."))
     return parts if len(parts) > 1 else ("default", *parts)
 
 
 def name_of_table(table: "Table") -> str:
-    """Return a table's name as people write it."""
+    """Return a table's name with dots, for messages."""
     return ".".join(table.name())

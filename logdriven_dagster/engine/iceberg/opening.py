@@ -1,4 +1,4 @@
-"""Opening tables of a catalog."""
+"""Access to the tables of a catalog."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +9,10 @@ if TYPE_CHECKING:
 
 
 def load_table(catalog: Any, identifier: tuple[str, ...]) -> "Table":
-    """Return a table as it is now; TerminalStepError if PyIceberg cannot read its metadata.
+    """Return a table in its current state.
 
-    NoSuchTableError of PyIceberg if it is not there.
+    Raises TerminalStepError if PyIceberg cannot read its metadata, and PyIceberg's NoSuchTableError
+    if it does not exist.
     """
     from pyiceberg.exceptions import ValidationError
 

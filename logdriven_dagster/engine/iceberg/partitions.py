@@ -1,7 +1,7 @@
-"""Rows divided by the partitions of a table that others made, exactly as Iceberg places them.
+"""Partitioned writes to tables of other engines, with exactly Iceberg's partition values.
 
-Spark divides what it writes by one column, which holds the values of a row's partition as JSON; so
-each file has rows of one partition, and its folder's name says which.
+Spark partitions its output by one column, which contains the partition values of a row as JSON.
+Each file therefore has rows of one partition, which its folder's name identifies.
 """
 
 import json
@@ -30,9 +30,9 @@ _MOMENTS = ("timestamp", "timestamptz")
 
 
 def with_partition(frame: "DataFrame", table: "Table | None") -> "DataFrame":
-    """Add PARTITION where rows of one window may be of several partitions.
+    """Add PARTITION if the rows of one window may belong to several partitions.
 
-    TerminalStepError for a partition that nobody can compute here.
+    Raises TerminalStepError if a partition value cannot be computed here.
     """
     if table is None or all(field.name == WINDOW_START for field in table.spec().fields):
         return frame
@@ -48,12 +48,12 @@ def with_partition(frame: "DataFrame", table: "Table | None") -> "DataFrame":
             )
         values.append(value.cast("string"))
     divided = frame.withColumn(PARTITION, sf.to_json(sf.array(*values)))
-    # Otherwise each task would write a file of each partition; a large one still has several.
+    # Otherwise each task would write a file per partition; a large partition still gets several.
     return divided.hint("rebalance", PARTITION)
 
 
 def _value(column: "Column", kind: str, field: "PartitionField") -> "Column | None":
-    """The value of a partition field as an integer or a text; None: not known how."""
+    """Return the value of a partition field as integer or text; None if unsupported."""
     from pyiceberg import transforms
 
     match field.transform:
@@ -113,7 +113,7 @@ def _truncated(column: "Column", kind: str, width: int) -> "Column | None":
 
 
 def _micros(column: "Column", kind: str) -> "Column":
-    """Microseconds since 1970; of a time without a zone as if it were of UTC, whatever ours is."""
+    """Return microseconds since 1970; times without a zone count as UTC, in any session zone."""
     if kind == "timestamptz":
         return sf.unix_micros(column)
     days = sf.unix_date(column.cast("date")).cast("bigint")
@@ -129,14 +129,15 @@ def _days(column: "Column", kind: str) -> "Column":
 
 
 def _whole(micros: "Column", unit: int) -> "Column":
-    """How many whole units there are, rounded down; division by `/` would be inexact."""
+    """Return the number of whole units, rounded down; division by `/` would be inexact."""
     return sf.call_function("div", micros - sf.pmod(micros, sf.lit(unit)), sf.lit(unit))
 
 
 def partition_of(metadata: "TableMetadata", path: str) -> "Record | None":
-    """Return the partition of a file that was divided by one; None of others.
+    """Return the partition of a file of a partitioned write; None for others.
 
-    TransientStepError if the table is not partitioned so any more: it must be divided anew.
+    Raises TransientStepError if the table's partition spec has changed since: the rows must be
+    partitioned again.
     """
     from pyiceberg.typedef import Record
 
@@ -155,7 +156,7 @@ def partition_of(metadata: "TableMetadata", path: str) -> "Record | None":
 
 
 def _parsed(kind: str, text: str) -> Any:
-    """A value of a partition as manifests hold it."""
+    """Parse a partition value into the form of manifests."""
     if kind == "string":
         return text
     if kind == "boolean":

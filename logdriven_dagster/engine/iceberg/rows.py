@@ -1,8 +1,8 @@
-"""The rows of an Iceberg table as a frame of Spark, whoever wrote its files or deleted some rows.
+"""Rows of an Iceberg table as a Spark frame, for files and deletes of any engine.
 
-Most files are read as they are, as one list. Files of which rows were deleted, and those without
-the columns that they are partitioned by, meet by name what the table says of them; a file that
-meets nothing stops the query.
+Most files are read unchanged, through one list. Files with deleted rows, and files that lack their
+partition columns, are joined by path with the table's metadata; a file without a match fails the
+query.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _NAMED, _ROW = "logdriven_named", f"{SURVIVING}_row"
-"""The columns with the path of a row's file in the table's spelling, and its place in there."""
+"""Columns with the path of a row's file in the table's spelling, and the row number in it."""
 
 _NUMBERS = count()
-"""Spark wants another name for each `observe` of a query."""
+"""Counter for names: Spark requires a different name for each `observe` of a query."""
 
 _BY_ID = "spark.sql.parquet.fieldId.read.enabled"
 
@@ -49,7 +49,11 @@ def rows_of(
     *,
     with_files: bool = False,
 ) -> "DataFrame":
-    """Return the rows of these files with the table's present columns, and FILE if asked for."""
+    """Return the rows of these files with the table's current columns.
+
+    `with_files` adds FILE. Raises TerminalStepError if the mode of the session cannot read the
+    files exactly.
+    """
     if not tasks:
         return read_files(spark, "parquet", [], spark_schema(table.schema()))
     frames = list(_frames(spark, table, tasks, with_files=with_files))
@@ -57,7 +61,7 @@ def rows_of(
 
 
 def _requiring(table: "Table", frame: "DataFrame") -> "DataFrame":
-    """Stop the query at a row without a column that the table requires, as its file lacks it."""
+    """Fail the query at a row that lacks a required column, because its file does not have it."""
     conditions = []
     for name in (field.name for field in table.schema().fields if field.required):
         problem = (
@@ -73,7 +77,7 @@ def _requiring(table: "Table", frame: "DataFrame") -> "DataFrame":
 def _frames(
     spark: "SparkSession", table: "Table", tasks: "Sequence[FileScanTask]", *, with_files: bool
 ) -> "Iterator[DataFrame]":
-    """A frame for each way to read files."""
+    """Yield one frame per way to read files."""
     by_name = without_ids(table, (task.file.file_path for task in tasks))
     if len(by_name) < len(tasks):
         _refuse_unless_told(spark, table)
@@ -100,7 +104,7 @@ def _frames(
 
 
 def _refuse_unless_told(spark: "SparkSession", table: "Table") -> None:
-    """TerminalStepError where rows do not tell their files, for a table that needs it."""
+    """Raise TerminalStepError if this session cannot query a row's file, which the table needs."""
     if not mode_of(spark).tells_files:
         raise TerminalStepError(
             f"{name_of_table(table)}: on Sail only files are read that hold rows of one window, "
@@ -111,9 +115,9 @@ def _refuse_unless_told(spark: "SparkSession", table: "Table") -> None:
 def _alone(
     spark: "SparkSession", table: "Table", task: "FileScanTask", columns: Columns
 ) -> "DataFrame":
-    """The rows of one file and its name, where rows do not tell theirs.
+    """Return the rows of one file with its name, for sessions that cannot query a row's file.
 
-    TransientStepError for a file that is not there, which Sail would pass over.
+    Raises TransientStepError if the file does not exist, which Sail would skip.
     """
     path = task.file.file_path
     if not table.io.new_input(path).exists():
@@ -129,7 +133,7 @@ def _sizes(tasks: "Sequence[FileScanTask]") -> dict[str, int]:
 def _plain(
     frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
 ) -> "tuple[DataFrame, list[Column]]":
-    """The rows of files as they are, and what to select of them."""
+    """Return the rows of unchanged files, and the columns to select from them."""
     _ = tasks
     frame = frame.withColumn(FILE, sf.col("_metadata.file_path"))
     return frame, [columns.of(field).alias(field.name) for field in table.schema().fields]
@@ -138,7 +142,7 @@ def _plain(
 def _looked_up(
     frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
 ) -> "tuple[DataFrame, list[Column]]":
-    """The rows of files of which the table says more than they do, and what to select of them."""
+    """Return the rows of files that need the table's metadata, and the columns to select."""
     spark = frame.sparkSession
     paths = {FILE: sf.col("_metadata.file_path"), _ROW: sf.col("_metadata.row_index")}
     frame = frame.withColumns(paths).join(sf.broadcast(_known(spark, tasks, table)), FILE, "left")
@@ -149,13 +153,13 @@ def _looked_up(
 
 
 def _there(column: "Column", kind: str) -> "Column":
-    """What the table says of a row's file; a file that it does not name stops the query."""
+    """Return the table's value for a row's file; a file that it does not name fails the query."""
     problem = sf.concat(sf.lit("the Iceberg table does not name the file "), sf.col(FILE))
     return sf.coalesce(column, sf.raise_error(problem).cast(kind))
 
 
 def _completed(columns: Columns, table: "Table") -> "Iterator[Column]":
-    """The table's columns; those by which a file is partitioned have the partition's values."""
+    """Yield the table's columns; partition columns have the values of the partition."""
     partitioned = _partition_sources(table)
     for field in table.schema().fields:
         found = columns.of(field)
@@ -168,7 +172,7 @@ def _completed(columns: Columns, table: "Table") -> "Iterator[Column]":
 
 
 def _known(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
-    """What the table says of files: their paths, and the values of their partitions."""
+    """Return the table's metadata of files: their paths and partition values."""
     sources = _partition_sources(table)
     kinds = [f"_known_{each} boolean, _value_{each} string" for each in sources]
     rows: list[tuple[Any, ...]] = []
@@ -183,7 +187,7 @@ def _known(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table
 
 
 def _partition_sources(table: "Table") -> list[int]:
-    """The columns whose values are also those of partitions."""
+    """Return the columns that have identity partitions in any spec."""
     from pyiceberg.transforms import IdentityTransform
 
     fields = [field for spec in table.specs().values() for field in spec.fields]
@@ -192,10 +196,10 @@ def _partition_sources(table: "Table") -> list[int]:
 
 
 def _partition_values(table: "Table", file: "DataFile") -> dict[int, str | None]:
-    """Return the columns of which all rows of a file have one value, with that value.
+    """Return the columns with one value in all rows of a file, and that value.
 
-    A file of another writer may lack them, as Hive's do, whatever its statistics say; so its own
-    values are not looked at. Files that windows staged have them.
+    A file of another writer may lack these columns, like Hive's, even if it has statistics; so its
+    own values are ignored. Files that windows staged have the columns.
     """
     from pyiceberg.transforms import IdentityTransform
 
@@ -212,7 +216,7 @@ def _partition_values(table: "Table", file: "DataFile") -> dict[int, str | None]
 
 
 def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
-    """File and position of each row that another engine deleted."""
+    """Return file and position of each row that another engine deleted."""
     from pyiceberg.manifest import FileFormat
     from pyspark.sql.types import LongType, StringType, StructType
 
@@ -233,5 +237,5 @@ def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Tab
 
 
 def _uncounted(frame: "DataFrame") -> "DataFrame":
-    """Rows that are only compared with: nobody counts them as rows of a source."""
+    """Mark rows that serve only for comparison, so that they do not count as rows of a source."""
     return frame.observe(f"{LOOKED_UP}_{next(_NUMBERS)}", sf.count(sf.lit(1)))

@@ -1,4 +1,4 @@
-"""Which files of an Iceberg table a reader opens; what cannot be read right is refused by name."""
+"""Scan planning for Iceberg tables; files that cannot be read correctly are refused by name."""
 
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def plan(table: "Table", condition: "BooleanExpression | None" = None) -> "list[FileScanTask]":
-    """The files of the current snapshot that can hold such rows, with what deletes rows of them.
+    """Return the files of the current snapshot that may contain such rows, with their deletes.
 
-    TerminalStepError if rows could be read wrongly; nothing has been computed then.
+    Raises TerminalStepError if rows could be read incorrectly, before any query runs.
     """
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.manifest import FileFormat
@@ -35,12 +35,15 @@ def plan(table: "Table", condition: "BooleanExpression | None" = None) -> "list[
 def matching_files(
     table: "Table", condition: "BooleanExpression | None" = None
 ) -> "list[DataFile]":
-    """The data files of the current snapshot that can hold such rows; all without a condition."""
+    """Return the data files of the current snapshot that may contain such rows.
+
+    Without a condition, returns all of them.
+    """
     return [task.file for task in plan(table, condition)]
 
 
 def refuse_unreadable(table: "Table") -> None:
-    """TerminalStepError for equality deletes: PyIceberg does not tell which rows they delete."""
+    """Raise TerminalStepError for equality deletes, which PyIceberg cannot resolve to rows."""
     from pyiceberg.manifest import DataFileContent, ManifestContent
 
     snapshot = table.current_snapshot()

@@ -1,4 +1,4 @@
-"""Spark's types as Iceberg's, and back."""
+"""Conversion between Spark's types and Iceberg's."""
 
 from collections.abc import Callable
 from itertools import count
@@ -24,11 +24,14 @@ _TO_SPARK = {
     "uuid": "StringType",
     "binary": "BinaryType",
 }
-"""The classes of Spark's types by the names of Iceberg's; no session is needed to make them."""
+"""Iceberg's type names → Spark's type classes, which can be created without a session."""
 
 
 def iceberg_schema(schema: "StructType") -> "Schema":
-    """The schema of a new table; every column is optional. TerminalStepError names a bad one."""
+    """Return the schema of a new table, in which every column is optional.
+
+    Raises TerminalStepError if an Iceberg table cannot hold a column's type.
+    """
     from pyiceberg.schema import Schema
     from pyiceberg.types import NestedField
 
@@ -92,7 +95,10 @@ def _primitives() -> "dict[str, Callable[[], Any]]":
 
 
 def spark_schema(schema: "Schema") -> "StructType":
-    """Return the schema with which Spark reads the table's files."""
+    """Return the schema with which Spark reads the table's files.
+
+    Raises TerminalStepError if Spark cannot read a column's type.
+    """
     from pyspark.sql.types import StructField, StructType
 
     fields = []

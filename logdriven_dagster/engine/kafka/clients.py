@@ -118,8 +118,8 @@ def is_transient(error: Any) -> bool:
 def open_admin(settings: Mapping[str, str], complaints: Complaints) -> "AdminClient":
     """Open a client that reads topics and offsets, and never creates a topic.
 
-    `settings` are librdkafka's. Raises TerminalStepError if they are invalid, or if confluent-kafka
-    is not installed.
+    `settings` are librdkafka's, `complaints` collects reported errors. Raises TerminalStepError if
+    the settings are invalid, or if confluent-kafka is not installed.
     """
     _installed()
     from confluent_kafka.admin import AdminClient
@@ -131,7 +131,8 @@ def open_admin(settings: Mapping[str, str], complaints: Complaints) -> "AdminCli
 def open_consumer(settings: Mapping[str, str], complaints: Complaints) -> "Consumer":
     """Open a consumer for explicit offsets: it commits none and fails instead of resetting them.
 
-    Raises TerminalStepError if the settings are invalid, or if confluent-kafka is not installed.
+    `settings` are librdkafka's, `complaints` collects reported errors. Raises TerminalStepError if
+    the settings are invalid, or if confluent-kafka is not installed.
     """
     _installed()
     from confluent_kafka import Consumer
@@ -150,7 +151,8 @@ def open_producer(
 ) -> "Producer":
     """Open a producer of one transactional id; it partitions keys as Kafka's own clients do.
 
-    Raises TerminalStepError if the settings are invalid, or if confluent-kafka is not installed.
+    `settings` are librdkafka's, `complaints` collects reported errors. Raises TerminalStepError if
+    the settings are invalid, or if confluent-kafka is not installed.
     """
     _installed()
     from confluent_kafka import Producer

@@ -1,1 +1,1 @@
-"""The work of maintenance jobs: statements of SQL and Python functions."""
+"""Maintenance jobs: SQL statements and Python functions."""

@@ -1,4 +1,4 @@
-"""Python functions of maintenance jobs, called with what their parameters name."""
+"""Python functions of maintenance jobs, called by parameter name."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -21,10 +21,11 @@ def run_function(
     engine: Callable[[], Engine],
     label: str,
 ) -> Upkept:
-    """Call a function; what it returns is a number of rows, a text, an `Upkept` or nothing.
+    """Call a function and return its result: a row count, a text, an `Upkept` or None.
 
-    Spark is started for one that has a parameter `spark`; its jobs are cancelled when the call is
-    interrupted. Other code cannot be stopped in the middle by a timeout.
+    `known` maps parameters to functions that create their values. If the function has a parameter
+    `spark`, Spark is started, and its jobs are cancelled when the call is interrupted; a timeout
+    cannot stop other code. Raises StepError if the function fails or exits.
     """
     with step_errors():
         function = load_function(reference, folder)

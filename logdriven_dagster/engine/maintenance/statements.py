@@ -1,7 +1,7 @@
-"""The statements of maintenance jobs, on a connection or in Spark, and what they did.
+"""Statements of maintenance jobs, on a connection or in Spark, and their results.
 
-`${name}` and `:name` stand for the variables of the job, `${env:NAME}` for a secret. Source:
-Kettle, maintenance transformations ("Execute SQL script").
+`${name}` and `:name` are the variables of the job, `${env:NAME}` is a secret. Source: Kettle,
+maintenance transformations ("Execute SQL script").
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,11 @@ def run_on_connection(
     *,
     transaction: bool = True,
 ) -> Upkept:
-    """Execute statements in one transaction, or each by itself; see `run_script`."""
+    """Execute statements in one `transaction`, or each by itself; see `run_script`.
+
+    `values` are the job's variables. Returns the output and the number of changed rows. Raises
+    StepError if a statement fails.
+    """
     with step_errors():
         texts = [_rendered(text, values) for text in statements]
     return run_script(connection, texts, values, transaction=transaction)
@@ -49,7 +53,11 @@ def run_in_spark(
     values: Mapping[str, Value],
     label: str,
 ) -> Upkept:
-    """Execute statements in a Spark session of their own; the project's tables can be read."""
+    """Execute statements in a new Spark session, in which the project's tables can be read.
+
+    `values` are the job's variables, `label` describes the Spark jobs. Returns the output of
+    queries and the number of written rows. Raises StepError if a statement fails.
+    """
     with step_errors():
         rows, texts = 0, list[str]()
         with fresh_session(engine.spark, project) as spark:
@@ -68,7 +76,7 @@ def _query(
     named = {name: values[name] for name in set(PARAMETER.findall(text)) & values.keys()}
 
     def work() -> list[Any]:
-        # Commands run at once, queries when their rows are asked for.
+        # Commands run immediately, queries when their rows are fetched.
         frame = spark.sql(text, args=named) if named else spark.sql(text)
         return list(frame.take(SHOWN)) if frame.columns else []
 
@@ -76,7 +84,7 @@ def _query(
 
 
 def _opened(engine: Engine, spark: "SparkSession", sql: str, tables: Sequence[str]) -> str:
-    """Return the statement reading views of the configured tables that it mentions."""
+    """Return the statement with views in place of the configured tables that it reads."""
     plain = sql.lower().replace("`", "")
     if not any(name.lower() in plain for name in tables):
         return sql
@@ -85,7 +93,7 @@ def _opened(engine: Engine, spark: "SparkSession", sql: str, tables: Sequence[st
         names = [name for name in tables if name.lower() in mentioned]
         text = replace_tables(sql, {name: name for name in names})
     except UnreadableSqlError:
-        return sql  # what only Spark understands names only what Spark knows
+        return sql  # SQL that only Spark parses names only Spark's own tables
     for name in names:
         mode_of(spark).name_frame(engine.read(name, session=spark), name)
     return text

@@ -1,1 +1,1 @@
-"""Rules of data quality and checks: which rows break them."""
+"""Data quality rules and checks: rows that violate them."""

@@ -1,4 +1,4 @@
-"""Queries over what is staged, which find what must not be published."""
+"""Checks: queries over staged rows that find violations before these are published."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,11 @@ _EXAMPLES = 3
 
 
 def refuse_violations(spark: "SparkSession", views: Views, check: CheckConfig, label: str) -> None:
-    """Raise TerminalStepError if the check's query finds rows: how many, and the first few."""
+    """Run a check's query and raise TerminalStepError if it finds rows.
+
+    The error has their number and the first few. `views` resolves the tables of the query, `label`
+    describes the Spark jobs.
+    """
     frame = views.query(check.sql)
     label = f"{label} check {check.check}"
     first = run_action(spark, label, lambda: frame.take(_EXAMPLES + 1))

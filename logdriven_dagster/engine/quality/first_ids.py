@@ -1,6 +1,7 @@
-"""The first ids of bad rows, by what Spark offers for it: asked of Spark, not of its version.
+"""Aggregate for the first ids of bad rows, where Spark supports it.
 
-Over Connect the server's version counts, not the client's.
+Spark itself is tested, not its version: over Spark Connect, the server's version counts, not the
+client's.
 """
 
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def takes_first_of_several(spark: "SparkSession") -> bool:
-    """Whether `first_of_several` can be asked: from Spark 4.2 on. No Spark job runs."""
+    """Return whether `first_of_several` is supported, as from Spark 4.2 on. Runs no Spark job."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import ArrayType
 
@@ -24,6 +25,6 @@ def takes_first_of_several(spark: "SparkSession") -> bool:
 
 
 def first_of_several(value: "Column", order: "Column", number: int) -> "Column":
-    """An aggregate: the values of so many rows that come first, where `order` is not NULL."""
-    # By name, since the client of an older Spark knows of two arguments only.
+    """Return an aggregate with the values of the first `number` rows whose `order` is not NULL."""
+    # By name, since older clients only support two arguments.
     return sf.call_function("min_by", value, order, sf.lit(number))

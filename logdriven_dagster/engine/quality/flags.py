@@ -1,4 +1,4 @@
-"""One boolean column for each rule that a pass over the rows can tell."""
+"""Boolean columns that flag rows violating a rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Flags:
-    """The rules of a step as columns beside those of its rows."""
+    """The rules of a step as boolean columns of its rows."""
 
     quality: QualityConfig
     rules: tuple[Rule, ...]
     views: Views
 
     def of(self, frame: "DataFrame") -> "DataFrame":
-        """The rows with one boolean column for each rule that a pass over them can tell.
+        """Return the rows with one boolean column per rule that can be evaluated in one pass.
 
-        A duplicate breaks no other rule: it is not there any more when they are looked at. Rows of
-        different windows, told apart by WINDOW_INDEX, are not compared with each other.
+        A duplicate violates no other rule: it is excluded before these are evaluated. Rows of
+        different windows, identified by WINDOW_INDEX, are not compared with each other.
         """
         first: Column = sf.lit(True)  # noqa: FBT003 - a literal
         for n, rule in enumerate(self.rules):
@@ -52,15 +52,15 @@ class Flags:
         return frame
 
     def _is_duplicate(self, frame: "DataFrame") -> "Column":
-        """Whether a newer row has this row's id; rows with NULL in the id are not duplicates."""
+        """Return whether a newer row has this row's id, which has no NULL."""
         from pyspark.sql import Window
 
         order = [
             column(name).desc_nulls_last() if newest_first else column(name).asc_nulls_last()
             for name, newest_first in self.quality.order
         ]
-        # Rows that are equally new: always the same one stays, whatever order they come in, and
-        # whatever windows run with its own.
+        # Among equally new rows the same one is always kept, independent of their order and of the
+        # windows in the same pass.
         types = {name: kind for name, kind in frame.dtypes if name != WINDOW_INDEX}
         plain = [column(name) for name, kind in types.items() if "map<" not in kind]
         key = [column(name) for name in self.quality.id]
@@ -97,7 +97,7 @@ class Flags:
 
 
 def _is_repeated(frame: "DataFrame", columns: Sequence[str], first: "Column") -> "Column":
-    """Whether several rows that are not duplicates have these values, none of them NULL."""
+    """Return whether several rows that are not duplicates have these values, none of them NULL."""
     from pyspark.sql import Window
 
     values = [column(name) for name in columns]
@@ -106,20 +106,20 @@ def _is_repeated(frame: "DataFrame", columns: Sequence[str], first: "Column") ->
 
 
 def windows_of(frame: "DataFrame") -> list[str]:
-    """Return the column that tells the windows of rows apart; none for rows of a single one."""
+    """Return the column that identifies the windows of rows; none for rows of a single window."""
     return [WINDOW_INDEX] if WINDOW_INDEX in frame.columns else []
 
 
 def flag(n: int) -> str:
-    """Return the column of the rule with this number."""
+    """Return the name of the column for the rule with this number."""
     return f"__rule_{n}"
 
 
 def column(name: str) -> "Column":
-    """Return a column by its name, whatever characters it has."""
+    """Return a column by its name, with any characters."""
     return sf.col(quoted(name))
 
 
 def true_of(condition: "Column") -> "Column":
-    """Whether a condition is true, where it may be unknown."""
+    """Return the condition with unknown (NULL) as false."""
     return sf.coalesce(condition, sf.lit(False))  # noqa: FBT003 - a literal

@@ -1,4 +1,4 @@
-"""The store of a step with rules: good rows go to its target, the others to a second one."""
+"""Store of a step with quality rules, which writes rejected rows to a second target."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InspectedStore:
-    """A store that divides the rows by the rules; see `Store`."""
+    """A store that separates good and rejected rows by the rules; see `Store`."""
 
     keeper: Store
     rejects: Store | None
     inspector: Inspector
     finished: "Callable[[DataFrame], DataFrame]"
-    """What comes between the rules and the writer."""
+    """Transformation of rows between the rules and the writer."""
     finished_rejects: "Callable[[DataFrame], DataFrame]"
 
     @property
     def takes_stretches(self) -> bool:
-        """Whether both targets take several windows at once."""
+        """True if both targets take several windows at once."""
         both = [self.keeper] if self.rejects is None else [self.keeper, self.rejects]
         return all(each.takes_stretches for each in both)
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
-        """Write the good rows, and the bad ones apart; the rows' reports come with them."""
+        """Write good and rejected rows separately; the result includes the quality reports."""
         with self.inspector.inspected(frame, runs) as inspected:
             staged = self.keeper.stage(self.finished(inspected.good), runs)
             try:
@@ -55,11 +55,11 @@ class InspectedStore:
         return self.rejects.stage(self.finished_rejects(inspected.rejected), runs)
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
-        """Return the staged rows that keep the rules."""
+        """Return the staged rows that satisfy the rules."""
         return self.keeper.staged_frame(staged)
 
     def holds(self, staged: StagedRows) -> bool:
-        """Whether all that was staged is there, bad rows as well as good ones."""
+        """Return whether all staged rows still exist, good and rejected ones."""
         if not self.keeper.holds(staged):
             return False
         return self.rejects is None or (
@@ -69,33 +69,37 @@ class InspectedStore:
     def publish(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
     ) -> tuple[Published, ...]:
-        """Publish the bad rows first, which nobody waits for; a crash in between repeats both."""
+        """Publish the rejected rows first, because no table depends on them.
+
+        After a crash in between, both publications are repeated.
+        """
         if self.rejects is not None and (rejected := _rejected(staged)):
             self.rejects.publish(rejected, verify)
         return self.keeper.publish(staged, verify)
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
-        """Shut older attempts out of the target and of the rejected rows' target."""
+        """Fence off older attempts from the target and from the target of rejected rows."""
         self.keeper.fence(runs)
         if self.rejects is not None:
             self.rejects.fence(runs)
 
     def discard(self, staged: Sequence[StagedRows]) -> None:
-        """Remove the staged good rows and the staged bad rows."""
+        """Remove the staged good and rejected rows."""
         self.keeper.discard(staged)
         if self.rejects is not None and (rejected := _rejected(staged)):
             self.rejects.discard(rejected)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """Return the published rows that keep the rules."""
+        """Return the published rows that satisfy the rules."""
         return self.keeper.read(window)
 
 
 def _as_read(staged: Sequence[StagedRows], kept: StagedRows) -> tuple[StagedRows, ...]:
-    """Return rows with the counts of the query that read the source, and not of their own write.
+    """Return rows with the counts of the query that read the source, not of their own write.
 
-    What each of several windows has read is found in that query. The rows of a window by itself
-    count as many, since the queries of its rules follow.
+    With several windows, that query also has the rows that each window read. A single window is
+    never considered to have few rows (see `StagedRows.were_few`), since the queries of its rules
+    follow.
     """
     if len(staged) > 1:
         return tuple(replace(rows, source_rows=None, query=kept.query) for rows in staged)

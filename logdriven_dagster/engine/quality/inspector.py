@@ -1,12 +1,12 @@
-"""Rows that break rules are found while they are written, and kept out of the target.
+"""Detection of rows that violate quality rules while they are written.
 
-One pass: each rule becomes a boolean column, one `observe` counts them and keeps the ids of the
-first rows, a filter lets the good rows on to the writer. What looks at the rows as a whole
-(queries, Python), needs them twice (`keep_rejected`) or counts those of several windows has them
-staged as Parquet files first, so that the source is never read again. A Spark before 4.2 needs it
-too: no aggregate of it keeps the first ids of bad rows without holding all, and its servers may not
-tell what an `observe` found.
-Source: Sharp ETL, QualityCheck, which reads the source again for each rule.
+The rules take one pass: each becomes a boolean column, one `observe` counts violations and keeps
+the ids of the first rows, and a filter passes good rows to the writer. The rows are staged as
+Parquet files first, so that the source is not read again, if a rule evaluates all rows together
+(queries, Python), if they are needed twice (`keep_rejected`), or if several windows are counted.
+Spark before 4.2 needs that, too: it has no aggregate for the first ids of bad rows that does not
+hold all of them, and its servers may not report the results of an `observe`. Source: Sharp ETL,
+QualityCheck, which reads the source again for each rule.
 """
 
 import json
@@ -38,32 +38,32 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FAILED_RULES = "failed_rules"
-"""The column of rejected rows that names the rules of level error that they break."""
+"""The column of rejected rows with the names of the rules of level error that they violate."""
 
 _OF_ALL_ROWS = frozenset({"query", "python"})
 _ALL_FIELDS = {"ignoreNullFields": "false"}
 
 
 Open: TypeAlias = Callable[[str], BinaryIO]
-"""Opens a file that was written, wherever it is."""
+"""Function that opens a written file for reading, in any file system."""
 
 
 @dataclass
 class Inspected:
-    """Rows on their way, which are looked at when the first action takes the good ones."""
+    """Rows that are evaluated when the first action reads the good ones."""
 
     good: "DataFrame"
     rejected: "DataFrame"
-    """Only to be written where the rows are staged: anything else reads the source again."""
+    """Rejected rows. Write them only if the rows are staged: otherwise the source is read again."""
     found: Callable[[], Mapping[int, Mapping[str, Any]]]
-    """The counts and first ids of each rule by windows; nothing of a window without rows."""
+    """Counts and first ids of each rule by window; windows without rows are omitted."""
     rules: tuple[Rule, ...]
     quality: QualityConfig
     kept: StagedRows | None = None
-    """The rows where they were staged before they are looked at."""
+    """The staged rows, if they were staged before evaluation."""
 
     def reports(self, staged: Sequence[StagedRows], opened: Open) -> list[QualityReport]:
-        """What was found in each window, whose good rows are staged by now."""
+        """Return the quality report of each window, after its good rows were staged."""
         found = self.found()
         return [self._report(found.get(n, {}), rows.files, opened) for n, rows in enumerate(staged)]
 
@@ -93,24 +93,25 @@ class Inspected:
 
 @dataclass(frozen=True)
 class Inspector:
-    """What it takes to look at the rows of a step."""
+    """Evaluation of a step's rows: the rules, and the resources that they need."""
 
     quality: QualityConfig
     rules: tuple[Rule, ...]
     views: Views
     values: Callable[[], dict[str, Callable[[], Any]]]
-    """What the parameters of a Python rule can name, beside `rows`."""
+    """Values for the parameters of a Python rule, in addition to `rows`."""
     code: Path
     """The folder of the table's file."""
     opened: Open
     staging: Folder
-    """Where rows are staged that are needed more than once."""
+    """Staging folder for rows that are needed more than once."""
 
     @contextmanager
     def inspected(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> "Iterator[Inspected]":
-        """The rows of a step divided into good and bad ones, until all are written.
+        """Provide the rows of a step, divided into good and rejected ones, until all are written.
 
-        Rows of several windows carry WINDOW_INDEX, and so do the good and the bad ones.
+        Rows of several windows have WINDOW_INDEX, as do the good and rejected ones. Raises
+        TerminalStepError if a column of the rules is missing.
         """
         from pyspark.sql import Observation
 
@@ -135,7 +136,7 @@ class Inspector:
                 self.staging.storage.remove(folder)
 
     def _needs_staging(self, windows: int) -> bool:
-        """Whether rows of so many windows are looked at more than once, or window by window."""
+        """Return whether rows of this many windows are read more than once, or window by window."""
         whole = any(rule.kind in _OF_ALL_ROWS for rule in self.rules)
         return whole or self.quality.keep_rejected or windows > 1
 
@@ -150,7 +151,7 @@ class Inspector:
     def _flagged_as_a_whole(
         self, frame: "DataFrame", names: list[str], run: WindowRun, folders: list[str]
     ) -> "DataFrame":
-        """Return the staged rows with the columns of the rules that look at all of them."""
+        """Return the staged rows with the columns of rules that evaluate all of them together."""
         from pyspark.sql import DataFrame
 
         rows = frame.select(*(column(name) for name in names))
@@ -171,7 +172,7 @@ class Inspector:
         return frame
 
     def _asked(self, rule: Rule, rows: "DataFrame", run: WindowRun) -> "DataFrame | Column":
-        """What a query or function says: the ids of bad rows, or a condition of them."""
+        """Return the result of a query or function: the ids of bad rows, or a condition."""
         from pyspark.sql import Column, DataFrame
 
         if rule.kind == "query":
@@ -191,7 +192,7 @@ class Inspector:
     def _with_ids(
         self, frame: "DataFrame", n: int, ids: "DataFrame", run: WindowRun, folders: list[str]
     ) -> "DataFrame":
-        """The rows whose id is among these, written down, since asked twice they may differ."""
+        """Flag the rows with these ids, which are staged, since a repeated query may differ."""
         there = {name.lower() for name in ids.columns}
         if missing := [name for name in self.quality.id if name.lower() not in there]:
             problem = f"{self.rules[n].name}: the ids have no column {', '.join(missing)}"
@@ -227,7 +228,7 @@ class Inspector:
         return reduce(or_, errors, sf.lit(False))  # noqa: FBT003 - a literal
 
     def _found(self, staged: "DataFrame", run: WindowRun) -> Mapping[int, Mapping[str, Any]]:
-        """The counts of rows that are staged: a look at the columns of rules and ids."""
+        """Return the counts of staged rows, reading only the columns of rules and ids."""
         apart = bool(self.quality.id) and not takes_first_of_several(staged.sparkSession)
         by = windows_of(staged)
         totals = staged.groupBy(*by).agg(*self._counts(with_ids=not apart))
@@ -241,7 +242,7 @@ class Inspector:
     def _ids(
         self, staged: "DataFrame", found: Mapping[int, Mapping[str, Any]], run: WindowRun
     ) -> Iterator[tuple[int, int, str]]:
-        """The first ids of each rule that rows break, by window and rule."""
+        """Yield window, rule and first ids of each violated rule."""
         from pyspark.sql import Window
 
         key = sf.struct(*map(column, self.quality.id)).alias("id")
@@ -277,7 +278,7 @@ class Inspector:
 
 
 def _hash(files: Sequence[str], opened: Open) -> str:
-    """Hash the content of all files, whatever their names. Source: BDRE, hash of the good file."""
+    """Hash the content of all files, independent of names. Source: BDRE, hash of the good file."""
     return sha256(b"".join(sorted(_digest(opened(file)) for file in files))).hexdigest()
 
 

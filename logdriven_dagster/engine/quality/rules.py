@@ -1,7 +1,7 @@
-"""The built-in rules of data quality as conditions of bad rows.
+"""Built-in data quality rules as conditions of bad rows.
 
-NULL lets a condition be NULL, which is no violation, except where a rule is about NULL.
-Source: Sharp ETL, BuiltInFunctions.
+NULL makes a condition NULL, which is no violation, except for rules about NULL. Source: Sharp ETL,
+BuiltInFunctions.
 """
 
 from collections.abc import Callable, Mapping
@@ -60,4 +60,4 @@ CONDITIONS: Mapping[str, Condition] = {
     "min_length": lambda value, given: _length(value) < given["min"],
     "max_length": lambda value, given: _length(value) > given["max"],
 }
-"""When a value breaks a rule; `unique` and `references` look at more than its row."""
+"""Rule → condition of a violation; `unique` and `references` need more than the row."""

@@ -1,1 +1,1 @@
-"""What a step's SQL means: names, values, columns, and the window that a row belongs to."""
+"""SQL of steps: names, values, columns, and the assignment of rows to windows."""

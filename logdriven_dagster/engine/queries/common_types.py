@@ -1,7 +1,7 @@
-"""Types that hold the values of two others without loss, nested ones included.
+"""Type widening: types that hold the values of two others without loss, including nested types.
 
 An integer may become wider, a decimal gain digits, a struct gain fields, and a type within arrays
-and maps likewise. Fields match by their names, in any case.
+and maps likewise. Fields match by name, in any case.
 """
 
 from typing import TYPE_CHECKING
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _PROMOTIONS = {("int", "bigint"), ("float", "double")}
-"""What Iceberg lets a table's column become; decimals may gain digits, too."""
+"""Type promotions that Iceberg allows for a table's column; decimals may gain digits, too."""
 
 
 class MisfitError(Exception):
-    """No type holds the values of both without loss."""
+    """No type holds the values of both types without loss."""
 
     def __init__(self, place: str, old: "DataType", new: "DataType | None") -> None:
         super().__init__(place)
@@ -26,14 +26,14 @@ class MisfitError(Exception):
         """The column, or the path of a part of it, such as `items.element.price`."""
         self.old = old.simpleString()
         self.new = new.simpleString() if new else None
-        """None: it lacks a field that the old one has."""
+        """Name of the new type; None if it lacks a field of the old one."""
 
 
 def common_type(old: "StructField", new: "DataType", *, lost: MissingColumns) -> "DataType":
-    """Return the type of a column after it has met a new one; the fields of the old come first.
+    """Return the type of a column that holds values of both types; old fields come first.
 
-    `lost` says whether the new one may lack fields that the old one has. MisfitError if there is no
-    such type.
+    `lost` determines whether the new type may lack fields of the old one. Raises MisfitError if
+    there is no such type.
     """
     return _Meeting(lost).of(old.dataType, new, old.name)
 
@@ -66,7 +66,7 @@ class _Meeting:
 
         known, given = ({f.name.lower(): f for f in kind.fields} for kind in (old, new))
         if len(known) < len(old.fields) or len(given) < len(new.fields):
-            raise MisfitError(place, old, new)  # two fields have one name
+            raise MisfitError(place, old, new)  # two fields have the same name
         fields = []
         for name, field in known.items():
             path, part = f"{place}.{field.name}", given.pop(name, None)
@@ -78,7 +78,7 @@ class _Meeting:
 
 
 def _wider(old: "DataType", new: "DataType") -> "DataType | None":
-    """The one of two simple types that holds the values of both, or None."""
+    """Return the one of two simple types that holds the values of both, or None."""
     from pyspark.sql.types import DecimalType
 
     before, after = old.simpleString(), new.simpleString()

@@ -1,8 +1,8 @@
-"""Values that come from data, on their way into the text of a query or into a path.
+"""Insertion of data values into queries and paths.
 
-Data are the rows of a loop and the bounds of slices. They are put in last and never looked at
-again, so no `${env:NAME}` in them is resolved; in SQL they stay values, and in a path they stay
-below the folder that the configuration names.
+Data values are the rows of a loop and the bounds of key and offset ranges. They are inserted last
+and never parsed again, so no `${env:NAME}` in them is resolved. In SQL they remain values, and in a
+path they stay below the configured folder.
 """
 
 import re
@@ -19,13 +19,13 @@ Value: TypeAlias = str | int | float | bool
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 _WORDS = re.compile(r"\w+(\.\w+)*")
 _ENDS_QUOTES = re.compile(r"""['"`\\$\[\]{}()<>]""")
-"""What may end a quoted text or name of any dialect; the brackets are those of Oracle's q'[…]'."""
+"""Characters that may end a quoted text or name in any dialect, or Oracle's q'[…]'."""
 _NO_FOLDER = re.compile(r"[a-z][a-z0-9+.-]*:/*")
 _PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f]|://")
 
 
 def into_spark(sql: str, data: Mapping[str, Value]) -> str:
-    """Put the values into a query for Spark; TerminalStepError for one that could become SQL."""
+    """Insert the values into a query for Spark; raise TerminalStepError if one could become SQL."""
 
     def accept(name: str, text: str, quote: str) -> str:
         if re.search(r"""['"`\\]""", text) or (quote == "`" and "/" in text):
@@ -36,10 +36,11 @@ def into_spark(sql: str, data: Mapping[str, Value]) -> str:
 
 
 def into_database(sql: str, data: Mapping[str, Value], dialect: str) -> str:
-    """Put the values into a query or table name for a database; errors as in `into_spark`.
+    """Insert the values into a query or table name of the SQL `dialect`.
 
-    A value between single quotes is a literal, in which only the quotes have to be doubled: a
-    backslash means something in some databases, so it is refused.
+    A value between single quotes is a literal, in which only quotes are doubled. Backslashes are
+    refused, because some databases interpret them. Raises TerminalStepError if a value could become
+    SQL.
     """
 
     def accept(name: str, text: str, quote: str) -> str:
@@ -54,7 +55,7 @@ def into_database(sql: str, data: Mapping[str, Value], dialect: str) -> str:
 
 
 def into_path(path: str, data: Mapping[str, Value]) -> str:
-    """Put the values into a path; TerminalStepError for one that leads out of its folder."""
+    """Insert the values into a path; raise TerminalStepError if one leads out of its folder."""
     first = next((m for m in _REFERENCE.finditer(path) if m[1] in data), None)
     if first is None:
         return path
@@ -85,7 +86,7 @@ def _filled(
     accept: Callable[[str, str, str], str],
     fix: str,
 ) -> str:
-    """Return the query with the values in it; `accept` is asked for each one between quotes."""
+    """Return the query with the values in it; `accept` escapes each one between quotes."""
     names = [match[1] for match in _REFERENCE.finditer(sql) if match[1] in data]
     if not names:
         return sql
@@ -111,10 +112,13 @@ def _filled(
 
 
 class _Template:
-    """A query in which marks stand for its values, read by the tokenizer of its dialect."""
+    """A query with placeholders for its values, split by the tokenizer of its dialect."""
 
     def __init__(self, sql: str, names: Sequence[str], dialect: str) -> None:
-        """`names`: the references to replace, in their order. May raise UnreadableSqlError."""
+        """Tokenize the query; `names` are the references to replace, in their order.
+
+        Raises UnreadableSqlError if the query cannot be tokenized.
+        """
         stem = "ld"
         while stem in sql:
             stem += "q"
@@ -126,14 +130,14 @@ class _Template:
         )
         self._lexemes = lexemes(self._text, dialect)
         self.only_words = is_ambiguous(self._text, dialect, self._lexemes)
-        """Whether the tokenizer may see quotes and comments in other places than the server."""
+        """True if the tokenizer may place quotes and comments differently than the server."""
 
     def filled(self, written: Callable[[str, str], str], meant: Callable[[str], str]) -> str:
         """Return the query with its values; references in comments stay as they are.
 
-        `written` returns for a quote and a name in it what to write, `meant` the value itself.
-        Apart from the values the result must have the tokens of the template. Raises
-        UnreadableSqlError otherwise, such as where a negative number makes a minus a comment.
+        `written` returns the text to insert for a quote and a name within it, `meant` the value
+        itself. Apart from the values, the result must have the tokens of the template. Raises
+        UnreadableSqlError otherwise, for example if a negative number turns a minus into a comment.
         """
         parts, expected, end = list[str](), list[tuple[str, str]](), 0
         for lexeme in self._lexemes:

@@ -1,4 +1,4 @@
-"""The rows of `loop_over`, each as variables. Source: Sharp ETL, executeSqlToVariables."""
+"""Rows of `loop_over` as variables. Source: Sharp ETL, executeSqlToVariables."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def loop_rows(rows: "DataFrame", loop: LoopOver, label: str) -> list[Mapping[str, Value]]:
-    """Each row as `row_<column>` → value; what is neither number nor boolean becomes text.
+    """Return each row as `row_<column>` → value; other types than numbers and booleans become text.
 
-    TerminalStepError for too many rows, and for a NULL, which is no value of a variable.
+    `label` describes the Spark job. Raises TerminalStepError if there are more than `max_rows`
+    rows, or if a value is NULL, which a variable cannot be.
     """
     limit = rows.limit(loop.max_rows + 1)
     found = run_action(rows.sparkSession, f"{label}: loop_over", limit.collect)
@@ -37,9 +38,10 @@ def _variables(row: "Mapping[str, object]") -> Mapping[str, Value]:
 
 
 def union(frames: "Sequence[DataFrame]", loop: LoopOver, spark: "SparkSession") -> "DataFrame":
-    """All results as one, by the names of their columns; one that is missing somewhere is NULL.
+    """Unite all results by column name; columns that a result lacks are NULL.
 
-    TerminalStepError for no results at all, unless `columns` says what an empty one looks like.
+    Without results, the frame is empty, with the schema in the loop's `columns`. Raises
+    TerminalStepError if there is no such schema.
     """
     if frames:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)

@@ -1,4 +1,4 @@
-"""SQL over the values within arrays, maps and structs: their types, conditions, other types."""
+"""SQL over values within arrays, maps and structs: types, conditions and casts."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 GROUPS_OF_A_UUID = "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5"
-"""Pattern and replacement that make a UUID's text from its hexadecimal digits."""
+"""Pattern and replacement that format a UUID from its hexadecimal digits."""
 
 
 def any_leaf(
     v: str, kind: "DataType", condition: "Callable[[str, DataType], str | None]", depth: int = 0
 ) -> str | None:
-    """Return SQL that is true where any value within `v` meets a condition.
+    """Return SQL that is true if any value within `v` meets a condition.
 
-    `condition` returns the SQL for a value of a simple type, None where no value of it can meet the
-    condition. None: no value within `v` can.
+    `condition` returns the SQL for a value of a simple type, or None if no value of that type can
+    meet it. Returns None if no value within `v` can.
     """
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -40,7 +40,7 @@ def any_leaf(
 
 
 def sql_type(kind: "DataType") -> str:
-    """Return the type as Spark's SQL names it, with any names of fields."""
+    """Return the type in Spark's SQL, with any names of fields."""
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.ArrayType):
@@ -54,25 +54,25 @@ def sql_type(kind: "DataType") -> str:
 
 
 def of_each(v: str, sql: Callable[[str], str], depth: int) -> str:
-    """Return SQL of an array with `sql` of each element of `v`.
+    """Return SQL of an array with `sql` applied to each element of `v`.
 
-    By the numbers of the elements: with `transform(v, x -> …)` Spark 4.3 looks up elements that are
-    NULL in the dictionary of a Parquet column, and fails where that is empty.
+    Elements are accessed by index: with `transform(v, x -> …)`, Spark 4.3 looks up NULL elements in
+    the dictionary of a Parquet column, and fails if that is empty.
     """
     element = sql(f"get({v}, i{depth})")
     return f"transform(array_repeat(0, array_size({v})), (x{depth}, i{depth}) -> {element})"
 
 
 def as_type(v: str, given: "DataType", goal: "DataType", depth: int = 0) -> str:
-    """Return SQL that makes another type of a value; fields that it lacks are NULL.
+    """Return SQL that casts a value of type `given` to type `goal`; missing fields are NULL.
 
-    Fields match by their names, in any case.
+    Fields match by name, in any case.
     """
     from pyspark.sql import types as ty
 
     if given == goal:
         return v
-    if given.simpleString() == goal.simpleString():  # only what may be NULL differs
+    if given.simpleString() == goal.simpleString():  # only nullability differs
         return f"CAST({v} AS {sql_type(goal)})"
     each = f"x{depth}"
     if isinstance(given, ty.ArrayType) and isinstance(goal, ty.ArrayType):

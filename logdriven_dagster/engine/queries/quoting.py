@@ -1,13 +1,13 @@
-"""Names of columns in the text of SQL."""
+"""Quoting of column names and texts in SQL."""
 
 
 def quoted(name: str) -> str:
-    """Quote a name for the text of a query where it means a column."""
+    """Quote a column name for the text of a query."""
     return f"`{name.replace('`', '``')}`"
 
 
 def reference(name: str) -> str:
-    """Quote a column, or by dots a field of one, as `frame[name]` means it."""
+    """Quote a column, or a field after dots, with the meaning of `frame[name]`."""
     return name if "`" in name else ".".join(map(quoted, name.split(".")))
 
 
@@ -18,8 +18,8 @@ def text_literal(text: str) -> str:
 
 
 def plain(name: str) -> str:
-    """Return the name within a text, whatever the parser makes of quotes and backslashes there.
+    """Return the name for use within a text, without characters that SQL parsers interpret.
 
-    Braces would be places of `exact_values.Exact`.
+    Braces would be placeholders of `exact_values.Exact`.
     """
     return name.replace("'", "’").replace("\\", "/").replace("{", "(").replace("}", ")")

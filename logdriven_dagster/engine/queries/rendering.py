@@ -1,15 +1,15 @@
-"""The values that a step's SQL and paths can name.
+"""Values that a step's SQL and paths can reference.
 
 Bound parameters, for values: `:data_range_start` and `:data_range_end` (TIMESTAMP), `:job_id`,
 `:job_name` (the table), and `:name` of every variable. Text, for everything else:
 `${DATA_RANGE_START}` and `${DATA_RANGE_END}` as `yyyy-MM-dd HH:mm:ss` of the project's wall clock,
 which a quoted comparison in SQL understands; `${JOB_ID}`, `${JOB_NAME}`; `${YEAR}`, `${MONTH}`,
-`${DAY}`, `${HOUR}`, `${MINUTE}` of the window's start with leading zeros, whatever the period; and
-`${name}` of every variable. A slice has no time: its range is a pair of whole numbers (keys) or of
-texts (offsets, batches). Source: Sharp ETL, variables of a workflow.
+`${DAY}`, `${HOUR}`, `${MINUTE}` of the window's start with leading zeros, for every period; and
+`${name}` of every variable. A key, offset or batch window has no time: its range is a pair of
+integers (keys) or of texts (offsets, batches). Source: Sharp ETL, variables of a workflow.
 
-What the configuration says is put in first, `${env:NAME}` and `${file:/path}` among it; then what
-comes from data, which nobody looks at again (`data_values`).
+Configured values are inserted first, including `${env:NAME}` and `${file:/path}`; then data values,
+which are not parsed again (`data_values`).
 """
 
 import re
@@ -37,34 +37,35 @@ _BOUNDS = ("data_range_start", "data_range_end")
 
 
 def render(sql: str, run: WindowRun) -> str:
-    """Replace each `${name}` in a query for Spark, or in a name there.
+    """Replace each `${name}` in a query or name for Spark.
 
-    TerminalStepError for a name that does not exist, and for data that could become SQL.
+    Raises TerminalStepError for an unknown name, and for data that could become SQL.
     """
     return into_spark(_configured(sql, run), _data(run))
 
 
 def render_for_database(sql: str, run: WindowRun, connection: Connection) -> str:
-    """Replace each `${name}` in a query, or the name of a table, for a database.
+    """Replace each `${name}` in a query or table name for the database of `connection`.
 
-    Errors as of `render`.
+    Raises TerminalStepError for an unknown name, and for data that could become SQL.
     """
     dialect = dialect_named(connection.url.get_backend_name())
     return into_database(_configured(sql, run), _data(run), dialect)
 
 
 def render_path(path: str, run: WindowRun, project: Project) -> str:
-    """Replace each `${name}` in a source's path; a relative path starts at the project.
+    """Replace each `${name}` in a source's path; a relative path starts at the project folder.
 
-    TerminalStepError for a name that does not exist, and for data that lead out of the folder.
+    Raises TerminalStepError for an unknown name, and for data that lead out of the folder.
     """
     return into_path(project.located(_configured(path, run)), _data(run))
 
 
 def substitute(text: str, values: Mapping[str, str], later: Collection[str] = ()) -> str:
-    """Replace each `${name}` of the configuration, and resolve its secrets.
+    """Replace each `${name}` of the configuration, and resolve secrets.
 
-    The names in `later` stay. UsageError for an environment variable or a file that is missing.
+    Names in `later` stay. Raises TerminalStepError for an unknown name, and UsageError if an
+    environment variable or a file is missing.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -104,11 +105,11 @@ def _parameters(run: WindowRun) -> "dict[str, Value | Column]":
 
 
 def with_instants(sql: str, run: WindowRun) -> str:
-    """Return the query with the bounds of a window of time written out.
+    """Return the query with the bounds of a time window inserted as literals.
 
-    Spark writes bound values into the text of a query, a TIMESTAMP without its offset: the second
-    of the two hours when clocks go back would become the first. TerminalStepError for a query whose
-    texts and comments are not to be separated.
+    Spark inserts bound values into the text of a query, a TIMESTAMP without its offset: the second
+    of the two hours when clocks go back would become the first. Raises TerminalStepError if texts
+    and comments of the query cannot be separated.
     """
     if isinstance(run.window, Slice):
         return sql
@@ -129,14 +130,14 @@ def with_instants(sql: str, run: WindowRun) -> str:
 
 
 def _texts(run: WindowRun) -> dict[str, str]:
-    """What the configuration, an operator or the engine itself says."""
+    """Return the values from the configuration, the operator and the engine itself."""
     variables = {name: str(value) for name, value in run.variables.items()}
     job = {"JOB_ID": str(run.job_id), "JOB_NAME": run.table}
     return variables | job | ({} if isinstance(run.window, Slice) else _clock_texts(run.window))
 
 
 def _data(run: WindowRun) -> dict[str, Value]:
-    """What rows and the source itself say."""
+    """Return the values from rows and from the source itself."""
     if not isinstance(run.window, Slice):
         return dict(run.row)
     bounds = {"DATA_RANGE_START": run.window.low, "DATA_RANGE_END": run.window.high or ""}
@@ -158,5 +159,5 @@ def _clock_texts(window: TimeWindow) -> dict[str, str]:
 
 def _clock(moment: datetime) -> str:
     text = f"{moment:%Y-%m-%d %H:%M:%S}"
-    # When clocks go back an hour exists twice; only with its offset is the second one itself.
+    # When clocks go back, an hour exists twice; only the offset identifies the second one.
     return text + moment.isoformat()[-6:] if moment.fold else text

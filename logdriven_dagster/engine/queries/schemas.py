@@ -1,11 +1,10 @@
-"""Schemas: how a result fits a table that exists, and how both grow.
+"""Schema evolution: fit of a result to an existing table, and growth of both.
 
-A column of the result may be new (the table gains it), narrower than the table's (it is cast up) or
-wider where the promotion loses nothing (the table's type grows); fields of structs likewise. It may
-be missing only where the table allows it, or is a database's own (it becomes null, or what a
-database puts there by default, and stays as it is in rows that an upsert changes). Anything else is
-refused with both schemas.
-Column names match whatever their case.
+A column of the result may be new (it is added to the table), narrower than the table's (it is cast)
+or wider if the promotion is lossless (the table's type is widened); fields of structs likewise. A
+column may be missing only if the table allows it, or if only the database has it (it becomes NULL
+or the database's default, and is unchanged in rows that an upsert updates). Anything else is
+refused with both schemas. Column names match in any case.
 """
 
 from functools import lru_cache
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
 WINDOW_START = "_window_start"
-"""The technical column: the start of the window that wrote a row. Readers by name never see it."""
+"""Technical column: start of the window that wrote a row. It is hidden from readers by name."""
 
 
 def window_column(target: Target) -> str:
-    """Return the column whose value places a row of this target in a window.
+    """Return the column whose value assigns a row of this target to a window.
 
-    Only a window that replaces all rows of its range can do without the technical column: the other
-    modes must tell rows that this window wrote from rows that it did not.
+    Only a window that replaces all rows of its range can omit the technical column: the other modes
+    must distinguish rows that this window wrote from other rows.
     """
     own = target.window_column if target.write_mode.replaces_own_range else None
     return own or WINDOW_START
@@ -55,11 +54,11 @@ def conform(
     missing: MissingColumns = "allow",
     missing_fields: MissingColumns | None = None,
 ) -> "DataFrame":
-    """Give the frame the table's order, spelling and types of columns; new ones come last.
+    """Return the frame with the table's order, spelling and types of columns; new ones come last.
 
-    `known` is the table's schema, or None before its first row; `missing_fields` is for fields of
-    structs what `missing` is for columns, and by default the same. TerminalStepError if it cannot
-    fit, or lacks a column or field of the table where that is not allowed.
+    `known` is the table's schema, or None before its first row. `missing` applies to missing
+    columns, `missing_fields` to missing fields of structs, by default the same. Raises
+    TerminalStepError if the frame does not fit, or lacks a column or field that the table requires.
     """
     _refuse_duplicates(frame, table)
     if _fits(frame.schema, known):
@@ -99,13 +98,13 @@ def conform(
 
 
 def given_columns(fitting: "DataFrame", frame: "DataFrame") -> "DataFrame":
-    """The conformed frame without the columns that only the table has."""
+    """Return the conformed frame without columns that only the table has."""
     given = {name.lower() for name in frame.columns}
     return fitting.select([quoted(name) for name in fitting.columns if name.lower() in given])
 
 
 def _fits(given: "StructType", known: "StructType | None") -> bool:
-    """Whether nothing is to be done: the same columns in the same order, each as it is stored."""
+    """Return whether the frame already has the same columns in the same order and stored types."""
     if known is not None:
         goals = [(field.name, field.dataType) for field in known.fields]
     else:
@@ -115,7 +114,10 @@ def _fits(given: "StructType", known: "StructType | None") -> bool:
 
 
 def merged(schemas: "list[StructType]", table: str) -> "StructType":
-    """Merge the schemas of files that were written at different stages of a table's growth."""
+    """Merge the schemas of files that were written at different stages of a table's evolution.
+
+    Raises TerminalStepError if a column's types cannot be merged.
+    """
     from pyspark.sql.types import StructField, StructType
 
     types: dict[str, StructField] = {}
@@ -141,9 +143,9 @@ def _storable(kind: "DataType") -> "DataType":
 
 
 def _problem(error: MisfitError, old: "StructField", new: "StructField", *, may_lack: bool) -> str:
-    """Say why a column of the result does not fit, and what to do.
+    """Return why a column of the result does not fit, and a fix.
 
-    `may_lack` says whether the table may allow results without some of its fields.
+    `may_lack` determines whether the table may allow results without some of its fields.
     """
     if error.new is None:
         allow = ", or say missing_columns: allow for the table" if may_lack else ""
@@ -170,7 +172,7 @@ def _null_of(field: "StructField") -> str:
 
 @lru_cache
 def ddl_type(name: str) -> "DataType":
-    """Parse a type of Spark's DDL; the answer is cached."""
+    """Parse a type of Spark's DDL; the result is cached."""
     from pyspark.sql.types import StructType
 
     row: Any = StructType.fromDDL(f"v {name}")
@@ -178,7 +180,7 @@ def ddl_type(name: str) -> "DataType":
 
 
 def ddl(schema: "StructType") -> str:
-    """`name type, …` without the technical column, as messages show it."""
+    """Return `name type, …` without the technical column, for messages."""
     return ", ".join(f"{column.name} {column.type}" for column in columns_of(schema))
 
 

@@ -1,4 +1,4 @@
-"""Python transforms: functions of the user's, found by reference, called with what they name."""
+"""Python transforms: user functions, loaded by reference and called by parameter name."""
 
 import importlib
 import importlib.util
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def load_function(reference: str, folder: Path) -> Callable[..., Any]:
-    """`package.module:function`, or `file.py:function` beside the table's file."""
+    """Load `package.module:function`, or `file.py:function` relative to `folder`.
+
+    Raises TerminalStepError if the module cannot be imported or lacks the function.
+    """
     place, _, name = reference.rpartition(":")
     try:
         module = _module(place, folder)
@@ -33,9 +36,10 @@ def load_function(reference: str, folder: Path) -> Callable[..., Any]:
 
 
 def load_transform(spark: "SparkSession", reference: str, folder: Path) -> Callable[..., Any]:
-    """Load a function that may send others to Spark's Python workers.
+    """Load a function that may send other functions to Spark's Python workers.
 
-    Where they cannot import the modules of the project's folder, what is sent brings them along.
+    `reference` and `folder` are as in `load_function`. If workers cannot import the modules of the
+    project's folder, these are pickled by value.
     """
     function = load_function(reference, folder)
     if not mode_of(spark).imports_here(spark):
@@ -47,7 +51,7 @@ def load_transform(spark: "SparkSession", reference: str, folder: Path) -> Calla
 
 
 def _modules_of_the_project(folder: Path) -> list[ModuleType]:
-    """Return what was imported from the folder of a project, without packages that lie in it."""
+    """Return the imported modules from a project's folder, without packages installed in it."""
     above = (folder, *folder.parents)
     root = next((each for each in above if (each / PROJECT_FILE).is_file()), folder)
     files = {module: getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
@@ -61,7 +65,7 @@ def _module(place: str, folder: Path) -> Any:
     path = (folder / place).resolve()
     if not path.is_file():
         raise TerminalStepError(f"python: there is no file {path}")
-    # A name of its own for every path: two tables may both have a transform.py.
+    # A unique name for every path: two tables may both have a transform.py.
     name = f"logdriven_transform_{path.stem}_{sha256(bytes(path)).hexdigest()[:8]}"
     from pyspark import cloudpickle
 
@@ -70,7 +74,7 @@ def _module(place: str, folder: Path) -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    # Python workers cannot import it: its functions travel to them by value.
+    # Python workers cannot import it: its functions are pickled by value.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     spec.loader.exec_module(module)
     return module
@@ -79,7 +83,11 @@ def _module(place: str, folder: Path) -> Any:
 def call(
     reference: str, function: Callable[..., Any], known: Mapping[str, Callable[[], Any]]
 ) -> "DataFrame":
-    """Call a transform with the values that its parameters name; it must return a DataFrame."""
+    """Call a transform with the values of its parameters and return its DataFrame.
+
+    `known` maps names to functions that create the values. Raises TerminalStepError if a parameter
+    is unknown, or if the result is not a DataFrame.
+    """
     from pyspark.sql import DataFrame
 
     result = function(**arguments(reference, function, known))
@@ -93,9 +101,10 @@ def call(
 def arguments(
     reference: str, function: Callable[..., Any], known: Mapping[str, Callable[[], Any]]
 ) -> dict[str, Any]:
-    """Return the values that a function's parameters name.
+    """Return the values for a function's parameters.
 
-    `known` makes each value when it is asked for, so that no unused table is opened.
+    `known` maps names to functions that create the values on demand, so that no unused table is
+    opened. Raises TerminalStepError for an unknown parameter without a default.
     """
     found = {}
     for name, parameter in inspect.signature(function).parameters.items():

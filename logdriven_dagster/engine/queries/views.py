@@ -1,4 +1,4 @@
-"""What names mean inside one window: `source`, earlier steps, and tables by their dotted names."""
+"""Names within a window's queries: `source`, earlier steps, and tables by their dotted names."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Frames: TypeAlias = "Mapping[str, DataFrame]"
 Narrowed: TypeAlias = "Callable[[str, Mapping[str, Any], Frames], tuple[str, Frames]]"
-"""From a query, its values and the frames that it may name to a query over other frames."""
+"""Function from a query, its values and its frames to a query over other frames."""
 
 
 class Views:
@@ -35,32 +35,36 @@ class Views:
         *,
         narrowed: "Narrowed" = lambda sql, _, frames: (sql, frames),
     ) -> None:
-        """`narrowed` may read other frames in the place of those that a query names."""
+        """Create the views of a run.
+
+        `tables` reads a configured table, `configured` are the names of all of them. `narrowed` may
+        replace the frames of a query.
+        """
         self._narrowed = narrowed
         self._spark, self._run, self._read, self._configured = spark, run, tables, configured
         self._frames: dict[str, DataFrame] = {}
         self._offered: dict[str, Callable[[], DataFrame]] = {}
         self._readable = {name.lower(): name for name in (*run.reads, run.table)}
         self.opened: set[str] = set()
-        """Configured tables that were read since this was cleared."""
+        """Configured tables that were read since this set was last cleared."""
 
     def use(self, run: WindowRun) -> None:
-        """Replace variables by those of this run from now on."""
+        """Use the variables of this run from now on."""
         self._run = run
 
     def register(self, name: str, frame: "DataFrame") -> None:
-        """Let `name` mean this frame in later steps and checks."""
+        """Register a frame under `name` for later steps and checks."""
         self._frames[name] = frame
         self._offered.pop(name, None)
         mode_of(self._spark).name_frame(frame, name)
 
     def offer(self, name: str, frame: "Callable[[], DataFrame]") -> None:
-        """Let `name` mean a frame that is made only if something names it."""
+        """Register a function under `name` that creates the frame only if a query needs it."""
         self._frames.pop(name, None)
         self._offered[name] = frame
 
     def withdraw_offers(self) -> None:
-        """Drop the offers that no query has named so far."""
+        """Drop the offered frames that no query has used so far."""
         self._offered.clear()
 
     def table(self, name: str) -> "DataFrame":
@@ -71,7 +75,11 @@ class Views:
         return self._frames[name]
 
     def query(self, sql: str) -> "DataFrame":
-        """Return the result of a query, its variables replaced and its tables opened."""
+        """Return the result of a query, with its variables replaced and its tables opened.
+
+        Raises TerminalStepError if the query cannot be parsed, or reads a table that is not in
+        `depends_on`.
+        """
         text = render(sql, self._run)
         self._take_offers(text)
         try:
@@ -86,9 +94,9 @@ class Views:
         return mode_of(self._spark).query(self._spark, text, values, frames)
 
     def parameters(self) -> "dict[str, Callable[[], DataFrame]]":
-        """Return what a Python transform can name as parameters, besides the fixed names.
+        """Return the frames that a Python transform can use as parameters.
 
-        All that is offered is registered: it has the session, too, and any view in it.
+        All offered frames are registered: the transform has the session, too, and any view in it.
         """
         self._take_offers()
         names = self._readable.values()
@@ -97,7 +105,7 @@ class Views:
         return known | {name: partial(self._frames.__getitem__, name) for name in self._frames}
 
     def _take_offers(self, sql: str | None = None) -> None:
-        """Register what is offered and that a query may name; without one, all."""
+        """Register the offered frames that a query may name; all of them without a query."""
         plain = None if sql is None else _plain(sql)
         for name in [name for name in self._offered if plain is None or name.lower() in plain]:
             self.register(name, self._offered[name]())
@@ -118,5 +126,5 @@ class Views:
 
 
 def _plain(sql: str) -> str:
-    """Simplify a query for a first look at which names a query may hold."""
+    """Normalize a query for a quick check of the names it may contain."""
     return sql.lower().replace("`", "")

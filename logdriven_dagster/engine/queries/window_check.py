@@ -1,4 +1,4 @@
-"""The check that the rows of a result lie in their window."""
+"""Check that the rows of a result lie in their window."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -29,9 +29,9 @@ def chosen_by_source(
     source: "DataFrame | None",
     window: TimeWindow,
 ) -> bool:
-    """Whether the source's filter lets no row through that could lie outside the window.
+    """Return whether the source's filter excludes all rows that could lie outside the window.
 
-    `sql` is the step's query; what it makes the target's `window_column` of is known by its text.
+    `sql` is the step's query; its text determines the origin of the target's `window_column`.
     """
     asked = step.source.window_name if step.source else None
     name = step.target.window_column if step.target else None
@@ -41,7 +41,7 @@ def chosen_by_source(
         return False
     kind = {column.lower(): kind for column, kind in source.dtypes}.get(asked.lower())
     if kind not in _MOMENTS:
-        return False  # a text may tell the day of another zone
+        return False  # a text may be the day in another zone
     keys = {asked.lower()} if sql is None else keys_of_source(sql, table.grid, asked)
     return name.lower() in keys
 
@@ -49,16 +49,17 @@ def chosen_by_source(
 def placed(
     frame: "DataFrame", target: Target, windows: Sequence[TimeWindow], *, chosen: bool = False
 ) -> "DataFrame":
-    """Add what tells each row's window, and refuse rows that lie outside of all windows.
+    """Add the window of each row, and refuse rows outside of all windows.
 
-    Rows of several windows, which adjoin each other, get the number of theirs as WINDOW_INDEX,
-    unless they have it. `chosen` says that no row can lie outside, by `chosen_by_source`.
+    Rows of several adjoining windows get their window's number as WINDOW_INDEX, unless they have
+    it. `chosen` means that no row can lie outside, by `chosen_by_source`. Raises TerminalStepError
+    if the result lacks the window column.
     """
     name, several = target.window_column, len(windows) > 1
     if name is not None and not (chosen and name in frame.columns):
         frame = frame.withColumn(name, _within(frame, name, windows))
     if several and WINDOW_INDEX not in frame.columns:
-        assert name is not None  # `config.sql.stretching` lets no other target come here
+        assert name is not None  # `config.sql.stretching` refuses other targets
         frame = _with_number(frame, name, windows)
     if window_column(target) == WINDOW_START:
         starts = [instant(window.start) for window in windows]
@@ -71,7 +72,7 @@ def placed(
 
 
 def refuse_own_name(frame: "DataFrame") -> None:
-    """TerminalStepError for a result with a column that is called as the number of a window is."""
+    """Raise TerminalStepError if the result has a column with the reserved name WINDOW_INDEX."""
     for name in frame.columns:
         if name.lower() == WINDOW_INDEX:
             raise TerminalStepError(
@@ -81,14 +82,15 @@ def refuse_own_name(frame: "DataFrame") -> None:
 
 
 def numbered(frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]) -> "DataFrame":
-    """Add the number of its window to each row of several, as WINDOW_INDEX; no column changes.
+    """Add the window's number to rows of several windows, as WINDOW_INDEX; no column changes.
 
-    A row that lies outside of all windows is an error.
+    The target's `window_column` determines the window. A row outside of all windows fails the
+    query.
     """
     name = target.window_column
     if len(windows) == 1:
         return frame
-    assert name is not None  # `config.sql.stretching` lets no other target come here
+    assert name is not None  # `config.sql.stretching` refuses other targets
     checked = frame.withColumn(WINDOW_INDEX, _within(frame, name, windows))
     return _with_number(checked, WINDOW_INDEX, windows)
 
@@ -101,7 +103,7 @@ def _with_number(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -
 
 
 def _within(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "Column":
-    """Return the column's values, with an error for one that lies outside the windows."""
+    """Return the column's values; a value outside the windows fails the query."""
     if name.lower() not in (column.lower() for column in frame.columns):
         raise TerminalStepError(f"the result has no column {name}, the window_column")
     window = windows[0] if len(windows) == 1 else windows[0].up_to_end_of(windows[-1])

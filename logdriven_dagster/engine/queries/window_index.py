@@ -1,7 +1,7 @@
-"""Which of the windows that run together a row belongs to.
+"""Assignment of rows to the windows of one pass.
 
-The numbers are those of the table's own windows, exact for every period, zone and change of clocks.
-Source: the grid of `model.periods`, seen from a row.
+The numbers are those of the table's own windows, exact for every period, time zone and clock
+change. Source: the grid of `model.periods`, applied to rows.
 """
 
 import json
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 WINDOW_INDEX = "_window_index"
-"""The column that divides a stretch into its windows, counted from 0; no file holds it."""
+"""The column with a row's window in a pass, counted from 0; no file contains it."""
 
 BINS = "bins"
-"""The name of what `bins_by_window` finds in an `observe`."""
+"""The name of the result of `bins_by_window` in an `observe`."""
 
 _MICROSECONDS = 1_000_000
 
 
 def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "Column":
-    """Return the number, among adjoining windows, of the one that holds the value.
+    """Return the number, among adjoining windows, of the one that contains the value.
 
-    `kind` is the value's type. The value lies in one of them; days and times without a zone are
-    those of the session's zone, which is that of the windows.
+    `kind` is the value's type. The value must lie in one of the windows; days and times without a
+    zone are those of the session's zone, which is that of the windows.
     """
     days = _days(windows)
     lengths = {window.span[1] - window.span[0] for window in windows}
@@ -44,14 +44,14 @@ def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "
     if len(lengths) == 1:
         start = int(windows[0].start.timestamp()) * _MICROSECONDS
         length = int(lengths.pop()) * _MICROSECONDS
-        # Whole numbers: a quotient of doubles may round up to the next window.
+        # Integers: a quotient of doubles may round up to the next window.
         since = sf.unix_micros(moment) - sf.lit(start)
         return sf.call_function("div", since, sf.lit(length)).cast("int")
     return _search(moment, windows, 0, len(windows))
 
 
 def _days(windows: Sequence[TimeWindow]) -> list[int]:
-    """How many days each window has, if all begin and end at midnight."""
+    """Return the length of each window in days, if all begin and end at midnight; else empty."""
     bounds = [*(window.start_clock for window in windows), windows[-1].end_clock]
     if any(bound.hour or bound.minute or bound.second for bound in bounds):
         return []
@@ -67,7 +67,7 @@ def _by_day(day: "Column", days: Sequence[int]) -> "Column":
 
 
 def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int) -> "Column":
-    """Halving, so that a year of days is nine comparisons."""
+    """Return a binary search, so that a year of days takes nine comparisons."""
     if high - low == 1:
         return sf.lit(low)
     middle = (low + high) // 2
@@ -80,9 +80,10 @@ def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int
 def count_by_window(
     frame: "DataFrame", column: WindowColumn, windows: Sequence[TimeWindow]
 ) -> "tuple[DataFrame, Callable[[], list[int] | None]]":
-    """Return the frame and a count of the rows of each window, known once a query has read them.
+    """Return the frame with a counter, and a function that returns the rows per window.
 
-    None if Spark does not tell.
+    `column` is the frame's window column. The function returns the counts after a query has read
+    the frame; None if Spark does not report them.
     """
     from pyspark.sql import Observation
 
@@ -102,13 +103,16 @@ def bins_by_window(
     windows: Sequence[TimeWindow],
     where: "Column | None" = None,
 ) -> "Column":
-    """An aggregate from which `counts_of_bins` tells the rows of each window, of those `where`."""
+    """Return an aggregate with the rows per window, to be decoded by `counts_of_bins`.
+
+    `where` restricts the counted rows.
+    """
     index = index_by(frame, column, windows)
     return bins_of(index if where is None else sf.when(where, index), len(windows))
 
 
 def index_by(frame: "DataFrame", column: WindowColumn, windows: Sequence[TimeWindow]) -> "Column":
-    """Return the number of the window that each row belongs to, by a column of the frame."""
+    """Return the number of each row's window, by the window column `column` of the frame."""
     if isinstance(column, TimeColumn):
         return window_values(column, frame, windows[0].zone).index(windows)
     value = sf.col(f"`{column}`")
@@ -116,17 +120,17 @@ def index_by(frame: "DataFrame", column: WindowColumn, windows: Sequence[TimeWin
 
 
 def bins_of(index: "Column", number: int) -> "Column":
-    """An aggregate from which `counts_of_bins` tells how many rows have each of so many numbers.
+    """Return an aggregate with the rows per index below `number`, for `counts_of_bins`.
 
-    A histogram with a bin for each of them is exact: what has one number shares a bin.
+    A histogram with one bin per index is exact: rows with the same index share a bin.
     """
     return sf.to_json(sf.histogram_numeric(index, sf.lit(number)))
 
 
 def counts_of_bins(bins: str | None, number: int) -> list[int]:
-    """Decode the rows of each of so many windows from the bins."""
+    """Decode the rows per window from the bins."""
     found = [0] * number
-    # Partial histograms that were put together may have several bins of one number.
+    # Merged partial histograms may have several bins of one index.
     for each in json.loads(bins or "[]"):
         found[round(each["x"])] += round(each["y"])
     return found

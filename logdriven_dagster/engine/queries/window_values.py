@@ -1,7 +1,7 @@
-"""The values of a source's window column: which window each of them belongs to.
+"""Values of a source's window column, and their windows.
 
-Bounds of windows become values of the column's own type, so that statistics of files, indexes of
-databases and folders of partitions narrow what is read; no value is converted to be compared.
+Bounds of windows are converted to the column's own type, so that file statistics, database indexes
+and partition folders prune the read; values are never converted for a comparison.
 """
 
 from collections.abc import Sequence
@@ -38,15 +38,15 @@ class WindowValues:
     value: str
     """The column as it is read."""
     zone: ZoneInfo
-    """The zone whose wall clock values without a zone show."""
+    """The zone of values without a zone."""
     column: TimeColumn | None = None
-    """None: the values are timestamps, dates or texts that Spark reads as such."""
+    """The configured time column; None if Spark reads the values as timestamps, dates or texts."""
     kind: str = ""
     """Spark's type of a TimeColumn."""
 
     @property
     def placed(self) -> str:
-        """SQL of the value, which is NULL if it means no time."""
+        """SQL of the value, which is NULL if it is not a time."""
         return (
             self.value
             if self.column is None
@@ -54,16 +54,16 @@ class WindowValues:
         )
 
     def bound(self, moment: datetime) -> str:
-        """Return the least value from this moment on as a literal."""
+        """Return the smallest value at or after this instant, as a literal."""
         if self.column is None:
             return instant_text(moment)
         found = self.column.bound(moment, self.zone, as_text=self._is_text)
         return number_text(found) if isinstance(found, int) else text_literal(found)
 
     def lies_within(self, window: TimeWindow) -> str:
-        """SQL that says whether the value lies in `[start, end)` and means a time.
+        """Return SQL that tests whether the value is a time in `[start, end)`.
 
-        The comparisons stand by themselves, so that they reach the source.
+        The comparisons are separate terms, so that they are pushed down to the source.
         """
         start, end = self.bound(window.start), self.bound(window.end)
         within = f"{self.value} >= {start} AND {self.value} < {end}"
@@ -71,7 +71,7 @@ class WindowValues:
         return within if is_exact else f"{within} AND {self._is_time}"
 
     def index(self, windows: Sequence[TimeWindow]) -> "Column":
-        """Return the number, among adjoining windows, of the one that holds the value."""
+        """Return the number, among adjoining windows, of the one that contains the value."""
         return sf.expr(self._search(windows, 0, len(windows)))
 
     def _search(self, windows: Sequence[TimeWindow], low: int, high: int) -> str:
@@ -88,7 +88,7 @@ class WindowValues:
 
     @property
     def _is_time(self) -> str:
-        """The condition that values of a TimeColumn which mean a time meet."""
+        """Condition that a value of a TimeColumn is a time."""
         assert self.column is not None
         if self.column.unit is not None:
             first, end = map(number_text, self.column.span)
@@ -96,7 +96,7 @@ class WindowValues:
         return self._is_shown(self.column)
 
     def _is_shown(self, column: TimeColumn) -> str:
-        """The condition that a value has the form of the format, and that clocks show its time."""
+        """Return the condition that a value has the column's format and its time exists."""
         text, conditions = self.value, []
         if not self._is_text:
             whole = f"try_cast({self.value} AS BIGINT)"
@@ -113,7 +113,7 @@ class WindowValues:
         clock += [f"'{''.join(missing)}'"] if missing else []
         clock += ["':00'"] if column.has_hours and len(column.parts) == _HOUR_PARTS else []
         shown = f"try_cast(concat({', '.join(clock)}) AS TIMESTAMP_NTZ)"
-        # A pattern's end lets a line break pass.
+        # The end of a pattern also matches before a line break.
         conditions += [f"length({text}) = {column.width}", f"{text} RLIKE '^{pattern}$'"]
         if column.has_hours:
             conditions.append(f"CAST(CAST({shown} AS TIMESTAMP) AS TIMESTAMP_NTZ) = {shown}")
@@ -125,10 +125,10 @@ class WindowValues:
 def window_values(
     column: WindowColumn, frame: "DataFrame", zone: ZoneInfo, name: str | None = None
 ) -> WindowValues:
-    """Describe the values of a window column of a frame, of which a TimeColumn's type is asked.
+    """Describe the values of a frame's window column; a TimeColumn's type is looked up.
 
-    `name` is that of the column in the frame, where it has another one there. TerminalStepError if
-    a column of its type cannot be such a TimeColumn.
+    `name` is the column's name in the frame, if it differs. Raises TerminalStepError if a column of
+    its type cannot be such a TimeColumn.
     """
     value = reference(name or str(column_name(column)))
     if not isinstance(column, TimeColumn):
@@ -139,7 +139,7 @@ def window_values(
 
 
 def refuse_type(column: WindowColumn, frame: "DataFrame") -> None:
-    """TerminalStepError if values of the column's type cannot say to which window they belong."""
+    """Raise TerminalStepError if the column's type cannot determine a row's window."""
     name = str(column_name(column))
     kind = frame.selectExpr(reference(name)).dtypes[0][1]
     problem = not_a_time(name, kind) if isinstance(column, str) else column.refusal(kind)

@@ -126,7 +126,10 @@ class QueryCounts:
 
 
 def counted(spark: "SparkSession", label: str, write: Callable[[], None]) -> QueryCounts:
-    """Run one writing query interruptibly and return its row counts."""
+    """Run one writing query interruptibly and return its row counts.
+
+    `write` runs the query, `label` describes it in Spark's user interface.
+    """
     action = Action(spark, f"{label}: write", write)
     action.run()
     return query_counts(spark, action.mark)

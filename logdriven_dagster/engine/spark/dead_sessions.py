@@ -12,7 +12,7 @@ from logdriven_dagster.engine.spark.connect.errors import session_is_lost
 
 _forgotten: list[Any] = []
 _served: list[Any] = []
-"""The process's session on a server that this process did not start."""
+"""The process's session on a server that can end independently of the session."""
 _lost: list[Any] = []
 """That session, once its server no longer knows it."""
 _lives: list[Callable[[], bool]] = []
@@ -78,7 +78,7 @@ def number() -> int:
 
 
 def _loss_of_a_server(error: Exception) -> str | None:
-    """Return the cause if a server that others run no longer knows the process's session."""
+    """Return the cause if the session's server has ended or no longer knows the session."""
     lost = any(map(session_is_lost, _links(error)))
     if (_is_served() and not lost) or not (_served or _lost):
         return None

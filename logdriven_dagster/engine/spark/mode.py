@@ -63,7 +63,10 @@ class CountedReads(Protocol):
     def narrowed(
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
-        """Return the query and its frames, changed so that its filters apply before the counts."""
+        """Return the query and its frames, changed so that its filters apply before the counts.
+
+        `values` are the query's parameters, `frames` the views that it may name.
+        """
         ...
 
     def found(
@@ -160,7 +163,10 @@ class SparkMode(Protocol):
         values: Mapping[str, Any],
         frames: "Mapping[str, DataFrame]",
     ) -> "DataFrame":
-        """Return the result of a query; `frames` are the views that it may name."""
+        """Return the result of a query; `frames` are the views that it may name.
+
+        `values` are the query's parameters.
+        """
         ...
 
     def observed(self, observation: "Observation") -> Mapping[str, Any]:

@@ -90,7 +90,8 @@ def listing_files(
 ) -> Iterator[None]:
     """Enable file lists for a session while the block runs.
 
-    The lists are written to the table's staging folder, in a folder of the job.
+    The lists are written to the staging folder of `table`, in a folder of the job `job_id`, and
+    removed at the end.
     """
     lists = FileLists(lambda: staging_folder(staging_of(project, table), job_id, "files"))
     _OF_SESSIONS[spark] = lists

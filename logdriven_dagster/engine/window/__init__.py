@@ -1,1 +1,1 @@
-"""One attempt in Spark: the steps of a window, or of several that run in one pass."""
+"""An attempt in Spark: the steps of one window, or of several that run in one pass."""

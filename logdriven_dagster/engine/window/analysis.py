@@ -1,10 +1,9 @@
-"""A project's queries as Spark's own parser and analyser see them, over tables without rows.
+"""Analysis of a project's queries by Spark's own parser and analyzer, over empty tables.
 
-Nothing is computed, nothing is written and no function of the project's is called. Tables are
-looked at upstreams first: the columns of a table's last result are what those behind it are looked
-at with. Columns of sources come from their `columns`, their files or their database. What follows
-from columns that nobody knows (of a Python function, a source that cannot be reached, a loop) is
-left out, with a note.
+No query runs, no rows are written and no function of the project is called. Tables are analyzed in
+dependency order: the result columns of a table are the input of its downstream tables. Columns of
+sources come from their `columns`, their files or their database. Queries over unknown columns (of a
+Python function, an unreachable source, a loop) are skipped, with a note.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,25 +43,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """What was found at one place of a table's file."""
+    """A finding at one place of a table's file."""
 
     table: str
     location: Location
     text: str
     is_mistake: bool
-    """False: it was not looked at, for the reason that the text tells."""
+    """False if the place was not analyzed; the text has the reason."""
 
 
 _Found: TypeAlias = "tuple[DataFrame | None, tuple[Analysed, ...]]"
-"""A frame without rows, or what was found where there is none."""
+"""A frame without rows, or None and the findings."""
 
 
 class _UnknownError(TransientStepError):
-    """The columns of something that a query reads are not known."""
+    """The columns of a table or step that a query reads are unknown."""
 
 
 def analyse(project: Project, spark: "SparkSession") -> Iterator[Analysed]:
-    """Look at every query of every table, upstreams first."""
+    """Analyze every query of every table, upstream tables first."""
     mode_of(spark).adopt(spark, project)
     columns: dict[str, StructType] = {}
     for table in project.tables.values():
@@ -74,7 +73,7 @@ def analyse(project: Project, spark: "SparkSession") -> Iterator[Analysed]:
 
 
 class _TableAnalysis:
-    """The analysis of one table, in a Spark session of its own."""
+    """The analysis of one table, in its own Spark session."""
 
     def __init__(
         self,
@@ -87,12 +86,12 @@ class _TableAnalysis:
         self._upstream = columns
         read = [d.table for d in table.managed_dependencies]
         self._unknown = {name.lower() for name in (table.table, *read) if name not in columns}
-        """Steps and tables, in small letters, whose columns nobody knows."""
+        """Steps and tables, in lower case, whose columns are unknown."""
         self.columns: StructType | None = None
         """The columns of the result that other tables read."""
 
     def found(self) -> Iterator[Analysed]:
-        """Mistakes, and what could not be looked at."""
+        """Yield mistakes, and places that could not be analyzed."""
         table = self._table
         try:
             self._run = WindowRun(
@@ -111,7 +110,7 @@ class _TableAnalysis:
         yield from self._of_rules()
 
     def _of_step(self, n: int, step: StepConfig) -> Iterator[Analysed]:
-        """Look at a step and let its name mean its columns, if they can be known."""
+        """Analyze a step and register its columns under its name, if they are known."""
         frame = None
         if step.source is not None:
             frame, found = self._source(("steps", n, "source"), step.source)
@@ -137,13 +136,13 @@ class _TableAnalysis:
     def _window_column(
         self, location: Location, step: StepConfig, frame: "DataFrame | None"
     ) -> tuple[Analysed, ...]:
-        """Look at the type of the column that says to which window a row belongs."""
+        """Analyze the type of the column that determines a row's window."""
         source = step.source
         if source is None or source.window_column is None or frame is None:
             return ()
         names = map(str.lower, frame.columns)
         if getattr(source, "columns", None) and str(source.window_name).lower() not in names:
-            return ()  # `columns` need not name those of folders
+            return ()  # `columns` may omit those of folders
         column = source.window_column
 
         def looked() -> "DataFrame":
@@ -159,7 +158,7 @@ class _TableAnalysis:
         return reader_of(source).without_rows(reading, source)
 
     def _of_rules(self) -> Iterator[Analysed]:
-        """The rules of the step that other tables read, over the columns of its result."""
+        """Analyze the rules of the step that other tables read, over its result columns."""
         if self.columns is None:
             return
         config, output = self._project.config, self._table.output
@@ -174,7 +173,7 @@ class _TableAnalysis:
                 yield from self._result(location, query)[1]
 
     def _result(self, location: Location, query: str) -> "_Found":
-        """Return the result of a query, without rows; or the mistakes, if there is none."""
+        """Return the result of a query without rows, or the mistakes in it."""
 
         def result() -> "DataFrame":
             self._refuse_unknown(query)
@@ -185,11 +184,11 @@ class _TableAnalysis:
     def _tried(
         self, location: Location, make: "Callable[[], DataFrame]", *, is_source: bool = False
     ) -> "_Found":
-        """What can be made, and what was found where it cannot; a source may yet come."""
+        """Return the frame, or the findings if it cannot be made; sources may appear later."""
         try:
             with step_errors():
                 frame = make()
-                frame.schema  # noqa: B018 - Spark Connect looks only when it is asked
+                frame.schema  # noqa: B018 - Spark Connect analyzes only on access
                 return frame, ()
         except LogdrivenError as error:
             text, certain = in_brief(str(error)), isinstance(error, TerminalStepError)
@@ -200,12 +199,12 @@ class _TableAnalysis:
         try:
             read = {name.lower(): name for name in table_references(query)}
         except UnreadableSqlError:
-            return  # Spark says what it thinks of it
+            return  # Spark reports the error
         for name in sorted(read.keys() & self._unknown):
             raise _UnknownError(f"the columns of {read[name]} are not known")
 
     def _name(self, name: str, frame: "DataFrame | None") -> None:
-        """Let a name mean a frame from now on, or something that nobody knows."""
+        """Register a frame under a name, or mark the name as unknown."""
         if frame is None:
             self._unknown.add(name.lower())
         else:
@@ -220,7 +219,7 @@ class _TableAnalysis:
 
 
 def _some_window(table: TableConfig) -> TimeWindow:
-    """A window such as the table has; which one it is changes no column."""
+    """Return an example window of the table; any window yields the same columns."""
     if not table.is_sliced:
         return table.grid.window(0)
     return Slice.nth(0, *table.incremental.example, table.grid.zone, table.along)

@@ -1,4 +1,4 @@
-"""A project's tables in one Spark application."""
+"""Engine of a project's tables in one Spark application."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -51,34 +51,38 @@ class Engine:
     def __init__(
         self, project: Project, spark: "SparkSession", recall: Recall = lambda _: ()
     ) -> None:
-        """`recall` tells what earlier processes have found in the sources of a table."""
+        """Prepare the session for the project.
+
+        `recall` returns the row counts that earlier processes found in the sources of a table.
+        Raises UsageError if the session cannot be used.
+        """
         self._project, self._spark = project, spark
         self._opening = Lock()
         self._sources, self._looks = KnownSources(), Looks(recall)
         self._few_rows: dict[str, bool] = {}
-        """Whether the window before had few, by tables: the next one is expected to be like it."""
+        """Table → whether its previous window had few rows, as the next one is expected to have."""
         quieten()
         mode_of(spark).adopt(spark, project)
 
     @property
     def spark(self) -> "SparkSession":
-        """Return the session that all windows share."""
+        """The session that all windows share."""
         return self._spark
 
     @cached_property
     def application_id(self) -> str:
-        """Spark's, for `job_log.application_id`."""
+        """Spark's id, for `job_log.application_id`."""
         return mode_of(self._spark).application_id(self._spark)
 
     @contextmanager
     def window(
         self, runs: Sequence[WindowRun], project: Project | None = None
     ) -> Iterator[WindowSession]:
-        """Open a session of its own for one window, or for adjoining ones that run in one pass.
+        """Open a session for one window, or for adjoining ones that run in one pass.
 
-        `runs` are the attempts, the oldest window first; `project` holds the table as they run it,
-        if that is an earlier version. Views are gone afterwards. What is staged stays: `discard`
-        removes it, when the log holds how the attempts ended.
+        `runs` are the attempts, the oldest window first; `project` has their definition of the
+        table if that is an earlier version. Views are dropped at the end. Staged rows remain: call
+        `discard` when the log has the outcome of the attempts.
         """
         table, alone, own = runs[0].table, len(runs) == 1, project or self._project
         few_rows = alone and self._few_rows.get(table, False)
@@ -99,7 +103,11 @@ class Engine:
         window: TimeWindow | None = None,
         session: "SparkSession | None" = None,
     ) -> "DataFrame":
-        """Read the published rows of a configured table: all, or of the windows within `window`."""
+        """Return the published rows of a configured table: all, or of the windows within `window`.
+
+        `session` defaults to the session that all windows share. Raises StepError if the target
+        cannot be read.
+        """
         spark = session or self._spark
         with step_errors(), functions_for(spark):
             context = self._context(spark, self._project)
@@ -108,9 +116,10 @@ class Engine:
     def look(
         self, table: str, window: TimeWindow | None, sql: str | None, limit: int
     ) -> "pa.Table":
-        """Return the first published rows of a table, or of a query in which it has its name.
+        """Return the first published rows of a table, or of the query `sql` over it.
 
-        Columns of types that Arrow lacks are text.
+        `window` restricts the rows, `limit` is their largest number. Columns of types that Arrow
+        lacks are text. Raises StepError if the target cannot be read or the query fails.
         """
         with step_errors(), fresh_session(self._spark, self._project) as spark:
             frame = self.read(table, window, spark)
@@ -121,13 +130,13 @@ class Engine:
             return found
 
     def reading(self, run: WindowRun) -> Reading:
-        """Return what asks a source how far it goes, in the session that all windows share."""
+        """Return the context in which a source determines its range, in the shared session."""
         return self._reading(self._spark, run)
 
     def count_source(
         self, run: WindowRun, step: StepConfig, now: datetime, done: Sequence[TimeWindow] | range
     ) -> SourceRows:
-        """Count all rows of a step's source; `done` are the ranges or the keys that were read."""
+        """Count all rows of a step's source; `done` are the ranges or keys that were read."""
         with (
             step_errors(),
             fresh_session(self._spark, self._project) as spark,
@@ -153,7 +162,7 @@ class Engine:
     def _read(self, context: StoreContext, name: str, windows: Reads) -> "DataFrame":
         target = context.project.table(name).output
         keeper = store(context, name, target)
-        # A table that is replaced as a whole has no windows, only a present.
+        # A table that is replaced as a whole has no windows, only its current rows.
         if windows is None or target.write_mode.replaces_whole_table:
             return keeper.read(None).drop(WINDOW_START)
         if not windows:
@@ -165,7 +174,7 @@ class Engine:
         return StoreContext(project, spark, self._open_catalog, self._sources, self._looks)
 
     def _open_catalog(self) -> Any:
-        with self._opening:  # windows side by side share one
+        with self._opening:  # parallel windows share one
             return self._catalog
 
     @cached_property
@@ -174,14 +183,14 @@ class Engine:
 
 
 def _brings_code(project: Project, table: TableConfig) -> bool:
-    """Whether a table's steps or rules call Python functions, which may add anything to Spark."""
+    """Return whether a table's steps or rules call Python functions, which may change Spark."""
     known = project.config.quality_rules
     rules = [rule for step in table.steps if step.quality for rule in rules_of(step.quality, known)]
     return any(step.python for step in table.steps) or any(rule.kind == "python" for rule in rules)
 
 
 def _queried(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) -> "DataFrame":
-    """Return the result of a query over a frame; TerminalStepError: it may change something."""
+    """Return the result of a query over a frame; raise TerminalStepError for other statements."""
     from sqlglot import exp
 
     try:

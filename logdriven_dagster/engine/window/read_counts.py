@@ -1,4 +1,4 @@
-"""How many rows were read for each window of a pass, also where one query read for several."""
+"""Rows read per window of a pass, including queries that read for several windows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class ReadCounts:
-    """Divides what a pass reads by its windows; see `Counting`. One window has all of it.
+    """Division of the rows that a pass reads by its windows; see `Counting`.
 
-    Where no plan tells how much that is, each frame that is read is counted as the mode of the
-    session can.
+    A single window gets all rows. If no query plan has the number, each frame is counted by the
+    mode of the session.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ReadCounts:
         self._counter = mode_of(spark).counted_reads(spark)
 
     def seen(self, column: WindowColumn | None, frame: "DataFrame") -> "DataFrame":
-        """Count on the way what a query reads window by window; `column` tells the windows."""
+        """Return the frame with a counter, if needed; `column` determines the rows' windows."""
         if self._counter is not None:
             index = None
             if column is not None and self._several:
@@ -61,13 +61,16 @@ class ReadCounts:
     def narrowed(
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
-        """Return a query, and what it may read, so that its own filters come before the counts."""
+        """Return the query and its frames, changed so that its filters apply before the counts.
+
+        `values` are the query's parameters, `frames` the views that it may name.
+        """
         if self._counter is None:
             return sql, frames
         return self._counter.narrowed(sql, values, frames)
 
     def divided(self, staged: tuple[StagedRows, ...], made: "DataFrame") -> tuple[StagedRows, ...]:
-        """Return the rows of each window with what was read for it, as far as that is known.
+        """Return the rows of each window with the number of rows read for it, if known.
 
         `made` is the frame whose rows are staged.
         """
@@ -83,7 +86,7 @@ class ReadCounts:
         if not found or len(known) < len(found) or total is None:
             return staged
         by_window = [sum(each) for each in zip(*known, strict=True)]
-        # What all windows share was read once here, and is read for each that runs by itself.
+        # Shared rows were read once here; a window that runs by itself reads them, too.
         return _each(staged, by_window, total - sum(by_window))
 
     def _metric(self, rows: "DataFrame", column: WindowColumn | None) -> "Column":
@@ -105,7 +108,7 @@ class ReadCounts:
 def _each(
     staged: tuple[StagedRows, ...], by_window: list[int], shared: int
 ) -> tuple[StagedRows, ...]:
-    """Give each window what was read for it, and what was read for all of them."""
+    """Add to each window the rows read for it, and the rows read for all."""
     if shared < 0:
         return staged
     pairs = zip(staged, by_window, strict=True)

@@ -1,7 +1,7 @@
-"""The windows of one pass in Spark, mostly a single one: every step staged, checked, published.
+"""The windows of one pass in Spark, usually a single one: stage, check and publish each step.
 
-Every window gets rows of its own, so that whatever comes after staging can
-treat it alone: take it over, publish it again, remove it.
+Every window gets its own rows, so that later operations can handle it separately: restore, publish
+again, discard.
 """
 
 import json
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 class WindowSession:
     """The steps of an attempt, or of attempts at adjoining windows that run in one pass.
 
-    Every failure is a StepError without secrets. Interrupted by any exception, the Spark jobs that
-    run are cancelled and the exception goes on.
+    Every failure is a StepError without secrets. An exception that interrupts a call cancels the
+    running Spark jobs and propagates.
     """
 
     def __init__(
@@ -55,7 +55,10 @@ class WindowSession:
         runs: Sequence[WindowRun],
         read: "Callable[[StoreContext, str, Reads], DataFrame]",
     ) -> None:
-        """`runs` are of adjoining windows, oldest first."""
+        """Prepare the views and results of the pass.
+
+        `runs` are of adjoining windows, oldest first. `read` reads a configured table.
+        """
         self._context, self._runs, self._whole = context, runs, whole_run(runs)
         self._windows = tuple(run.window for run in runs)
         self._table: TableConfig = context.project.table(self._whole.table)
@@ -78,10 +81,10 @@ class WindowSession:
         self._staged: dict[str, tuple[Store, tuple[StagedRows, ...]]] = {}
         self._published: dict[str, tuple[Published, ...]] = {}
         self.had_few_rows = True
-        """Whether all that was staged so far was little."""
+        """True if all rows staged so far were few."""
 
     def stage(self, step: StepConfig) -> tuple[Staged, ...]:
-        """Read, transform and write one step of every window where no reader looks."""
+        """Read, transform and write one step of every window to staging, invisible to readers."""
         with step_errors():
             before = self._results.commit_before_read(step)
             try:
@@ -110,29 +113,29 @@ class WindowSession:
         return (first, *others)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
-        """Let the steps of a table of files read these from now on."""
+        """Use these files for the steps of a table of files from now on."""
         self._whole = replace(self._whole, files=files)
         self._results.use(self._whole)
 
     def refuse_changed_files(self) -> None:
-        """TransientStepError if a file is not the one any more that was to be read."""
+        """Raise TransientStepError if a file to be read has changed."""
         if self._whole.files:
             with step_errors():
                 refuse_changed(self._context.project, file_source(self._table), self._whole.files)
 
     def stage_frame(self, step: StepConfig, frame: "DataFrame") -> tuple[Staged, ...]:
-        """Write a frame that was made outside where no reader looks."""
+        """Write a frame that was made outside of this session to staging."""
         assert step.target is not None
         with step_errors():
             return self._write(step, step.target, StepResult(frame), "dataframe")
 
     def check(self, check: CheckConfig) -> None:
-        """Raise TerminalStepError if the check's query finds rows: how many, and the first few."""
+        """Raise TerminalStepError, with number and examples, if the check's query finds rows."""
         with step_errors():
             refuse_violations(self._context.spark, self._views, check, self._whole.label)
 
     def replaced_rows(self, step: StepConfig) -> int:
-        """Count the published rows that the step's staged ones would replace, in a Spark job."""
+        """Count the published rows that the step's staged rows would replace, in a Spark job."""
         assert step.target is not None
         keeper, _ = self._staged[step.step]
         label = f"{self._whole.at(step.step).label}: rows to be replaced"
@@ -145,9 +148,9 @@ class WindowSession:
             return run_action(self._context.spark, label, published.count)
 
     def publish(self, step_id: str, verify: Callable[[], None]) -> tuple[Published, ...]:
-        """Make the rows of a staged step visible, those of each window all at once.
+        """Make the rows of a staged step visible, atomically for each window.
 
-        `verify` raises AttemptLostError if an attempt is not ours any more; see `Store.publish`.
+        `verify` raises AttemptLostError if an attempt has been taken over; see `Store.publish`.
         """
         if step_id not in self._published:
             keeper, staged = self._staged[step_id]
@@ -156,7 +159,7 @@ class WindowSession:
         return self._published[step_id]
 
     def fence(self, runs: Sequence[WindowRun] | None = None) -> None:
-        """Shut out every older attempt at these windows, or all of ours, from all targets."""
+        """Fence off all older attempts at these windows, by default those of the session."""
         fenced = self._runs if runs is None else runs
         for step in self._table.steps:
             if step.target is not None:
@@ -164,9 +167,10 @@ class WindowSession:
                     self._store(step, step.target).fence([run.at(step.step) for run in fenced])
 
     def restore(self, step: StepConfig, states: Sequence[str]) -> tuple[Staged, ...] | None:
-        """Take over what dead attempts staged of each window, as if it had been staged here.
+        """Take over the staged rows of dead attempts, as if they had been staged here.
 
-        None if it is not there any more as a whole.
+        `states` are the states that these attempts logged. Returns None if any staged rows are
+        missing.
         """
         target = step.target
         assert target is not None
@@ -191,10 +195,10 @@ class WindowSession:
             )
 
     def discard(self) -> None:
-        """Remove what is staged and not published."""
+        """Remove staged rows that are not published."""
         for step_id, (keeper, staged) in self._staged.items():
             if step_id not in self._published:
-                # What is left over does no harm; what went wrong before must stay visible.
+                # Leftovers do no harm, and an earlier error must stay visible.
                 with suppress(Exception):
                     keeper.discard(staged)
         self._views.withdraw_offers()
@@ -225,7 +229,7 @@ class WindowSession:
         return in_few_files(placed(frame, target, self._windows, chosen=chosen))
 
     def _keep(self, step: StepConfig, keeper: Store, staged: tuple[StagedRows, ...]) -> None:
-        """Remember what is staged, and let later steps and checks see it."""
+        """Record the staged rows, and offer them to later steps and checks."""
         self._staged[step.step] = (keeper, staged)
         self.had_few_rows &= staged[0].were_few
         self._views.offer(

@@ -1,4 +1,4 @@
-"""What the log learns of a step of a window that is staged."""
+"""Log entries of staged steps."""
 
 import json
 from typing import TYPE_CHECKING
@@ -21,7 +21,10 @@ def written(
     files: tuple[str, ...],
     malformed: int | None,
 ) -> Staged:
-    """Describe a step whose rows are staged."""
+    """Describe a step whose rows are staged.
+
+    `files` are the names of the files that it read, `malformed` its number of malformed records.
+    """
     rejected = staged.quality.rejected if staged.quality else 0
     state = {
         "rows": staged.state(),
@@ -44,6 +47,6 @@ def written(
 
 
 def viewed(step: StepConfig, made: "StepResult", source_type: str | None) -> Staged:
-    """Describe a step without a target, which is a view for later ones."""
+    """Describe a step without a target, whose result `made` is a view for later steps."""
     columns = columns_of(made.frame.schema)
     return Staged(step.step, Counts(), source_type, None, columns, made.files)

@@ -1,4 +1,4 @@
-"""What the steps of a pass make: read, transform, and once for each row of a loop."""
+"""Results of the steps of a pass: read, transform, and repeat per row of a loop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -34,17 +34,17 @@ _UNCOUNTED = (
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of one step: a frame that nobody has computed yet."""
+    """The result of one step: a frame that is not yet computed."""
 
     frame: "DataFrame"
     files: tuple[str, ...] = ()
     """The names of the files that it reads."""
     chosen: bool = False
-    """Whether no row can lie outside the window; see `window_check.chosen_by_source`."""
+    """True if no row can lie outside the window; see `window_check.chosen_by_source`."""
 
 
 class StepResults:
-    """The results of steps as frames, which nobody has computed yet."""
+    """The results of steps as frames that are not yet computed."""
 
     def __init__(
         self,
@@ -56,24 +56,25 @@ class StepResults:
         windows: tuple[TimeWindow, ...],
         seen: "Callable[[WindowColumn | None, DataFrame], DataFrame]",
     ) -> None:
-        """`run` is of the range of all `windows`, which are mostly one.
+        """Prepare the results of a pass.
 
-        `seen` may watch a source on its way, whose `window_column` it learns.
+        `run` covers the range of all `windows`, usually one. `seen` may add a counter to a source,
+        given its `window_column`.
         """
         self._context, self._run, self._table, self._views = context, run, table, views
         self._seen, self._windows = seen, windows
         self._malformed: dict[str, list[Malformed]] = {}
 
     def use(self, run: WindowRun) -> None:
-        """Read the files and replace the variables of this run from now on."""
+        """Use the files and variables of this run from now on."""
         self._run = run
         self._views.use(run)
 
     def commit_before_read(self, step: StepConfig) -> list[str]:
-        """Execute what a step commits before it reads; how many rows changed, for the log."""
+        """Execute the scripts that a step commits before it reads; return notes for the log."""
         notes = []
         for script in step.commit_before_read:
-            run_checks()  # an attempt that was taken over changes nothing any more
+            run_checks()  # an attempt that was taken over must change nothing
             connection = self._context.project.connection(script.connection)
             done = run_script(
                 connection,
@@ -85,12 +86,12 @@ class StepResults:
         return notes
 
     def of(self, step: StepConfig) -> StepResult:
-        """Return the result of a step as a frame that nobody has computed yet."""
+        """Return the result of a step as a frame that is not yet computed."""
         self._malformed[step.step] = []
         return self._of(step)
 
     def may_pass(self, error: Exception) -> bool:
-        """Whether the step that failed may succeed when tried again; see `Reader.may_pass`."""
+        """Return whether the failed step may succeed on retry; see `Reader.may_pass`."""
         read = [
             each.source
             for each in self._table.steps
@@ -100,7 +101,7 @@ class StepResults:
         return any(reader_of(each).may_pass(reading, each, error) for each in read if each)
 
     def source_rows(self, step: StepConfig) -> SourceRows | None:
-        """Count the source's rows that no window holds, if that is news; see `source_rows.look`."""
+        """Count the source's rows outside all windows, if needed; see `source_rows.look`."""
         if step.loop_over is not None:
             return None
         return look(self._reading, step, self._context.looks)
@@ -112,9 +113,9 @@ class StepResults:
         return look_for_any(self._reading, step, self._context.looks)
 
     def malformed(self) -> list[int | None]:
-        """Return the malformed records of each window that were read and not reported before.
+        """Return the malformed records per window that were read and not reported before.
 
-        None where every source is strict, or no query has read one that is not.
+        None if every source is strict, or no query has read one that is not.
         """
         known: list[list[int | None]] = []
         for waiting in self._malformed.values():
@@ -127,7 +128,7 @@ class StepResults:
         return [sum(map(int, each)) for each in zip(*known, strict=True)]
 
     def uncounted(self, step: StepConfig) -> str:
-        """Return a note for the log if nobody knows how many malformed records a step read."""
+        """Return a note for the log if the number of a step's malformed records is unknown."""
         return _UNCOUNTED if self._malformed.get(step.step) else ""
 
     def _of(self, step: StepConfig) -> StepResult:
@@ -188,7 +189,7 @@ class StepResults:
             folder = self._context.project.files[self._run.table].parent
             function = load_transform(self._context.spark, step.python, folder)
             label, known = f"{self._run.table} {self._run.window} {step.step}", self.values()
-            # It may start Spark jobs of its own.
+            # The transform may start Spark jobs.
             return run_action(
                 self._context.spark, label, lambda: call(str(step.python), function, known)
             )
@@ -198,7 +199,7 @@ class StepResults:
         return source
 
     def values(self) -> dict[str, Callable[[], Any]]:
-        """Return the values that the parameters of a Python transform can name."""
+        """Return the values for the parameters of a Python transform."""
         frames, own = self._views.parameters(), self._run.table.replace(".", "_")
         return frames | {
             "spark": lambda: self._context.spark,
@@ -210,7 +211,7 @@ class StepResults:
         }
 
     def origin(self, step: StepConfig) -> str | None:
-        """Return the types of what the step reads: its source, and the tables that it names."""
+        """Return the types that the step reads: of its source, and of the tables that it names."""
         kinds: list[str] = [step.source.type] if step.source else []
         kinds += [self._context.project.table(name).output.type for name in self._views.opened]
         return ",".join(dict.fromkeys(sorted(kinds))) or ("python" if step.python else "sql")

@@ -29,7 +29,7 @@ class ProvenQuery:
 
 
 def sail_query(spark: "SparkSession", sql: str, frames: "Mapping[str, DataFrame]") -> "DataFrame":
-    """Return the result of a query over these frames.
+    """Return the result of the query `sql`, whose tables are `frames` by name.
 
     Raises TerminalStepError if the query is not proven on Sail, or if its result has other types
     than on Spark.
