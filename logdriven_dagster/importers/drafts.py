@@ -71,11 +71,11 @@ class Translation:
     """Table name of each name in the source system, for reading its log."""
 
     def leave(self, place: str, item: str, reason: str) -> None:
-        """Record a part that was not translated."""
+        """Record a part that was not translated: its location, its text and the reason."""
         self.untranslated.append(Remark(place, item, reason))
 
     def note(self, place: str, item: str, reason: str) -> None:
-        """Record a translated part whose meaning may have changed."""
+        """Record a translated part whose meaning may have changed: location, text and reason."""
         self.notes.append(Remark(place, item, reason))
 
 

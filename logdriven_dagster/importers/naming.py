@@ -28,7 +28,10 @@ def step_name(text: str, taken: Container[str] = ()) -> str:
 
 
 def distinct(name: str, taken: Container[str], longest: int = _TABLE) -> str:
-    """Return the first of `name`, `name_2`, `name_3`, … that is not in `taken` (lower case)."""
+    """Return the first of `name`, `name_2`, `name_3`, … that is not in `taken` (lower case).
+
+    The result has at most `longest` characters.
+    """
     number, found = 1, name
     while found.lower() in taken:
         number += 1

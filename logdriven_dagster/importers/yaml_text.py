@@ -12,7 +12,7 @@ _WIDTH = 98
 
 
 class _DraftDumper(yaml.SafeDumper):
-    """Indents lists, and writes multi-line texts as literal blocks."""
+    """YAML dumper that indents lists and writes multi-line texts as literal blocks."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the signature is PyYAML's
         super().increase_indent(flow, indentless=False)

@@ -194,8 +194,8 @@ def content_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]:
     """Yield the fields in which two JSON values differ, by path, sorted by name.
 
-    List items are matched by the name they give themselves (`step`, `table`, `check`), otherwise by
-    position.
+    `path` is the prefix of all paths. List items are matched by the name they give themselves
+    (`step`, `table`, `check`), otherwise by position.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted({*before, *after}, key=str):

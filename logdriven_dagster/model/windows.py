@@ -165,7 +165,11 @@ class Slice(TimeWindow):
         zone: ZoneInfo,
         along: Along = Along.BATCHES,
     ) -> "Slice":
-        """Return the range with this number, counted from 0."""
+        """Return the range with this number, counted from 0.
+
+        `low` and `high` are its bounds along `along`; `high` is None while unknown. `zone` is that
+        of the window's texts.
+        """
         return cls(instant(number), instant(number + 1), low, high, along, zone=zone)
 
     @property

@@ -97,7 +97,7 @@ class _NullWarehouse:
 
 
 class NullEngine:
-    """Runs windows without Spark, and records the published windows in order.
+    """An engine without Spark, which records the published windows in order.
 
     Planning, claims, leases, fencing, steps, retries and the log are those of a real run. A step
     delivers one row. A target rejects an attempt that a newer one has fenced, as real targets do.
@@ -298,6 +298,9 @@ def null_engine(engine: NullEngine | None = None) -> Iterator[NullEngine]:
 def null_runner(
     project: Project, run_log: RunLog, engine: NullEngine, *, dagster_run_id: str | None = None
 ) -> Runner:
-    """Return a runner of a project that runs its windows on the null engine."""
+    """Return a runner of a project that runs its windows on the null engine.
+
+    `dagster_run_id` is recorded as part of the owner of its attempts.
+    """
     chosen = cast("Engine", engine)
     return Runner(project, run_log, lambda _: chosen, current_owner(dagster_run_id))

@@ -104,7 +104,10 @@ class Sandbox:
     def refresh(
         self, table: str, start: datetime | str, end: datetime | str, *, now: datetime | str
     ) -> list[WindowEvent]:
-        """Rerun the windows of a range. Raises RefusedError for one that may not run yet."""
+        """Rerun the windows of the range from `start` to `end`, and return their events.
+
+        Raises RefusedError for a window that may not run yet.
+        """
         span = TimeWindow(self._moment(start), self._moment(end))
         return list(self.runner.refresh(table, span, self._moment(now)))
 
@@ -122,7 +125,10 @@ class Sandbox:
     def rows(
         self, table: str, start: datetime | str | None = None, end: datetime | str | None = None
     ) -> list[dict[str, Any]]:
-        """Return the published rows of a table, or of the windows of a range, in no fixed order."""
+        """Return the published rows of a table in no fixed order.
+
+        With `start` and `end`, only the rows of the windows in this range.
+        """
         window = None
         if start is not None and end is not None:
             window = TimeWindow(self._moment(start), self._moment(end))

@@ -64,7 +64,10 @@ def scaffold(project: Project, wish: ScaffoldRequest) -> Translation:
 
 
 def as_templates(project: Project, wish: ScaffoldRequest, translation: Translation) -> None:
-    """Combine the drafts of each kind into one `for_each` file."""
+    """Combine the drafts of each kind into one `for_each` file.
+
+    Replaces the drafts of `translation`, and records tables that another file defines.
+    """
     kinds: dict[str, list[DraftFile]] = {}
     for draft in translation.drafts:
         kinds.setdefault(_kind(draft.values), []).append(draft)
@@ -102,7 +105,7 @@ def _dotless(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _TableDraft:
-    """Drafts the file of one table."""
+    """Draft of the file of one table."""
 
     project: Project
     wish: ScaffoldRequest

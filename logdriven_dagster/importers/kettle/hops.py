@@ -51,7 +51,10 @@ def refuse_other_ways(root: "Element", steps: "Mapping[str, Element]") -> None:
 def refuse_other_paths(
     root: "Element", steps: "Mapping[str, Element]", start: str, end: str
 ) -> None:
-    """Raise UntranslatableError unless each row of the input reaches the output exactly once."""
+    """Raise UntranslatableError unless each row of the input reaches the output exactly once.
+
+    `start` and `end` are the names of the input and output in `steps`.
+    """
     hops = _enabled(root, steps)
     if not leads(root, steps, start, end):
         raise UntranslatableError("no enabled hop leads from the table input to the output")

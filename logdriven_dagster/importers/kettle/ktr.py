@@ -288,7 +288,11 @@ def dialect_of(found: Ktr, connection: str) -> str | None:
 
 
 def statements(found: Ktr, connection: str, sql: str) -> Iterator[str]:
-    """Yield the statements of a script, split at semicolons outside quotes and comments."""
+    """Yield the statements of a script, split at semicolons outside quotes and comments.
+
+    `connection` determines the dialect. Raises UntranslatableError if the script cannot be
+    tokenized.
+    """
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
     from sqlglot.tokenizer_core import TokenType

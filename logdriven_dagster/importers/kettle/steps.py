@@ -33,7 +33,7 @@ class KtrStep:
 
 @dataclass(frozen=True, slots=True)
 class Translator:
-    """Translates transformations, and maps their connections to the project's."""
+    """Translator of transformations, which maps their connections to the project's."""
 
     project: Project
     connections: Mapping[str, str]

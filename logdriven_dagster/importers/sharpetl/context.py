@@ -46,7 +46,7 @@ class Context:
         self.translation.note(self.workflow.place(line), item, reason)
 
     def leave_unknown(self, headers: Iterable[Header], known: Iterable[str], of: str) -> None:
-        """Record the headers whose keys have no counterpart."""
+        """Record the headers whose keys are not `known`; `of` names their owner in the reason."""
         names = set(known)
         for header in headers:
             if header.key not in names:

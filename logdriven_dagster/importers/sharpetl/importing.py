@@ -59,7 +59,7 @@ def import_sharpetl(
 
 
 class _WorkflowDraft:
-    """Drafts the file of one workflow."""
+    """Draft of the file of one workflow."""
 
     def __init__(
         self,
