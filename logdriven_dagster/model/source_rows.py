@@ -20,7 +20,7 @@ class SourceRows:
     future: int
     """Rows from the data clock on, which later windows will read."""
     digest: str | None = None
-    """Hash of the files that were read, and of the question."""
+    """Hash of the files that were read, and of the settings that determine the counts."""
     done: int | None = None
     """Rows in finished windows; only counted by an audit."""
     read: int | None = None
