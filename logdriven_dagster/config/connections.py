@@ -107,7 +107,8 @@ def _parsed(text: str) -> URL:
 def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connection:
     """Return the connection with its secrets resolved from the environment.
 
-    Raises UsageError for a missing secret, and for a connection to Kafka.
+    `name` is used in errors; a relative SQLite path is resolved against `root`. Raises UsageError
+    for a missing secret, and for a connection to Kafka.
     """
     if config.url is None:
         raise UsageError(f"connection {name}: it leads to Kafka, not to a database")

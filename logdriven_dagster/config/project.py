@@ -33,7 +33,7 @@ from logdriven_dagster.model.definitions import Kind, code_of
 PROJECT_FILE = "logdriven.yaml"
 REMOTE_VARIABLE = "LOGDRIVEN_SPARK_REMOTE"
 _IS_BRANCH = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
-"""Dagster+ sets this variable to 1 in branch deployments."""
+"""Environment variable that Dagster+ sets to 1 in branch deployments."""
 
 
 @dataclass(frozen=True)

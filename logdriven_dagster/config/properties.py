@@ -74,8 +74,9 @@ def query_of(
 ) -> str | None:
     """Return the query of a step, inline or from its file in `folder`, or None if it has none.
 
-    Raises UnknownPropertyError if the file names a property that the table does not have, and
-    ConfigError if it is not UTF-8.
+    `variables` are the names of the project's variables; references to them are kept. Raises
+    UnknownPropertyError if the file names a property that the table does not have, and ConfigError
+    if it is not UTF-8.
     """
     if step.sql_file is None:
         return step.sql

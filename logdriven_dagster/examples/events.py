@@ -1,10 +1,10 @@
-"""The example of page views in a Kafka topic: exact offsets, counted by the hour, late ones too.
+"""Example of page views in a Kafka topic: exact offsets, counted by the hour, late ones included.
 
 `python -m logdriven_dagster.examples.events --folder F [--bootstrap host:9092]` copies the project,
 fills the topic `logdriven_page_views` and runs the project; then more views arrive, some of them
 late, and the project runs again two hours later. Without a broker, in the option or in
-EVENTS_BOOTSTRAP, it starts librdkafka's mock of one, which speaks the real protocol and ends with
-it.
+EVENTS_BOOTSTRAP, it starts librdkafka's mock broker, which speaks the real protocol and ends with
+the example.
 """
 
 import argparse
@@ -31,7 +31,7 @@ FROM hourly_views GROUP BY hour ORDER BY hour"""
 
 
 def main() -> int:
-    """Run the example; 0 if every view is in the figures."""
+    """Run the example. Returns 0 if every view is counted."""
     parser = argparse.ArgumentParser(prog="events", description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, required=True)
     default = os.environ.get("EVENTS_BOOTSTRAP")
@@ -57,7 +57,10 @@ def _servers(given: str | None) -> Iterator[str]:
 
 
 def demonstrate(folder: Path, servers: str) -> int:
-    """Fill the topic, run, let more views arrive, run again, compare with what was sent."""
+    """Fill the topic, run, let more views arrive, run again, compare with the messages sent.
+
+    Returns the exit code.
+    """
     os.environ["EVENTS_BOOTSTRAP"] = servers
     project = prepare(EXAMPLE, folder)
     (folder / "reports.db").unlink(missing_ok=True)
@@ -83,7 +86,10 @@ def demonstrate(folder: Path, servers: str) -> int:
 
 
 def make_topic(settings: dict[str, str]) -> None:
-    """Make the topic unless it is there; UsageError if it holds messages or nobody answers."""
+    """Create the topic unless it exists.
+
+    Raises UsageError if it contains messages or no broker answers.
+    """
     from confluent_kafka import Consumer, KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
@@ -123,13 +129,13 @@ def send(settings: dict[str, str], done: ViewRound) -> None:
 
 
 def late(first: ViewRound, second: ViewRound) -> int:
-    """How many views of the second round belong to hours that the first one counted."""
+    """Return the number of views in the second round for hours that the first one counted."""
     counted = first.now.replace(minute=0)
     return sum(view.at < counted for view in second.views)
 
 
 def compare(engine: sa.Engine, views: list[View], last: ViewRound) -> int:
-    """0 if the figures hold every view of the hours that are over, else 1."""
+    """Compare the counts with the views of past hours. Returns 0 if they are equal, else 1."""
     happened = sum(view.at < last.now.replace(minute=0) for view in views)
     with engine.connect() as conn:
         counted = conn.scalar(sa.text("SELECT sum(views) FROM hourly_views"))

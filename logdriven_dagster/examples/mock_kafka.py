@@ -1,11 +1,11 @@
-"""A mock of a Kafka cluster: librdkafka's own, in a process of its own, for examples and tests.
+"""Mock Kafka cluster: librdkafka's own, in a separate process, for examples and tests.
 
-It speaks the real protocol over TCP on 127.0.0.1, keeps what is produced in memory (the newest 5 MB
-or 100,000 messages of a partition), and does transactions, fencing and control records. Run as a
-program it prints its `bootstrap.servers`, then answers commands, one JSON list a line, with `ok`
-or an error's name: `["create", topic, partitions]`, `["delete", topic]`,
-`["delete_records", topic, partition, before_offset]`, `["fail", "", request, error]`. It ends with
-its standard input.
+It speaks the real protocol over TCP on 127.0.0.1, keeps produced messages in memory (the newest 5
+MB or 100,000 messages of a partition), and supports transactions, fencing and control records. Run
+as a program, it prints its `bootstrap.servers` and then answers commands, one JSON list per line,
+with `ok` or an error's name: `["create", topic, partitions]`, `["delete", topic]`,
+`["delete_records", topic, partition, before_offset]`, `["fail", "", request, error]`. It ends when
+its standard input is closed.
 """
 
 import ctypes
@@ -30,10 +30,10 @@ class MockKafka:
 
     process: "subprocess.Popen[str]"
     servers: str
-    """Its `bootstrap.servers`."""
+    """Value for `bootstrap.servers`."""
 
     def create(self, topic: str, partitions: int = 1) -> str:
-        """Make a topic; its name."""
+        """Create a topic and return its name."""
         return self._ask("create", topic, partitions)
 
     def _ask(self, command: str, topic: str, *values: int) -> str:
@@ -51,7 +51,7 @@ Cluster = TypeVar("Cluster", bound=MockKafka)
 
 @contextmanager
 def running(kind: type[Cluster]) -> Iterator[Cluster]:
-    """A cluster of one broker that ends with the block; UsageError without confluent-kafka."""
+    """Run a cluster with one broker within the block. Raises UsageError without confluent-kafka."""
     if find_spec("confluent_kafka") is None:
         raise UsageError("the mock of Kafka is part of confluent-kafka: install the extra [kafka]")
     process = subprocess.Popen(
@@ -74,7 +74,7 @@ def running(kind: type[Cluster]) -> Iterator[Cluster]:
 
 
 def _library() -> Any:
-    """The librdkafka that confluent-kafka's wheel brings; its mock cluster is public C API."""
+    """Load the librdkafka of confluent-kafka's wheel; its mock cluster is public C API."""
     package = find_spec("confluent_kafka")
     assert package is not None
     assert package.origin is not None
@@ -90,7 +90,7 @@ def _library() -> Any:
 def _serve() -> None:
     library, text = _library(), ctypes.create_string_buffer(512)
     settings = ctypes.c_void_p(library.rd_kafka_conf_new())
-    # It would warn that it has no bootstrap.servers, which are its own.
+    # Suppresses a warning about missing bootstrap.servers, which are its own.
     library.rd_kafka_conf_set(settings, b"log_level", b"3", text, ctypes.c_size_t(len(text)))
     client = library.rd_kafka_new(_PRODUCER, settings, text, ctypes.c_size_t(len(text)))
     cluster = ctypes.c_void_p(library.rd_kafka_mock_cluster_new(ctypes.c_void_p(client), 1))

@@ -1,9 +1,9 @@
-"""The example of an order system in PostgreSQL: keys, changed rows, batches, late orders.
+"""Example of an order system in PostgreSQL: keys, changed rows, batches, late orders.
 
 `python -m logdriven_dagster.examples.orders --folder F [--url postgresql://…]` copies the project,
-makes the schema `logdriven_example` in the database anew, fills it and runs the project; then the
-shop goes on, and the project runs again two days later. Without a URL, in the option or in
-ORDERS_URL, it starts a private server, which ends with it.
+recreates the schema `logdriven_example` in the database, fills it and runs the project; then the
+shop continues, and the project runs again two days later. Without a URL, in the option or in
+ORDERS_URL, it starts a private server, which ends with the example.
 """
 
 import argparse
@@ -46,7 +46,7 @@ FROM {SCHEMA}.city_revenue GROUP BY city ORDER BY revenue DESC"""  # noqa: S608 
 
 
 def main() -> int:
-    """Run the example; 0 if the revenue of every order is in the figures."""
+    """Run the example. Returns 0 if the revenue of every order is counted."""
     parser = argparse.ArgumentParser(prog="orders", description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--url", default=os.environ.get("ORDERS_URL"), help="ORDERS_URL by default")
@@ -60,7 +60,10 @@ def main() -> int:
 
 
 def demonstrate(folder: Path, url: str) -> int:
-    """Fill the shop, run, let the shop go on, run again, compare with the shop."""
+    """Fill the shop, run, let the shop continue, run again, compare with the shop.
+
+    Returns the exit code.
+    """
     os.environ["ORDERS_URL"] = url
     project = prepare(EXAMPLE, folder)
     engine = open_shop(project)
@@ -83,7 +86,10 @@ def demonstrate(folder: Path, url: str) -> int:
 
 
 def open_shop(project: Project) -> sa.Engine:
-    """The shop's database with empty tables; UsageError if it is no PostgreSQL or not there."""
+    """Return the shop's database with empty tables.
+
+    Raises UsageError if it is not PostgreSQL or cannot be reached.
+    """
     url = project.connection("shop").url
     if url.get_backend_name() != "postgresql":
         raise UsageError("the shop's database is PostgreSQL: --url postgresql://user@host/name")
@@ -99,7 +105,7 @@ def open_shop(project: Project) -> sa.Engine:
 
 
 def change(engine: sa.Engine, done: OrderRound) -> None:
-    """What the shop does in a round; PostgreSQL numbers the orders."""
+    """Apply a round's changes to the shop; PostgreSQL numbers the orders."""
     orders = [
         {"customer": o.customer, "amount": o.amount, "created_at": o.created_at}
         for o in done.orders
@@ -114,7 +120,7 @@ def change(engine: sa.Engine, done: OrderRound) -> None:
 
 
 def compare(engine: sa.Engine) -> int:
-    """0 if the figures hold the revenue of all orders in the shop, else 1."""
+    """Compare the figures with the shop's orders. Returns 0 if the revenue is equal, else 1."""
     figures = f"SELECT sum(orders), sum(revenue) FROM {SCHEMA}.city_revenue"  # noqa: S608 - ours
     with engine.connect() as conn:
         counted = tuple(conn.execute(sa.text(figures)).one())

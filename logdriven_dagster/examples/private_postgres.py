@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, where the package lies in its repository."""
+"""A private PostgreSQL server, available in a checkout of the repository."""
 
 import importlib.util
 import os
@@ -16,12 +16,12 @@ _FIX = "or name a database with --url postgresql://user@host/name"
 
 @contextmanager
 def private_postgres() -> Iterator[str]:
-    """The URL of a server that ends, with all its data, with the block.
+    """Start a server and return its URL; the server and its data are removed after the block.
 
-    UsageError says what is missing.
+    Raises UsageError if a program or file is missing.
     """
     servers = _servers()
-    # Not in the project's folder: as root, the server's own account may not enter it.
+    # Outside the project folder: as root, the server's own account may not enter it.
     root = Path(gettempdir()) / f"logdriven-orders-{os.getpid()}"
     try:
         yield servers.start_postgres(root)
@@ -33,7 +33,7 @@ def private_postgres() -> Iterator[str]:
 
 
 def _servers() -> ModuleType:
-    """`scripts/servers.py`, which is no module of a package."""
+    """Load `scripts/servers.py`, which is not part of a package."""
     if not _SCRIPT.is_file():
         problem = "only a checkout of logdriven_dagster can start a PostgreSQL server"
         raise UsageError(f"{problem}: use one, {_FIX}")

@@ -1,4 +1,4 @@
-"""What the examples with a source of their own share: a fresh project, run as of a moment."""
+"""Shared parts of the examples with their own source: a fresh project, run at a given time."""
 
 import os
 import shutil
@@ -14,11 +14,11 @@ from logdriven_dagster.examples.demo import logdriven, print_summary, say
 
 
 def prepare(example: Path, folder: Path) -> Project:
-    """Copy the project unless it is there, and let it begin anew, as its source does.
+    """Copy the project unless it exists, and reset it together with its source.
 
-    UsageError for a folder that holds anything else.
+    Raises UsageError for a folder with other contents.
     """
-    os.environ.pop("LOGDRIVEN_RUN_LOG", None)  # an example never writes into anybody's log
+    os.environ.pop("LOGDRIVEN_RUN_LOG", None)  # an example never writes into the user's run log
     settings = folder / "logdriven.yaml"
     if not settings.exists():
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -32,19 +32,19 @@ def prepare(example: Path, folder: Path) -> Project:
 
 
 def run(folder: Path, now: datetime) -> int:
-    """`logdriven run` with the data clock at `now`; its exit code."""
+    """Run `logdriven run` with the data clock at `now`. Returns its exit code."""
     return logdriven(folder, "run", "--now", _clock(now))
 
 
 def show_log(folder: Path, now: datetime, table: str) -> None:
-    """The newest attempts of a table, the state of each table at `now`, and the counts of all."""
+    """Print a table's newest attempts, the state of each table at `now`, and all counts."""
     logdriven(folder, "log", table, "--limit", "6")
     logdriven(folder, "status", "--now", _clock(now))
     print_summary(load_project(folder))
 
 
 def show_query(engine: Engine, query: str) -> None:
-    """A query and its result, as an SQL client shows them; numbers to the right."""
+    """Print a query and its result like an SQL client, with numbers right-aligned."""
     say(f"SQL> {query}")
     with engine.connect() as conn:
         result = conn.execute(text(query))
@@ -57,5 +57,5 @@ def show_query(engine: Engine, query: str) -> None:
 
 
 def _clock(now: datetime) -> str:
-    """A moment in the project's zone, as `--now` takes it."""
+    """Format a time in the project's zone for `--now`."""
     return f"{now:%Y-%m-%dT%H:%M}"

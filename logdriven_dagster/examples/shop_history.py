@@ -1,4 +1,4 @@
-"""What happened in the shop of the example `orders`: the same orders and customers every time."""
+"""Deterministic history of the shop in the example `orders`: its orders and customers."""
 
 import random
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ _FIRST_CUSTOMERS, _NEW_CUSTOMERS_A_DAY = 40, 5
 
 @dataclass(frozen=True, slots=True)
 class ShopOrder:
-    """A row of `orders`; never changed once it is there."""
+    """A row of `orders`; immutable after its insertion."""
 
     id: int
     customer: int
     amount: Decimal
     created_at: datetime
-    """When it was placed; the shop may type it in days later."""
+    """Time of the order; the shop may enter it days later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """A row of `customers` as it is since `updated_at`."""
+    """A version of a row of `customers`, valid from `updated_at`."""
 
     id: int
     name: str
@@ -38,17 +38,17 @@ class Customer:
 
 @dataclass(frozen=True, slots=True)
 class OrderRound:
-    """What was committed before a moment, after the round before, in this order."""
+    """Changes committed before `now` and after the previous round, in this order."""
 
     now: datetime
-    """When the project runs."""
+    """Time at which the project runs."""
     orders: tuple[ShopOrder, ...]
     customers: tuple[Customer, ...]
     """New rows, and new versions of rows."""
 
 
 def rounds() -> tuple[OrderRound, OrderRound]:
-    """Monday to Wednesday; and Thursday and Friday, with all that came late."""
+    """Return two rounds: Monday to Wednesday; Thursday and Friday with all late changes."""
     chance = random.Random(2026)  # noqa: S311 - the same history every time
     first_orders: list[ShopOrder] = []
     second_orders: list[ShopOrder] = []
@@ -66,14 +66,14 @@ def rounds() -> tuple[OrderRound, OrderRound]:
 
 
 def _orders_of(day: int, before: int, customers: int, chance: random.Random) -> Iterator[ShopOrder]:
-    """A day's orders, from customers who were there when it began."""
+    """Yield a day's orders, from customers who existed when it began."""
     minutes = sorted(chance.randrange(24 * 60) for _ in range(_ORDERS_A_DAY))
     for n, minute in enumerate(minutes, before + 1):
         yield ShopOrder(n, chance.randint(1, customers), _amount(chance), _march(day, minute))
 
 
 def _late_orders(before: int, chance: random.Random) -> Iterator[ShopOrder]:
-    """From the market stall: placed on Tuesday and Wednesday, typed in on Friday."""
+    """Yield orders of the market stall, placed on Tuesday and Wednesday, entered on Friday."""
     for n in range(before + 1, before + 1 + _LATE_ORDERS):
         moment = _march(3 + n % 2, 8 * 60 + chance.randrange(600))
         yield ShopOrder(n, chance.randint(1, _FIRST_CUSTOMERS), _amount(chance), moment)
@@ -85,9 +85,10 @@ def _registered(day: int, before: int) -> Iterator[Customer]:
 
 
 def _changes(known: list[Customer]) -> Iterator[Customer]:
-    """Customers who move on Thursday and Friday, one of them twice; and two late changes.
+    """Yield customers who move on Thursday and Friday, one of them twice, and two late changes.
 
-    Those were made on Wednesday night, in transactions that were still open when the project ran.
+    The late changes were made on Wednesday night, in transactions that were still open when the
+    project ran.
     """
     for n in range(0, 16, 2):
         yield _moved(known[n], _march(5 + n % 4 // 2, 10 * 60 + n), 1)

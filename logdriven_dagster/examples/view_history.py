@@ -1,4 +1,4 @@
-"""Who looked at which page in the example `events`: the same every time, some of it late."""
+"""Deterministic history of page views in the example `events`, some of which arrive late."""
 
 import json
 import random
@@ -16,14 +16,14 @@ _START = datetime(2026, 3, 2, 6, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A page that a visitor opened at a moment, and that the topic got later."""
+    """A page opened by a visitor; it reached the topic at `arrived`."""
 
     at: datetime
     arrived: datetime
     visitor: str
     page: str
     ms: int
-    """How long the page took."""
+    """Load time of the page in milliseconds."""
 
     @property
     def message(self) -> str:
@@ -35,14 +35,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class ViewRound:
-    """What arrived before a moment, after the round before, in that order."""
+    """Views that arrived before `now` and after the previous round, in that order."""
 
     now: datetime
-    """When the project runs."""
+    """Time at which the project runs."""
     views: tuple[View, ...]
 
     def messages(self) -> Iterator[tuple[str, str, datetime]]:
-        """Visitor, value and time of arrival of each message; now and then one is no view."""
+        """Yield visitor, value and arrival time of each message; occasionally one is not a view."""
         for n, view in enumerate(self.views, 1):
             yield view.visitor, view.message, view.arrived
             if n % _UNREADABLE_EVERY == 0:
@@ -50,7 +50,7 @@ class ViewRound:
 
 
 def rounds() -> tuple[ViewRound, ViewRound]:
-    """A morning from six o'clock: what arrived until 10:20, and what did until 12:20."""
+    """Return two rounds of a morning from six o'clock: until 10:20, and until 12:20."""
     chance = random.Random(2026)  # noqa: S311 - the same history every time
     first, second = (_START + timedelta(hours=n, minutes=20) for n in (4, 6))
     views = sorted(_views(second, chance), key=lambda view: view.arrived)
@@ -69,7 +69,7 @@ def _views(end: datetime, chance: random.Random) -> Iterator[View]:
 
 
 def _way(chance: random.Random) -> timedelta:
-    """Mostly seconds; phones in a tunnel take minutes, those in a plane more than an hour."""
+    """Return a random delay: mostly seconds, minutes in a tunnel, over an hour in a plane."""
     match chance.random():
         case luck if luck < 0.94:
             return timedelta(milliseconds=chance.randrange(50, 20_000))

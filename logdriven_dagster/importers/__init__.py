@@ -1,5 +1,5 @@
-"""Bringing what people have: a database's schema, Kettle's tables, Sharp ETL's workflow files.
+"""Importers of existing definitions: database schemas, Kettle's tables, Sharp ETL's workflow files.
 
-Each importer is pure but for what it reads: it turns that into drafts of files, and lists whatever
-it cannot translate. `writing` holds the drafts against the project and writes them.
+Each importer only reads: it converts its input into drafts of files, and lists everything that it
+cannot translate. `writing` validates the drafts against the project and writes them.
 """

@@ -1,4 +1,4 @@
-"""What an importer hands over: drafts of a project's files, and remarks for people."""
+"""Result of an importer: drafts of a project's files, and remarks for the user."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 Values: TypeAlias = dict[str, Any]
-"""The fields of a file, in the order in which they are written."""
+"""Fields of a file, in the order in which they are written."""
 
 
 _KEPT_BY_STUBS = frozenset(
@@ -16,30 +16,30 @@ _KEPT_BY_STUBS = frozenset(
 
 
 class UntranslatableError(ValueError):
-    """What was found has no counterpart here; the text says what it does."""
+    """A construct without a counterpart; the message describes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something in the original that people must look at themselves."""
+    """A part of the original that the user must review."""
 
     place: str
-    """`orders.sql:12`, `t_etl_std_ktr_cfg, cfg_id 3`, `public.orders.amount`."""
+    """Location such as `orders.sql:12`, `t_etl_std_ktr_cfg, cfg_id 3`, `public.orders.amount`."""
     item: str
-    """What stands there: a header, a row, a column's type."""
+    """Original text: a header, a row, a column's type."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class DraftFile:
-    """One file that is to be written below the project folder."""
+    """A file to be written below the project folder."""
 
     path: PurePosixPath
     values: Values
     origin: str
-    """Where it comes from; the comment in its first line."""
+    """Origin of the file, for the comment in its first line."""
     comments: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Field → comment above it; `steps.load` is the step `load`."""
+    """Comments above fields; `steps.load` is the step `load`."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ class DraftFile:
         return tuple(str(name).replace("${each.name}", item["name"]) for item in items)
 
     def stub(self, reason: str) -> "DraftFile":
-        """Return the table with a step that fails with the reason, which no schedule starts."""
+        """Return the table with a single step that fails with `reason`, and without a schedule."""
         kept = {name: value for name, value in self.values.items() if name in _KEPT_BY_STUBS}
         step = {"step": "load", "sql": stub_query(reason), "target": {"type": "iceberg"}}
         values = {**kept, "release_state": "offline", "steps": [step]}
@@ -62,34 +62,34 @@ class DraftFile:
 
 @dataclass(slots=True)
 class Translation:
-    """All drafts of an import, what was not translated, and what was but wants a look."""
+    """All drafts of an import, with untranslated and uncertain parts."""
 
     drafts: list[DraftFile] = field(default_factory=list)
     untranslated: list[Remark] = field(default_factory=list)
     notes: list[Remark] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
-    """Their name of a table → ours, by which their log is read."""
+    """Table name of each name in the source system, for reading its log."""
 
     def leave(self, place: str, item: str, reason: str) -> None:
-        """List something that was not translated."""
+        """Record a part that was not translated: its location, its text and the reason."""
         self.untranslated.append(Remark(place, item, reason))
 
     def note(self, place: str, item: str, reason: str) -> None:
-        """List something that was translated and may mean something else now."""
+        """Record a translated part whose meaning may have changed: location, text and reason."""
         self.notes.append(Remark(place, item, reason))
 
 
 def table_path(name: str) -> PurePosixPath:
-    """`ods.shop.orders` → `tables/ods/shop/orders.yaml`."""
+    """Return the path of a table's file: `ods.shop.orders` → `tables/ods/shop/orders.yaml`."""
     return PurePosixPath("tables", *name.split(".")).with_suffix(".yaml")
 
 
 def job_path(name: str) -> PurePosixPath:
-    """`nightly` → `jobs/nightly.yaml`."""
+    """Return the path of a job's file: `nightly` → `jobs/nightly.yaml`."""
     return PurePosixPath("jobs", f"{name}.yaml")
 
 
 def stub_query(reason: str) -> str:
-    """A Spark query for what was not translated: it fails with the reason, and writes nothing."""
+    """Return a Spark query for an untranslated part, which fails with the reason."""
     text = reason.replace("\\", "/").replace("'", "’").replace("${", "$ {")
     return f"SELECT CAST(\n  raise_error('not translated: {text}')\nAS STRING) AS not_translated\n"

@@ -1,4 +1,4 @@
-"""Names of ours for names of theirs: valid, distinct whatever their case, each time the same."""
+"""Names for imported objects: valid, unique ignoring case, and stable between imports."""
 
 import re
 from collections.abc import Container
@@ -8,9 +8,9 @@ _TABLE = 100
 
 
 def identifier(text: str, *, otherwise: str = "t") -> str:
-    """Letters, digits and underscores that begin with a letter or underscore.
+    """Return a name of letters, digits and underscores that does not begin with a digit.
 
-    `otherwise` is put before a digit, and stands for a text without any of them.
+    `otherwise` is the prefix before a digit, and replaces a text without valid characters.
     """
     name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or otherwise
     return f"{otherwise}_{name}" if name[0].isdigit() else name
@@ -23,12 +23,15 @@ def table_name(text: str, layer: str = "") -> str:
 
 
 def step_name(text: str, taken: Container[str] = ()) -> str:
-    """Return the name of a step, check or job, at most 64 characters, that no other one has."""
+    """Return an unused name of a step, check or job of at most 64 characters."""
     return distinct(identifier(text, otherwise="step")[:_STEP], taken, _STEP)
 
 
 def distinct(name: str, taken: Container[str], longest: int = _TABLE) -> str:
-    """The name, or the first of `name_2`, `name_3`, … that is not taken; `taken` is lower case."""
+    """Return the first of `name`, `name_2`, `name_3`, … that is not in `taken` (lower case).
+
+    The result has at most `longest` characters.
+    """
     number, found = 1, name
     while found.lower() in taken:
         number += 1
@@ -38,5 +41,5 @@ def distinct(name: str, taken: Container[str], longest: int = _TABLE) -> str:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text is a whole number of ASCII digits: `²` is a digit, too, and no number."""
+    """Return True if a text is an integer of ASCII digits; in Unicode `²` is a digit, too."""
     return re.fullmatch(r"[0-9]{1,18}", text) is not None

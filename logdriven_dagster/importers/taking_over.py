@@ -1,4 +1,4 @@
-"""Going on where another system stopped: its log says what is done, and ours remembers it."""
+"""Takeover of another system's progress: its finished windows are recorded in the run log."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,23 +24,23 @@ Span = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far another system has come with a table; moments without a zone are the project's."""
+    """Progress of a table in another system; times without a zone are in the project's."""
 
     table: str
     """The table's name in this project."""
     place: str
-    """Where the other system's log says so, and by which name."""
+    """Location and name of the record in the other system's log."""
     until: datetime | str
-    """The end of its last success: a moment, a key, or offsets as JSON."""
+    """End of its last success: a time, a key, or offsets as JSON."""
     looked: datetime
-    """When that success looked at its source."""
+    """Time at which that success read its source."""
     undone: tuple[Span, ...] = ()
-    """What failed there before and was never done."""
+    """Ranges that failed there and were never completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenOver:
-    """Where a table goes on, which the plan has confirmed."""
+    """Position at which a table continues, confirmed by the plan."""
 
     table: str
     goes_on: str
@@ -57,10 +57,10 @@ class Takeover:
     taken: list[TakenOver] = field(default_factory=list)
 
     def of(self, found: Sequence[Progress], run_log: RunLog) -> None:
-        """Log what is done, all of it in one transaction, and hold it against the plan."""
+        """Record finished windows in one transaction, and verify the result with the plan."""
         with run_log.begin() as conn:
             for progress in found:
-                if progress.table in self.project.tables:  # not every draft has become one
+                if progress.table in self.project.tables:  # not every draft becomes a table
                     self._take_over(conn, progress)
 
     def _take_over(self, conn: Connection, progress: Progress) -> None:
@@ -88,7 +88,7 @@ class Takeover:
         self.taken.append(TakenOver(table.table, str(goes_on), progress.place))
 
     def _windows(self, table: TableConfig, progress: Progress) -> Iterator[TimeWindow]:
-        """What is done, oldest first; ValueError says why nothing can be taken over."""
+        """Yield the finished windows, oldest first. Raises ValueError if none can be taken over."""
         if table.incremental.consumes_batches:
             raise ValueError(
                 f"{table.incremental_type} has no place in a log of theirs: what is there is new"
@@ -138,7 +138,7 @@ class Takeover:
 
 
 def _expected(table: TableConfig, windows: Sequence[TimeWindow]) -> datetime | str | None:
-    """Where the plan must go on: at the first end, or at the very start if that failed there."""
+    """Return the bound where the plan must continue: the first end, or the start if it failed."""
     if table.is_sliced:
         return windows[0].range_end
     begins_done = windows[0].start == table.grid.origin

@@ -1,4 +1,4 @@
-"""Many drafts that differ in a few fields, as one file with `for_each`."""
+"""Combination of similar drafts into one file with `for_each`."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,9 +13,10 @@ _Place: TypeAlias = tuple[str | int, ...]
 def template(
     path: PurePosixPath, layer: str, drafts: Sequence[DraftFile], origin: str
 ) -> DraftFile:
-    """One file for all drafts: what they share stands in it, what differs in its items.
+    """Combine drafts into one file: shared values in the file, differing ones in its items.
 
-    An item has every field that any of them has; null is a field that it does without.
+    An item has every field that any draft has; null stands for an absent field. `layer` is the
+    prefix of all table names, `origin` the comment of the file.
     """
     leaves = [dict(_leaves(draft.values, ())) for draft in drafts]
     places = list(dict.fromkeys(place for each in leaves for place in each))
@@ -37,7 +38,7 @@ def template(
 
 
 def _leaves(value: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:
-    """Each field that holds no fields of its own; lists of texts are values."""
+    """Yield each field without nested fields; lists of texts count as values."""
     if isinstance(value, dict):
         for key, part in value.items():
             yield from _leaves(part, (*place, key))
@@ -49,7 +50,7 @@ def _leaves(value: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:
 
 
 def _name(place: _Place, taken: set[str]) -> str:
-    """The last words of a place that no other one has: `column`, `source_column`."""
+    """Return the shortest unused name of a location: `column`, `source_column`."""
     words = [str(word) for word in place if isinstance(word, str)]
     for count in range(1, len(words) + 1):
         name = "_".join(words[-count:])

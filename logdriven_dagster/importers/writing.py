@@ -1,4 +1,4 @@
-"""Drafts become files: held against the project first, never over what somebody else wrote."""
+"""Writing drafts as files, after validation against the project, without overwriting others."""
 
 import shutil
 import tempfile
@@ -15,22 +15,22 @@ from logdriven_dagster.importers.yaml_text import yaml_text
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """What an import would change in a project folder; paths are relative to it."""
+    """Changes of an import to a project folder; paths are relative to it."""
 
     root: Path
     texts: dict[Path, str] = field(default_factory=dict)
     unchanged: tuple[Path, ...] = ()
-    """Files that hold their text already."""
+    """Files that already have their text."""
     differing: tuple[Path, ...] = ()
-    """Files that exist and hold another text."""
+    """Files that exist with a different text."""
 
     @property
     def changed(self) -> tuple[Path, ...]:
-        """Return the files that the import would write."""
+        """The files that the import would write."""
         return tuple(path for path in self.texts if path not in self.unchanged)
 
     def refuse_differing(self) -> None:
-        """UsageError if a file would be overwritten."""
+        """Raise UsageError if a file would be overwritten."""
         if self.differing:
             listed = "".join(f"\n  {path}" for path in self.differing)
             raise UsageError(
@@ -39,7 +39,7 @@ class Writing:
             )
 
     def write(self) -> None:
-        """Write what is not there yet or differs."""
+        """Write new and changed files."""
         for path in self.changed:
             file = self.root / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -47,10 +47,10 @@ class Writing:
 
 
 def prepared(project: Project, translation: Translation) -> Writing:
-    """The files of an import that make a valid project together with those that are there.
+    """Return the files of an import that are valid together with the project's.
 
-    A table whose steps do not becomes one that fails and says why. What is not valid even so is
-    left out, and so is it from the jobs and from what depends on it. All that is listed.
+    A table with invalid steps becomes a stub that fails with the reason. Drafts that are invalid
+    for other reasons are left out, also from jobs and dependencies. All of this is recorded.
     """
     drafts = _without_defined(project, translation)
     stubs: set[PurePosixPath] = set()
@@ -110,9 +110,9 @@ def _without_defined(project: Project, translation: Translation) -> list[DraftFi
 def _without(
     gone: set[str], drafts: Iterable[DraftFile], translation: Translation
 ) -> Iterator[DraftFile]:
-    """The drafts without tables that are not written: jobs do not run them, nobody waits for them.
+    """Yield the drafts without references to missing tables, which are removed from jobs.
 
-    A table that would have waited is left to people.
+    A table that would depend on a missing one is recorded for manual review.
     """
     for draft in drafts:
         values = dict(draft.values)
@@ -136,9 +136,9 @@ def _awaited(values: Values) -> list[str]:
 
 
 def _broken(root: Path, drafts: Sequence[DraftFile]) -> dict[Path, ConfigError]:
-    """Return the drafts that a copy of the project refuses, each with its first error.
+    """Return the drafts that are invalid in a copy of the project, each with its first error.
 
-    InvalidProjectError if the copy refuses files of the project itself.
+    Raises InvalidProjectError if files of the project itself are invalid in the copy.
     """
     with tempfile.TemporaryDirectory(prefix="logdriven-import-") as name:
         copy = Path(name).resolve()

@@ -1,4 +1,4 @@
-"""Values as YAML that people like to read: fields in order, SQL in blocks, comments above."""
+"""Readable YAML: fields in order, SQL in blocks, comments above."""
 
 import re
 import textwrap
@@ -12,7 +12,7 @@ _WIDTH = 98
 
 
 class _DraftDumper(yaml.SafeDumper):
-    """Lists are indented, texts of several lines are literal blocks."""
+    """YAML dumper that indents lists and writes multi-line texts as literal blocks."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the signature is PyYAML's
         super().increase_indent(flow, indentless=False)
@@ -30,7 +30,7 @@ _DraftDumper.add_representer(str, _text)
 
 
 def yaml_text(draft: DraftFile) -> str:
-    """Return the text of a draft's file; the same values make the same text."""
+    """Return the text of a draft's file; equal values give equal text."""
     lines = [*_comment(draft.origin)]
     for name, value in draft.values.items():
         lines += _comment(*draft.comments.get(name, ()))
@@ -39,7 +39,7 @@ def yaml_text(draft: DraftFile) -> str:
 
 
 def block(text: str) -> str:
-    """SQL as a literal block can hold it: no tabs that indent, nothing at the ends of lines."""
+    """Normalize SQL for a literal block: no tabs in indentation, no trailing blanks."""
     lines = (line.rstrip() for line in text.strip("\r\n").splitlines())
     text = "\n".join(re.sub(r"^[ \t]+", lambda m: m[0].expandtabs(4), line) for line in lines)
     return textwrap.dedent(text).strip() + ("\n" if "\n" in text.strip() else "")
@@ -63,7 +63,7 @@ def _field(name: str, value: object) -> list[str]:
 def _comment(*texts: str) -> Iterator[str]:
     for text in texts:
         for line in text.splitlines():
-            # Our own sentences are wrapped; what was copied keeps its lines.
+            # Generated sentences are wrapped; copied lines are kept.
             wrapped = [line] if line.startswith("    ") else textwrap.wrap(line, _WIDTH - 4)
             for part in wrapped or [""]:
                 yield f"# {part}".rstrip()

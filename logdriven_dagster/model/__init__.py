@@ -1,1 +1,1 @@
-"""Values that all layers speak of: windows, periods, attempts, logs. Nothing is read or written."""
+"""Immutable values shared by all layers: windows, periods, attempts, logs. Performs no I/O."""

@@ -1,4 +1,4 @@
-"""Attempts at windows, their steps and their outcomes: the rows of the run log as values."""
+"""Attempts at windows, their steps and their outcomes: rows of the run log as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,19 +10,21 @@ from logdriven_dagster.model.windows import Reads, TimeWindow, as_instant
 
 
 class Status(str, Enum):
-    """`job_log.status` and `step_log.status`. Sources: Sharp ETL; Kylin, executable states."""
+    """Status in `job_log` and `step_log`. Sources: Sharp ETL; Kylin, executable states."""
 
     READY = "READY"
-    """A step whose turn has not come."""
+    """A step that has not started."""
     RUNNING = "RUNNING"
     """An attempt in this state holds the lease of its window."""
     SUCCESS = "SUCCESS"
     FAILURE = "FAILURE"
     DISCARDED = "DISCARDED"
-    """Stopped on purpose: interrupted, terminated, or discarded by an operator."""
+    """Stopped deliberately: interrupted, terminated, or discarded by an operator."""
     SKIPPED = "SKIPPED"
-    """Passed over on purpose, by `latest_only`, a condition that does not apply, or an empty step
-    before: recorded, so never lost."""
+    """Skipped deliberately, and recorded.
+
+    By `latest_only`, a condition that does not apply, or an earlier step without rows.
+    """
 
 
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
@@ -35,55 +37,55 @@ TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     Status.DISCARDED: frozenset(),
     Status.SKIPPED: frozenset(),
 }
-"""What may follow on what within one row; every write of a status is guarded by it.
+"""Valid transitions of a row's status; every write of a status is guarded by it.
 
-RUNNING follows itself where a step is tried again. Source: Kylin, READY → RUNNING → an end.
+RUNNING follows itself when a step is retried. Source: Kylin, READY → RUNNING → an end.
 """
 
 
 def before(status: Status) -> frozenset[Status]:
-    """The states from which a row may come to this one."""
+    """Return the statuses from which a row may change to `status`."""
     return frozenset(first for first, then in TRANSITIONS.items() if status in then)
 
 
 class OnRunning(str, Enum):
-    """What a start does about a window that is running elsewhere. Source: Sharp ETL."""
+    """Action of a start whose window is already running. Source: Sharp ETL."""
 
     SKIP = "skip"
-    """Leave it to the other runner."""
+    """Leave the window to the other runner."""
     FAIL = "fail"
-    """Refuse to start."""
+    """Raise an error."""
     REPLACE = "replace"
-    """End the other attempt, which can neither publish nor finish then, and start anew."""
+    """End the other attempt, which can no longer publish or finish, and start a new one."""
 
 
 class Trigger(str, Enum):
-    """Why an attempt exists, `job_log.run_trigger`."""
+    """Reason why an attempt exists, `job_log.run_trigger`."""
 
     PENDING = "pending"
     """The window was unfinished."""
     REFRESH = "refresh"
-    """Somebody asked for a finished window again."""
+    """A user asked for a rerun of a finished window."""
     LOOKBACK = "lookback"
     """The window runs again because late data may have arrived."""
     UPSTREAM = "upstream"
     """The window runs again because an upstream window was refreshed."""
     TAKEOVER = "takeover"
-    """Nothing ran: the system before ours has done it, says its log."""
+    """Not run: the previous system's log records the window as finished."""
     SKIP = "skip"
-    """Nothing ran: an operator has skipped the window, or made a skipped one pending again."""
+    """Not run: an operator skipped the window, or made a skipped one pending again."""
     OBSERVED = "observed"
-    """Nothing ran here: an asset that is not ours was materialized, says Dagster."""
+    """Not run: Dagster reported that an external asset was materialized."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who runs an attempt; readable in `job_log.owner`."""
+    """The process that runs an attempt, in the readable form of `job_log.owner`."""
 
     host: str
     pid: int
     started: int
-    """The process's creation time in epoch milliseconds, since process numbers come again."""
+    """Creation time of the process in epoch milliseconds, since process IDs are reused."""
     dagster_run_id: str | None = None
 
     def __str__(self) -> str:
@@ -91,7 +93,7 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str | None, dagster_run_id: str | None = None) -> "Owner | None":
-        """The owner in a `job_log` row; None for one that was written by hand."""
+        """Parse the owner of a `job_log` row; returns None for text written by hand."""
         host, _, numbers = (text or "").partition(":")
         pid, _, started = numbers.partition(":")
         if not (pid.isdigit() and started.isdigit()):
@@ -111,35 +113,39 @@ class Claim:
     trigger: Trigger
     owner: Owner
     now: datetime
-    """The data clock that the window was planned with."""
+    """The data clock with which the window was planned."""
     steps: tuple[str, ...]
-    """The steps that the attempt will take, in order."""
+    """The steps of the attempt, in order."""
     runtime_args: Mapping[str, str] = field(default_factory=dict)
     lease: timedelta = timedelta(minutes=1)
-    """How long the attempt may go without a heartbeat before others take its window over."""
+    """Time without a heartbeat after which another runner may take over the window."""
     on_running: OnRunning = OnRunning.SKIP
     definition: str | None = None
-    """A digest of all that decides what the steps do; an attempt of the same one can be resumed."""
+    """Digest of everything that determines the steps; attempts with the same one can be resumed."""
     reads: Mapping[str, Reads] = field(default_factory=dict)
-    """Upstream table → what of it is read."""
+    """Ranges that are read, by upstream table."""
     version: int | None = None
-    """The version of the table's definition in the registry; None if it is not registered."""
+    """Version of the table's definition in the registry, or None if it is not registered."""
     other_version: str | None = None
-    """Which version it is, in words, where the table's file says otherwise."""
+    """Description of the version, if it is not that of the table's file."""
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """The values that the steps can name; secrets as `${env:NAME}`."""
+    """Values that the steps can refer to; secrets as `${env:NAME}`."""
     job_run_id: int | None = None
-    """The run of a job that the attempt belongs to."""
+    """ID of the job run that the attempt belongs to."""
     seen_until: datetime | None = None
-    """With `lookback`: up to which moment of data time all that is read is there; None: no row
-    can come later than that."""
+    """With `lookback`: the data time up to which all input is complete.
+
+    None means that no row can arrive for a later time.
+    """
     fills_gap: bool = False
-    """Whether later windows of an ordered table are finished, as after an earlier
-    `default_start`: tables downstream may have run without this window."""
+    """True if later windows of an ordered table are finished, as after an earlier `default_start`.
+
+    Downstream tables may have run without this window.
+    """
     replaces: tuple[int, ...] = ()
-    """The jobs of finished windows of an earlier grid that lie within this one."""
+    """Jobs of finished windows of an earlier grid that lie within this window."""
     name: str = ""
-    """What the log calls the window where that is not its text in the project's zone; empty: it is.
+    """Name of the window in the log; empty if it is the window's text in the project's time zone.
 
     See `runlog.attempts.names`.
     """
@@ -162,18 +168,20 @@ class Attempt:
     attempt_number: int
     """1 for the first attempt at the window."""
     fencing_token: int
-    """Greater than that of any earlier attempt at the window; guards every later write."""
+    """Greater than the token of any earlier attempt at the window; guards every later write."""
     previous: Status | None = None
-    """How the attempt before this one ended."""
+    """Final status of the previous attempt."""
     previous_id: int | None = None
-    """Its job."""
+    """Job ID of the previous attempt."""
     replaced: Owner | None = None
-    """Whose running attempt this one ended."""
+    """Owner of the running attempt that this one ended."""
     staged: Mapping[str, str] = field(default_factory=dict)
-    """Step → the durable result that a dead attempt left behind, `step_log.staged`."""
+    """Durable results left by a dead attempt, by step: `step_log.staged`."""
     standing: int | None = None
-    """The job that has finished the window before, and counts as long as this one, which is a
-    refresh then, has changed nothing."""
+    """Job whose success of the window remains valid until this attempt publishes a change.
+
+    Set only if this attempt is a rerun of a finished window.
+    """
     taken: TakenBatches = _NOTHING
     """The batches that it takes and makes."""
 
@@ -198,29 +206,29 @@ class Attempt:
 
     @property
     def was_finished(self) -> bool:
-        """Whether an attempt before it has finished the window, so that this one is a refresh."""
+        """True if an earlier attempt finished the window, so that this one is a rerun."""
         return self.standing is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows of one step. `None`: there is no such number, or it could not be had (`output` says)."""
+    """Row counts of one step. `None` means not applicable or unknown; `output` has the reason."""
 
     source: int | None = None
     target: int | None = None
     success: int | None = None
     failure: int | None = None
     inserted: int | None = None
-    """How many rows of `target` had keys that were new to an upsert's target."""
+    """Number of rows in `target` with keys that were new to an upsert's target."""
     updated: int | None = None
-    """How many rows of `target` replaced others in an upsert's target."""
+    """Number of rows in `target` that replaced others in an upsert's target."""
     malformed: int | None = None
-    """Rows that a source could not read and was allowed to leave out or to fill with NULLs."""
+    """Rows that a source could not read, and dropped or filled with NULLs as configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """How a step ended; `step_log` holds it."""
+    """Outcome of a step, recorded in `step_log`."""
 
     status: Status
     counts: Counts = Counts()
@@ -231,12 +239,12 @@ class StepOutcome:
 
 
 CURRENT_FILE_LENGTH = 1024
-"""How many characters of the names of files `job_log.current_file` holds."""
+"""Maximum length of the file names in `job_log.current_file`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
-    """How an attempt ended; `job_log` holds it."""
+    """Outcome of an attempt, recorded in `job_log`."""
 
     status: Status
     application_id: str | None = None
@@ -244,4 +252,4 @@ class AttemptOutcome:
     error_count: int = 0
     """Failed tries inside the attempt, kept after a success. Source: Kettle, `error_count`."""
     published_nothing: bool = False
-    """Whether an attempt without success knows that it had not begun to publish."""
+    """True if a failed attempt certainly ended before it began to publish."""

@@ -1,4 +1,4 @@
-"""Retry with back-off: how long to wait after so many failures in a row."""
+"""Retry with exponential back-off."""
 
 from datetime import timedelta
 from typing import TypeVar
@@ -9,9 +9,9 @@ _MOST_DOUBLINGS = 16
 
 
 def back_off(failures: int, first: Pause, longest: Pause) -> Pause:
-    """The pause before the next try: `first` after one failure, then twice as long each time.
+    """Return the pause before the next try: `first` after one failure, then doubled each time.
 
-    Never longer than `longest`.
+    Never longer than `longest`. `failures` counts consecutive failures.
     """
     times: int = 2 ** min(failures - 1, _MOST_DOUBLINGS)
     return min(first * times, longest)

@@ -1,8 +1,8 @@
-"""Processes and batches as values: who consumes what of whom, and how much at once.
+"""Processes and batches as values: consumers, producers, and batches per run.
 
 Source: BDRE. A parent process is a table, a sub-process is a step, an enqueuing process is an
 upstream table; a run of a process is an attempt (`job_log`), one of a sub-process its `step_log`
-row. A batch is what one successful attempt, or one file, hands to each step that consumes it.
+row. A batch is the delivery of one successful attempt, or one file, to each consuming step.
 """
 
 import re
@@ -19,15 +19,15 @@ from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.windows import Slice, TimeWindow
 
 ALL_BATCHES = sys.maxsize
-"""For `max_batches`: whatever there is."""
+"""Value of `max_batches` for all available batches."""
 PSEUDO_BATCH = 0
-"""What a process without enqueuers consumes. Source: BDRE, batch 0."""
+"""Batch of a process without enqueuers. Source: BDRE, batch 0."""
 _MOST_DATES = 31
 _LIKE = "like:"
 
 
 class BatchState(IntEnum):
-    """`batch_queue.batch_state`. Source: BDRE, BATCH_STATUS; FAILED is ours."""
+    """State in `batch_queue.batch_state`. Source: BDRE, BATCH_STATUS; FAILED is an addition."""
 
     NEW = 0
     PROCESSED = 1
@@ -37,13 +37,13 @@ class BatchState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Enqueuer:
-    """A table whose batches a step consumes, and where a run cuts its intake."""
+    """A table whose batches a step consumes, and the limit of each intake."""
 
     table: str
     cut_pattern: str | None = None
-    """A run takes all up to the first batch whose marking has it; see `marking_matches`."""
+    """A run takes batches up to the first whose marking matches; see `marking_matches`."""
     required: bool = True
-    """Whether a run needs a batch of it. No new file is a matter of the table's `on_empty`."""
+    """True if a run needs a batch from it. Missing files are subject to the table's `on_empty`."""
 
     def __post_init__(self) -> None:
         try:
@@ -62,21 +62,21 @@ class SubProcess:
     step: str
     enqueuers: tuple[Enqueuer, ...] = ()
     can_recover: bool = True
-    """Whether a run may go on after this step when the one before failed later on."""
+    """True if a run may resume after this step when a later step of the previous run failed."""
     next: tuple[str, ...] = ()
     """The steps that follow; several are a fork."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How the batches of one table come to one step of another."""
+    """Route of batches from one table to one step of another."""
 
     table: str
     step: str
     enqueuer: Enqueuer
     zone: ZoneInfo
     shared: bool = False
-    """Whether several steps of the table consume the source; otherwise a step may be renamed."""
+    """True if several steps of the table consume the source; otherwise a step may be renamed."""
 
     @property
     def source(self) -> str:
@@ -104,7 +104,7 @@ class Process:
         )
 
     def sub(self, step: str) -> SubProcess:
-        """One of its steps; LifeCycleError 103 for any other name."""
+        """Return one of the steps. Raises LifeCycleError 103 for any other name."""
         for sub in self.steps:
             if sub.step == step:
                 return sub
@@ -113,34 +113,34 @@ class Process:
 
 
 class Processes:
-    """The processes of a project, by name and by what they consume. Source: BDRE, PROCESS."""
+    """The processes of a project, by name and by the tables they consume. Source: BDRE, PROCESS."""
 
     def __init__(self, processes: Iterable[Process]) -> None:
         self._parents = {process.table: process for process in processes}
         self._consumers: dict[str, list[Route]] = {}
         for process in self._parents.values():
             for route in process.routes:
-                if route.source != route.table:  # a table enqueues its files by itself
+                if route.source != route.table:  # a table enqueues its own files
                     self._consumers.setdefault(route.source, []).append(route)
 
     def parent(self, table: str) -> Process:
-        """A process; LifeCycleError 102 if there is none of this name."""
+        """Return a process by table name. Raises LifeCycleError 102 if there is none."""
         if table in self._parents:
             return self._parents[table]
         raise LifeCycleError(102, f"no table {table!r} is registered; name a table, not a step")
 
     def exchanges(self, table: str) -> bool:
-        """Whether a table takes batches from others, or makes some for them."""
+        """Return True if a table takes batches from other tables, or makes batches for them."""
         return bool(self.consumers(table) or self.parent(table).routes)
 
     def consumers(self, table: str) -> tuple[Route, ...]:
-        """The routes by which the batches of a table go on."""
+        """Return the routes from a table to the consumers of its batches."""
         return tuple(self._consumers.get(table, ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A row of the queue: a window or files of an upstream, for one step of a consumer."""
+    """A row of the queue: a window or files of an upstream table, for one consuming step."""
 
     queue_id: int
     batch_id: int
@@ -148,11 +148,11 @@ class Batch:
     source: str
     source_job_id: int | None
     marking: str
-    """Dates, or NAME@date, with commas between."""
+    """Comma-separated dates, or NAME@date."""
     span: tuple[int, int] | None
-    """The place of its window among those of the table that made it; None for files."""
+    """Range of its window on the axis of the producing table; None for files."""
     target_batch_id: int | None = None
-    """The batch of the run that has taken it."""
+    """Batch of the run that has taken it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +195,10 @@ class TakenBatches:
     """The batches that a run takes, and the one that it makes. Source: BDRE, InitJob."""
 
     target_batch_id: int | None = None
-    """The batch that a success makes; None where nobody consumes it."""
+    """Batch that a success makes, or None if no step consumes it."""
     intakes: tuple[Intake, ...] = ()
     last_recoverable_step: tuple[str, ...] = ()
-    """Where a run goes on after one that failed; empty: at its beginning."""
+    """Steps at which a run resumes after a failed one; empty to start from the beginning."""
 
     @property
     def batches(self) -> tuple[Batch, ...]:
@@ -210,17 +210,17 @@ class TakenBatches:
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """The first and the last batch as `data_range_start` and `_end`; empty if there is none."""
+        """The first and last batch as `data_range_start` and `_end`; empty if there is none."""
         numbers = [batch.batch_id for batch in self.batches]
         return (str(min(numbers)), str(max(numbers))) if numbers else ("", "")
 
 
 @cache
 def compiled_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a cut pattern as a regular expression that is searched; ValueError if it is none.
+    """Compile a cut pattern into a regular expression for searching. Raises ValueError if invalid.
 
-    After `like:` it is a pattern of SQL's LIKE for the whole marking, as BDRE has it: `%` stands
-    for any text, `_` for one character, and a backslash makes the character after it literal.
+    After `like:`, the pattern is that of SQL's LIKE for the whole marking, as in BDRE: `%` matches
+    any text, `_` one character, and a backslash makes the next character literal.
     """
     if pattern.startswith(_LIKE):
         parts = re.findall(r"\\.|.", pattern.removeprefix(_LIKE), re.DOTALL)
@@ -234,17 +234,17 @@ def compiled_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def marking_matches(pattern: str, marking: str) -> bool:
-    """Whether a marking has the mark at which a run cuts its intake."""
+    """Return True if a marking matches the pattern that ends an intake."""
     return compiled_pattern(pattern).search(marking) is not None
 
 
 def cut(
     batches: Sequence[Batch], pattern: str | None, max_batches: int | None
 ) -> tuple[Batch, ...]:
-    """The batches that one run takes of these, oldest first.
+    """Return the batches, oldest first, that one run takes.
 
-    With a pattern all up to and including the first whose marking has it, none if none has;
-    otherwise the oldest `max_batches`, or all that there are. Source: BDRE, batch_cut_pattern.
+    With a pattern: all batches up to and including the first whose marking matches, none without a
+    match. Without one: the oldest `max_batches`, or all. Source: BDRE, batch_cut_pattern.
     """
     if pattern is None:
         return tuple(batches[:max_batches])
@@ -255,9 +255,9 @@ def cut(
 
 
 def reach(markings: Sequence[str], pattern: str | None) -> int:
-    """How many of the batches with these markings, oldest first, runs can take before others come.
+    """Return the number of batches, oldest first, that runs can take before more arrive.
 
-    With a pattern those up to the last that has it.
+    With a pattern: the batches up to the last match.
     """
     if pattern is None:
         return len(markings)
@@ -267,10 +267,11 @@ def reach(markings: Sequence[str], pattern: str | None) -> int:
 
 
 def recoverable(process: Process, succeeded: Collection[str]) -> tuple[str, ...]:
-    """The steps with which to go on, given those that succeeded in a run that failed.
+    """Return the steps at which to resume, given the steps that succeeded in a failed run.
 
-    What follows on the last `can_recover` step before the failure; of a fork that is not through
-    all branches. Empty: at the beginning. Source: BDRE, last_recoverable_sp_id.
+    These are the successors of the last `can_recover` step before the failure; for an incomplete
+    fork, all of its branches. Empty to start from the beginning. Source: BDRE,
+    last_recoverable_sp_id.
     """
     found: tuple[str, ...] = ()
     level = process.steps[:1]
@@ -283,15 +284,15 @@ def recoverable(process: Process, succeeded: Collection[str]) -> tuple[str, ...]
 
 
 def union_of(markings: Iterable[str]) -> str:
-    """One marking of several: every mark once, sorted."""
+    """Merge several markings into one: every mark once, sorted."""
     return ",".join(sorted(set(_marks(markings))))
 
 
 def marking_of(window: TimeWindow, zone: ZoneInfo, now: datetime) -> str:
-    """The dates that a window covers in a zone, the last one also as `EOD@date` if its day is over.
+    """Return the dates that a window covers in a zone; the last also as `EOD@date` if complete.
 
-    Of more than 31 dates the first and the last. A slice has no time: its date is that of the data
-    clock, `now`. Source: BDRE, batch_marking.
+    More than 31 dates are reduced to the first and the last. A key, offset or batch range has the
+    date of the data clock `now`. Source: BDRE, batch_marking.
     """
     if isinstance(window, Slice):
         return f"{now.astimezone(zone):%Y-%m-%d}"

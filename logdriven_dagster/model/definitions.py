@@ -1,4 +1,4 @@
-"""Definitions as the registry knows them: declared content, codes, versions, differences.
+"""Definitions in the registry: declared content, codes, versions, differences.
 
 Source: DolphinScheduler, workflow definition split.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Kind(str, Enum):
-    """What is defined; the beginning of its codes."""
+    """Kind of a definition; the prefix of its codes."""
 
     PROJECT = "PROJECT"
     TABLE = "TABLE"
@@ -22,7 +22,7 @@ class Kind(str, Enum):
 
 
 class Operation(str, Enum):
-    """What a version did. Source: DolphinScheduler, operation type."""
+    """Operation that created a version. Source: DolphinScheduler, operation type."""
 
     ADD = "add"
     MODIFY = "modify"
@@ -30,19 +30,19 @@ class Operation(str, Enum):
 
 
 def code_of(project: str, kind: Kind, name: str) -> str:
-    """The code of a definition: the same in every run log, before and after an import.
+    """Return the code of a definition, equal in every run log, before and after an import.
 
-    It follows from the names, since a table of another name is another table.
+    It is derived from the names, since a renamed table is another table.
     """
     named = "\0".join((project, name) if kind is not Kind.PROJECT else (project,))
     return f"{kind.value}_{hashlib.sha256(named.encode()).hexdigest()[:20]}"
 
 
 def canonical(content: Mapping[str, Any]) -> str:
-    """The content as JSON text that is the same for the same content."""
+    """Serialize content as canonical JSON: equal content gives equal text."""
     try:
         return _json(content)
-    except TypeError:  # YAML's keys may be numbers and texts at once, which have no order
+    except TypeError:  # YAML keys may mix numbers and texts, which cannot be sorted
         return _json(_with_text_keys(content))
 
 
@@ -57,13 +57,13 @@ def _with_text_keys(value: Any) -> Any:
 
 
 def digest_of(content: str) -> str:
-    """SHA-256 of a canonical content."""
+    """Return the SHA-256 of a canonical content."""
     return hashlib.sha256(content.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One definition as files declare it, or as it follows from those of tables and jobs."""
+    """One definition as declared in files, or derived from a table or job."""
 
     kind: Kind
     name: str
@@ -71,7 +71,7 @@ class Declared:
     content: str
     """Canonical JSON."""
     columns: Mapping[str, Any] = field(default_factory=dict)
-    """What its row holds beside the content, so that SQL can ask for it."""
+    """Further columns of its row, for queries in SQL."""
 
     @property
     def digest(self) -> str:
@@ -79,7 +79,7 @@ class Declared:
 
 
 USED_LENGTH = 512
-"""How many letters of a used name are kept; paths may be longer."""
+"""Maximum length of the name of a used resource; paths may be longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +87,16 @@ class Use:
     """A connection, file or table that a step uses."""
 
     code: str
-    """The code of the table, the job, or the step of a maintenance job."""
+    """Code of the table, the job, or the step of a maintenance job."""
     kind: str
-    """connection, source, target, file, topic, upstream or table."""
+    """One of connection, source, target, file, topic, upstream and table."""
     used: str
     step_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Rows that follow from the tables and jobs of a project."""
+    """Rows derived from the tables and jobs of a project."""
 
     definitions: Sequence[Declared]
     """Relations, and steps of maintenance jobs."""
@@ -123,14 +123,14 @@ class VersionChange:
     code: str
     operation: Operation
     version: int
-    """The new one."""
+    """The new version."""
     before: str | None = None
-    """The content of the version before, with the settings in force; None for what is new."""
+    """Content of the previous version with the settings in force; None for a new definition."""
     after: str | None = None
-    """None for what is deleted."""
+    """New content, or None for a deleted definition."""
 
     def differences(self) -> list[Difference]:
-        """Field by field; none for what is new or deleted."""
+        """Return the differences by field; empty for a new or deleted definition."""
         if self.before is None or self.after is None:
             return []
         return content_differences(json.loads(self.before), json.loads(self.after))
@@ -152,7 +152,7 @@ class Version:
     content: str
     file_digest: str | None
     columns: Mapping[str, Any]
-    """The columns that its kind has, settings among them."""
+    """Columns of its kind, including settings."""
 
     @property
     def in_force(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Version:
 
 
 def content_in_force(content: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """A content whose settings are those of its row, which operators change."""
+    """Return the content with settings replaced by those of its row, which operators may change."""
     parsed: dict[str, Any] = json.loads(content)
     if "settings" in parsed:
         parsed["settings"] = {
@@ -171,10 +171,10 @@ def content_in_force(content: str, columns: Mapping[str, Any]) -> dict[str, Any]
 
 
 def content_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """How two contents differ, by the paths of fields as files have them, and of captured files.
+    """Return the differences of two contents, by the paths of fields and of captured files.
 
-    A setting stands once, with what is in force; what a file says beside it only where that alone
-    differs.
+    A setting is listed once, with the value in force; its value in the file is listed only if
+    nothing else differs.
     """
     settings = {
         item.path for item in differences(before.get("settings", {}), after.get("settings", {}))
@@ -192,10 +192,10 @@ def content_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]:
-    """The fields in which two JSON values differ, by their paths, in the order of names.
+    """Yield the fields in which two JSON values differ, by path, sorted by name.
 
-    Items of lists go by the name that they give themselves (`step`, `table`, `check`), else by
-    their place.
+    `path` is the prefix of all paths. List items are matched by the name they give themselves
+    (`step`, `table`, `check`), otherwise by position.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted({*before, *after}, key=str):
@@ -214,7 +214,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]
 
 
 def _names(items: Iterable[Any]) -> list[str] | None:
-    """The names that the items of a list give themselves, if each has its own."""
+    """Return the names of a list's items, or None unless each has a unique name."""
     names = [_name(item) for item in items]
     given = [name for name in names if name is not None]
     return given if len(given) == len(names) == len(set(given)) else None
@@ -234,18 +234,18 @@ class Home:
     name: str
     project: str
     host: str | None
-    """The machine on which it was recorded; None: an earlier version wrote the log."""
+    """Machine on which it was recorded; None if an earlier version wrote the log."""
     folder: str | None
     """The project folder on that machine."""
     place: str | None
-    """The location or the name of the target; None where it is not known."""
+    """Location or name of the target; None if unknown."""
 
     def continues(self, recorded: "Home") -> bool:
-        """Whether windows of the recorded home are windows of this one.
+        """Return True if windows of the recorded home are windows of this one.
 
-        One project may run on many machines, if its rows are in one place. Where machine and folder
-        are the same, a table in another place has got another target, which `changed_targets`
-        reports, and a project with another name is a renamed one if its place is the same.
+        A project may run on several machines, if its rows are in one place. On the same machine and
+        in the same folder, a table in another place has a changed target, which `changed_targets`
+        reports; a project with another name is a renamed one if its place is the same.
         """
         here = (self.host, self.folder)
         is_here = None not in here and here == (recorded.host, recorded.folder)
@@ -256,12 +256,12 @@ class Home:
         return is_here and self.place is not None and self.place == recorded.place
 
     def adds_to(self, recorded: "Home | None") -> bool:
-        """Whether a home that continues the recorded one says more or something else."""
+        """Return True if this home, which continues the recorded one, has new information."""
         if recorded is None or recorded.project != self.project:
             return True
         return self.place is not None and self.place != recorded.place
 
 
 def project_entry(project: str) -> str:
-    """The name under which the home of a whole project is recorded; no table has a space."""
+    """Return the name under which a project's home is recorded; table names contain no space."""
     return f"project {project}"

@@ -10,14 +10,14 @@ class FoundFile:
     """A version of a file, as a listing or a message describes it."""
 
     server: str
-    """Scheme and host; empty for this machine."""
+    """Scheme and host; empty for the local machine."""
     path: str
     size: int
-    """Bytes."""
+    """Size in bytes."""
     hash: str
-    """A hash of the content, or of size and time: it tells two versions apart."""
+    """Hash of the content, or of size and time; distinguishes versions."""
     created: datetime
-    """The last modification, aware."""
+    """Time of the last modification, aware."""
 
     def __post_init__(self) -> None:
         for name, value, most in (("hash", self.hash, 128), ("server", self.server, 128)):
@@ -32,11 +32,11 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredFile(FoundFile):
-    """A file that the run log knows."""
+    """A file registered in the run log."""
 
     batch_id: int
 
 
 def joined(files: Iterable[FoundFile]) -> str:
-    """The locations of files with semicolons between. Source: BDRE, GetFiles."""
+    """Return the locations of files, separated by semicolons. Source: BDRE, GetFiles."""
     return ";".join(file.location for file in files)

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from logdriven_dagster.model.attempts import Owner, Status
 
 StartedBy: TypeAlias = Literal["manual", "schedule", "sensor"]
-"""Who started a run, `job_run.run_trigger`."""
+"""Initiator of a run, `job_run.run_trigger`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +31,21 @@ class JobRequest:
     owner: Owner
     trigger: StartedBy = "manual"
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """The values that the job gives to what it runs; secrets as `${env:NAME}`."""
+    """Parameters that the job passes to its tables or steps; secrets as `${env:NAME}`."""
     steps: tuple[RunStep, ...] = ()
     """The steps that this run of a maintenance job will take, in order."""
     lease: timedelta = timedelta(minutes=1)
-    """How long the run may go without a heartbeat before it is taken for dead."""
+    """Time without a heartbeat after which the run is considered dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """A run that has begun: one `job_run` row in status RUNNING, which is its lease."""
+    """A started run: one `job_run` row in status RUNNING, which is its lease."""
 
     job_run_id: int
     request: JobRequest
     fencing_token: int
-    """Greater than that of any earlier run of the job; guards every later write."""
+    """Greater than the token of any earlier run of the job; guards every later write."""
 
     def __str__(self) -> str:
         return f"run {self.job_run_id} of {self.job}"
@@ -65,7 +65,7 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class JobStepResult:
-    """How a step of a maintenance job ended."""
+    """Outcome of a step of a maintenance job."""
 
     status: Status
     row_count: int = 0

@@ -1,4 +1,4 @@
-"""Where columns come from: queries, what their names mean, and what is made of what.
+"""Column lineage: queries, the datasets that their names refer to, and origins of columns.
 
 Source: BDRE, lineage of queries: nodes (table, column, function, temporary table) and relations.
 """
@@ -21,18 +21,20 @@ class NodeType(str, Enum):
 
 
 QueryType: TypeAlias = Literal["spark", "source", "python"]
-"""A query in Spark SQL; a source taken as it is; a Python function, which nobody can look into."""
+"""Spark SQL, a source read without a query, or a Python function, which cannot be analysed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A table, file or query that holds columns."""
+    """A dataset with columns: a table, file or query."""
 
     name: str
-    """A table of ours by its name, a step's result as `table#step`, anything else as it is called:
-    a path, `connection:table`, `connection:topic`."""
+    """Table name, or `table#step` for a step's result, or the name of an external dataset.
+
+    External names are paths, `connection:table` and `connection:topic`.
+    """
     type: NodeType = NodeType.TABLE
-    """`TEMP` for what exists only while a window runs."""
+    """`TEMP` for a dataset that exists only while a window runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +50,24 @@ class ColumnRef:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What one step of a table asks for, with everything that its lineage follows from."""
+    """The query of one step of a table, with everything from which its lineage is derived."""
 
     table: str
     step_id: str
     type: QueryType
     text: str
-    """With the variables of the project and the table; those of the window stay references."""
+    """Text with variables of the project and the table resolved; those of the window are not."""
     result: Container
     columns: tuple[str, ...]
-    """The columns of the result, as it was written."""
+    """The columns of the result, as written."""
     names: Mapping[str, Container] = field(default_factory=dict)
-    """What a name means in the text, in small letters."""
+    """Datasets by the lower-case names that the text uses."""
     inner: "tuple[Query, str | None] | None" = None
-    """The query that `source` means, and sqlglot's name of its dialect."""
+    """Query behind the name `source`, and sqlglot's name of its dialect."""
 
     @property
     def digest(self) -> str:
-        """What a query with its result is known by."""
+        """Identifier of the query with its result."""
         parts = [
             [self.table, self.step_id, self.type, self.text, *self.columns],
             sorted((name, held.name, held.type.value) for name, held in self.names.items()),
@@ -76,20 +78,20 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ColumnOrigin:
-    """What one column of a result is made from."""
+    """Origin of one column of a result."""
 
     column: str
     origins: tuple[ColumnRef, ...] = ()
-    """None of them for a constant."""
+    """Columns it is computed from; empty for a constant."""
     functions: tuple[str, ...] = ()
-    """The functions that its value went through, in small letters."""
+    """Functions applied to its value, in lower case."""
     temps: tuple[str, ...] = ()
-    """Common table expressions and subqueries on the way."""
+    """Intermediate common table expressions and subqueries."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLineage:
-    """The columns of one query, with what each is made from."""
+    """The columns of one query, with the origin of each."""
 
     table: str
     step_id: str
@@ -98,13 +100,13 @@ class QueryLineage:
     result: Container
     columns: tuple[ColumnOrigin, ...]
     absent: str | None = None
-    """Why there is none, or none of some columns."""
+    """Reason why lineage is missing for the query or some columns."""
 
 
 def outer_origins(
     queries: Iterable[QueryLineage], result: Container
 ) -> dict[str, tuple[ColumnRef, ...]]:
-    """Column of a result → the columns that it comes from, through the steps before.
+    """Return the origins of a result's columns, traced through earlier steps.
 
     `queries` are those of one attempt in their order.
     """

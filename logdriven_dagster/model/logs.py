@@ -1,4 +1,4 @@
-"""What the run log says about a table, compressed for planning."""
+"""State of a table in the run log, condensed for planning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,91 +19,91 @@ class OpenWindow:
     owner: Owner | None = None
     """The process that holds a RUNNING attempt."""
     error: str | None = None
-    """The first line of a failed attempt's error."""
+    """First line of a failed attempt's error."""
     expired: bool = False
-    """Whether a RUNNING attempt's lease is over, by the database's clock."""
+    """True if a RUNNING attempt's lease has expired, by the database's clock."""
     failures: int = 0
-    """How often in a row the window has failed, not counting a RUNNING attempt."""
+    """Consecutive failures of the window, not counting a RUNNING attempt."""
     quiet_for: timedelta | None = None
-    """How long ago the attempt ended or had its last heartbeat, by the database's clock.
+    """Time since the attempt ended or had its last heartbeat, by the database's clock.
 
-    None if that lies in the future of a clock that was set back.
+    None if that is in the future, because the clock was set back.
     """
     presumed: bool = False
-    """Whether the log still says RUNNING: it may be taken over, and may as well come back."""
+    """True if the log still records RUNNING: it may be taken over, or come back."""
     stands: bool = False
-    """Whether it is a refresh that has changed nothing: what was published before stands."""
+    """True for a rerun that changed nothing: the rows published before are still valid."""
     was_finished: bool = False
-    """Whether an earlier attempt at the window succeeded or was skipped."""
+    """True if an earlier attempt at the window succeeded or was skipped."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether the log says how the attempt ended; a refresh that died before is taken up."""
+        """True if the log records the end of the attempt; a dead rerun is resumed instead."""
         return self.status is not Status.RUNNING and not (self.presumed or self.stands)
 
 
 @dataclass(frozen=True, slots=True)
 class EndedWindow:
-    """A window whose latest attempt ended lately."""
+    """A window whose latest attempt ended recently."""
 
     window: TimeWindow
     status: Status
     ago: timedelta
-    """How long ago, by the database's clock."""
+    """Time since its end, by the database's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookbackWindow:
-    """A finished window of a table with `lookback`, for which late rows may still come."""
+    """A finished window of a table with `lookback`, for which late rows may still arrive."""
 
     window: TimeWindow
     seen: datetime
-    """Up to which moment of data time all that it reads was there when it ran."""
+    """The data time up to which its input was complete when it ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastSlice:
-    """The newest slice that succeeded, which is where the next one begins."""
+    """The newest successful key, offset or batch range, where the next one begins."""
 
     slice: Slice
     now: datetime
-    """The data clock at which the source was asked how far it goes."""
+    """The data clock at which the end of the source was determined."""
     has_more: bool
-    """Whether the source went further than the slice."""
+    """True if the source had more data than the range."""
     all_read_at: datetime | None = None
-    """The newest data clock at which a slice took all that the source held.
+    """The newest data clock at which a range took everything in the source.
 
-    None if none of the newest ones did, or if nobody asks (tables without `fresh`).
+    None if none of the newest ones did, or if it is not needed (tables without `fresh`).
     """
     reached: str | None = None
-    """Where the slice before it ends, if there was nothing in it and it has no range itself."""
+    """End of the preceding range, if this one was empty and has no bounds itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCount:
-    """A window, how its latest attempt stands, and the rows that it wrote where that is known."""
+    """A window with the status of its latest attempt, and its row count if known."""
 
     window: TimeWindow
     status: Status | None
-    """None: it is due and was never tried."""
+    """Status of the latest attempt; None for a due window that was never tried."""
     rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A window that an operator has skipped; what is downstream does not wait for it."""
+    """A window skipped by an operator; downstream tables do not wait for it."""
 
     window: TimeWindow
     reason: str
-    """Who skipped it, and why."""
+    """The operator and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableLog:
     """The latest attempts at a table's windows; every tuple ascends.
 
-    `finished` and `skipped` are coalesced: adjoining windows appear as one range, so the size of
-    a log follows the number of gaps, not the length of the history.
+    `finished` and `skipped` are coalesced: adjoining windows are merged into ranges, so that the
+    size of a log depends on the number of gaps, not on the length of the history.
     """
 
     finished: tuple[TimeWindow, ...] = ()
@@ -111,35 +111,35 @@ class TableLog:
     skipped: tuple[TimeWindow, ...] = ()
     """Ranges whose latest attempts are SKIPPED."""
     left_out: tuple[LeftOut, ...] = ()
-    """The windows of these that an operator has skipped."""
+    """The skipped windows that an operator has skipped."""
     open: tuple[OpenWindow, ...] = ()
     failed_refreshes: tuple[OpenWindow, ...] = ()
-    """Finished windows whose last refresh failed: what was published before it stands."""
+    """Finished windows whose last rerun failed: the rows published before are still valid."""
     within_lookback: tuple[LookbackWindow, ...] = ()
-    """The windows for which late rows may still come, perhaps more; only with `lookback`."""
+    """Windows for which late rows may still arrive, possibly too many; only with `lookback`."""
     stale: tuple[TimeWindow, ...] = ()
-    """Finished windows over which an upstream window was run again later."""
+    """Finished windows with an upstream window that ran again later."""
     upstreams_ran_again: bool = False
-    """Whether upstream windows ran again since the table's bookmark, stale windows or not."""
+    """True if upstream windows ran again since the table's bookmark, stale windows or not."""
     last: LastSlice | None = None
-    """The newest slice of a sliced table."""
+    """The newest range of a table without time windows."""
     queued: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """(Step, source) of a table that consumes batches → how many wait for the next slices."""
+    """Number of batches waiting for the next runs, by (step, source)."""
     unmarked: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """(Step, source) with a `cut_pattern` → how many more wait for one that is marked by it."""
+    """Number of further batches waiting for one that matches `cut_pattern`, by (step, source)."""
     recent: tuple[EndedWindow, ...] = ()
-    """What ended within the longest delay after which another table follows; none without."""
+    """Windows that ended within the longest delay of a downstream table; empty without delays."""
 
     @property
     def once_finished(self) -> list[TimeWindow]:
-        """The windows that were finished before a refresh of them was begun and did not end."""
+        """Finished windows with a rerun that has not ended."""
         return [item.window for item in self.open if item.was_finished]
 
     def with_finished(self, windows: Sequence[TimeWindow]) -> "TableLog":
-        """Return the log after the first attempts at some windows, in any order, have succeeded.
+        """Return the log as it is after the first attempts at `windows`, in any order, succeeded.
 
-        `last`, `within_lookback`, `queued` and `recent` stay as they are: whoever has them reads
-        the log.
+        `last`, `within_lookback`, `queued` and `recent` are not updated: planners of tables that
+        have them read the log again.
         """
         done = union(sorted(windows, key=lambda window: window.span[0]))
         return replace(

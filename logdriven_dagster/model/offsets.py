@@ -1,4 +1,4 @@
-"""Offsets of Kafka topics, as Spark and Sharp ETL write them: `{"topic":{"0":42,"1":7}}`."""
+"""Offsets of Kafka topics in the notation of Spark and Sharp ETL: `{"topic":{"0":42,"1":7}}`."""
 
 import json
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ Offsets: TypeAlias = Mapping[Partition, int]
 
 
 def parse(text: str) -> dict[Partition, int]:
-    """The offsets of a text; ValueError for anything else."""
+    """Parse offsets in JSON. Raises ValueError for anything else."""
     return offsets_of(json.loads(text))
 
 
 def offsets_of(topics: Any) -> dict[Partition, int]:
-    """Topic → partition → offset by partition; ValueError says which one is no offset."""
+    """Flatten offsets by topic and partition. Raises ValueError for an invalid offset."""
     found = {}
     if not isinstance(topics, Mapping) or not all(isinstance(t, Mapping) for t in topics.values()):
         raise ValueError("topics and their partitions are objects")
@@ -28,7 +28,7 @@ def offsets_of(topics: Any) -> dict[Partition, int]:
 
 
 def text(offsets: Offsets) -> str:
-    """The offsets as JSON: topics and partitions in order, without spaces."""
+    """Format offsets as JSON: topics and partitions in order, without spaces."""
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         topics.setdefault(topic, {})[str(partition)] = offset
@@ -36,7 +36,7 @@ def text(offsets: Offsets) -> str:
 
 
 def spans(low: str, high: str) -> dict[Partition, range]:
-    """The offsets of each partition that `high` names; one that is new since `low` from 0 on."""
+    """Return the offsets of each partition in `high`; those absent from `low` start at 0."""
     starts = parse(low)
     return {
         partition: range(starts.get(partition, 0), end) for partition, end in parse(high).items()

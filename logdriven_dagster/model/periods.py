@@ -1,4 +1,4 @@
-"""Periods and the grid of windows they cut a timeline into."""
+"""Periods, and the grid of windows into which they divide time."""
 
 import re
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from logdriven_dagster.model.windows import TimeWindow, as_instant, in_zone, ins
 
 
 class Unit(Enum):
-    """What a period counts, which decides how it meets daylight saving."""
+    """Unit of a period; determines the effect of daylight saving time."""
 
     MINUTE = "minute"
     """Elapsed time: an hour is 60 minutes, also when the clocks change."""
     DAY = "day"
-    """Wall-clock days: a day runs from midnight to midnight, 23 or 25 hours if need be."""
+    """Wall-clock days: from midnight to midnight, which may be 23 or 25 hours."""
     MONTH = "month"
     """Calendar months."""
 
@@ -32,9 +32,9 @@ _HALF_A_DAY = timedelta(hours=12)
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """How much data time one window covers; calendar units follow the wall clock.
+    """The length of a window in data time; calendar units follow the wall clock.
 
-    Source: Sharp ETL's `period` in minutes; weeks, months and years are ours.
+    Source: Sharp ETL's `period` in minutes; weeks, months and years are additions.
     """
 
     count: int
@@ -46,7 +46,10 @@ class Period:
 
     @classmethod
     def parse(cls, text: int | str) -> "Period":
-        """`1440`, `"15 min"`, `"1 day"`, `"2 weeks"`, `"1 month"`, `"1 year"`; else ValueError."""
+        """Parse `1440`, `"15 min"`, `"1 day"`, `"2 weeks"`, `"1 month"`, `"1 year"`.
+
+        Raises ValueError for anything else.
+        """
         match = re.fullmatch(r"\s*(\d+)\s*([a-z]*?)s?\s*", str(text).lower())
         if not match:
             raise ValueError(f"{text!r} is not a period, such as 1 day or 15 min")
@@ -63,7 +66,7 @@ class Period:
 
     @property
     def minutes(self) -> int:
-        """Nominal minutes, as `job_log.job_period` holds them; a month counts as 30 days."""
+        """Nominal minutes, as in `job_log.job_period`; a month counts as 30 days."""
         scale = {Unit.MINUTE: 1, Unit.DAY: 1440, Unit.MONTH: _NOMINAL_MONTH}
         return self.count * scale[self.unit]
 
@@ -85,23 +88,23 @@ def _counted(count: int, unit: str) -> str:
 class Grid:
     """The windows of a period, counted from an origin: window `n` is `[bound(n), bound(n+1))`.
 
-    Here alone wall clocks are counted with: what goes in and comes out are instants. `origin` is
-    given on the wall clock that the grid follows, as a table's `default_start` is.
+    This is the only place for wall-clock arithmetic: arguments and results are instants. `origin`
+    is given on the wall clock that the grid follows, as a table's `default_start` is.
     """
 
     origin: datetime
     """The instant at which window 0 begins."""
     period: Period
     end: datetime | None = None
-    """No window of the table ends later; arithmetic goes on all the same."""
+    """End of the table's last window; the grid itself continues beyond it."""
     clock: datetime = field(init=False)
-    """The origin on the wall clock, naive; days are counted from it also where clocks skip it."""
+    """The origin as naive wall-clock time; days are counted from it, even if the clocks skip it."""
     zone: ZoneInfo = field(init=False)
-    """The zone whose wall clock the grid follows."""
+    """Time zone whose wall clock the grid follows."""
     origin_seconds: float = field(init=False, repr=False, compare=False)
     """The origin in seconds of the epoch."""
     skipped: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    """How many days after the origin those days lie that the zone's calendar lacks."""
+    """Positions, in days after the origin, of days that the zone's calendar skips."""
 
     def __post_init__(self) -> None:
         zone, origin = self.origin.tzinfo, as_instant(self.origin)
@@ -117,9 +120,9 @@ class Grid:
             object.__setattr__(self, name, value)
 
     def bound(self, n: int) -> datetime:
-        """The start of window `n`, which is the end of window `n − 1`."""
+        """Return the start of window `n`, which is the end of window `n − 1`."""
         if n == 0:
-            return self.origin  # of a time that comes twice it may be the second one
+            return self.origin  # for a repeated time, the origin may be the second one
         count = n * self.period.count
         if self.period.unit is Unit.MINUTE:
             return instant(self.origin_seconds + 60 * count)
@@ -129,11 +132,11 @@ class Grid:
         return self._instant(self.clock.replace(year=self.clock.year + years, month=month + 1))
 
     def _instant(self, clock: datetime) -> datetime:
-        """A time that clocks skip moves forward by the gap; of one that comes twice, the first."""
+        """Convert wall-clock time. A skipped time moves by the gap; a repeated one is the first."""
         return clock.replace(tzinfo=self.zone).astimezone(timezone.utc)
 
     def _days(self, count: int) -> int:
-        """Days of the calendar for windows of one day: a day that a zone skipped has no window."""
+        """Return the calendar days for `count` windows of one day; skipped days have none."""
         for skipped in self.skipped:
             if skipped >= 0 and count >= max(skipped, 1):
                 count += 1
@@ -143,15 +146,15 @@ class Grid:
         return count
 
     def window(self, n: int) -> TimeWindow:
-        """Window `n`; negative numbers lie before the origin."""
+        """Return window `n`; negative numbers lie before the origin."""
         return TimeWindow(self.bound(n), self.bound(n + 1), zone=self.zone)
 
     def index(self, moment: datetime) -> int:
-        """The number of the window that holds `moment`: floor((moment − origin) / period)."""
+        """Return the number of the window that contains an instant, negative before the origin."""
         moment = as_instant(moment)
         n = self._estimate(moment)
         if self.period.unit is Unit.MINUTE:
-            return n  # elapsed time; only a wall clock makes days longer or shorter
+            return n  # elapsed time; only wall-clock days vary in length
         while self.bound(n) > moment:
             n -= 1
         while self.bound(n + 1) <= moment:
@@ -168,11 +171,11 @@ class Grid:
         return months // self.period.count
 
     def holds(self, window: TimeWindow) -> bool:
-        """Whether the window is one of the grid; those of an earlier period may not be."""
+        """Return True if the window is one of the grid; those of an earlier period may not be."""
         return self.window(self.index(window.start)) == window
 
     def covering(self, window: TimeWindow) -> TimeWindow:
-        """The smallest run of whole grid windows that holds `window`."""
+        """Return the smallest range of whole grid windows that contains `window`."""
         first, last = self.index(window.start), self.index(window.end)
         end = self.bound(last)
         if end < window.end:
@@ -182,7 +185,7 @@ class Grid:
 
 @cache
 def _skipped(zone: ZoneInfo) -> tuple[date, ...]:
-    """The days that a zone's calendar lacks, such as the 30th of December 2011 in Apia."""
+    """Return the days that a zone's calendar skips, such as December 30, 2011, in Apia."""
     halves = [datetime(year, month, 1, 12) for year in range(1800, 2101) for month in (1, 7)]
     offsets = [(noon, noon.replace(tzinfo=zone).utcoffset() or timedelta(0)) for noon in halves]
     return tuple(

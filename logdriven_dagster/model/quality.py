@@ -1,4 +1,4 @@
-"""What the rules of data quality found in the rows of one step."""
+"""Results of data quality rules for the rows of one step."""
 
 import json
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 KEPT_IDS = 1000
-"""How many rows that break a rule are named in the log. Source: Sharp ETL, DEFAULT_TOP_N."""
+"""Maximum number of failing rows named in the log. Source: Sharp ETL, DEFAULT_TOP_N."""
 _EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """How many rows break one rule, and the first of them by id."""
+    """Number of rows that break one rule, with the ids of the first ones."""
 
     rule: str
     column: str | None
@@ -21,7 +21,7 @@ class RuleResult:
     blocking: bool
     count: int
     ids: tuple[Mapping[str, Any], ...] = ()
-    """At most KEPT_IDS; only the columns that name a row, since other values may be personal."""
+    """At most KEPT_IDS; only id columns, since other values may be personal data."""
 
     @property
     def passed(self) -> bool:
@@ -29,11 +29,11 @@ class RuleResult:
 
     @property
     def subject(self) -> str:
-        """The rule and its column, for people."""
+        """The rule and its column, for messages."""
         return f"{self.rule} of {self.column}" if self.column else self.rule
 
     def shown(self, examples: int = _EXAMPLES) -> str:
-        """The count and the first ids, for people."""
+        """Format the count and the first ids for messages."""
         rows = f"{self.count:,} row" + ("" if self.count == 1 else "s")
         first = "; ".join(
             ", ".join(f"{name}={value}" for name, value in row.items())
@@ -44,12 +44,12 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class QualityReport:
-    """What all rules of a step found."""
+    """Results of all rules of a step."""
 
     checked: int
-    """Rows that were looked at."""
+    """Number of rows checked."""
     rejected: int
-    """Rows that break a rule of level error: they are not in the target."""
+    """Rows that break a rule of level error and are not in the target."""
     results: tuple[RuleResult, ...]
     min_pass: float | None = None
     good_hash: str | None = None
@@ -57,12 +57,12 @@ class QualityReport:
 
     @property
     def good_percent(self) -> float:
-        """Percent of the rows without an error; 100 of no rows."""
+        """Percentage of rows without an error; 100 without rows."""
         return 100.0 * (self.checked - self.rejected) / self.checked if self.checked else 100.0
 
     @property
     def refusal(self) -> str | None:
-        """Why nothing of this may be published; None if it may."""
+        """The reason why the result must not be published, or None."""
         blocking = [result for result in self.results if result.blocking and not result.passed]
         problems = [f"quality: {result.subject}: {result.shown()}" for result in blocking]
         if self.min_pass is not None and self.good_percent < self.min_pass:
@@ -73,12 +73,12 @@ class QualityReport:
         return "\n".join(problems) or None
 
     def state(self) -> dict[str, Any]:
-        """Serialise the report as JSON values."""
+        """Serialize the report as JSON values."""
         return asdict(self)
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> "QualityReport":
-        """The report of a `state`, maybe one that has been JSON."""
+        """Restore a report from a `state`, which may have been serialized as JSON."""
         results = tuple(
             RuleResult(**{**result, "ids": tuple(result["ids"])}) for result in state["results"]
         )
@@ -86,10 +86,10 @@ class QualityReport:
 
 
 def ids_text(result: RuleResult) -> str | None:
-    """The ids as `quality_check_log.ids` holds them: a JSON list of objects; None for none."""
+    """Format ids for `quality_check_log.ids`: a JSON list of objects, or None without ids."""
     return json.dumps(list(result.ids), ensure_ascii=False, default=str) if result.ids else None
 
 
 def _percent(number: float) -> str:
-    # Never rounded up: 99.999 % are not 100 %.
+    # Never rounded up: 99.999 % is not 100 %.
     return f"{int(number * 100) / 100:g} %"

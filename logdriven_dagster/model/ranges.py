@@ -7,9 +7,9 @@ from logdriven_dagster.model.windows import TimeWindow
 
 
 def union(*ranges: Iterable[TimeWindow]) -> list[TimeWindow]:
-    """All the ranges together, coalesced; each argument ascends."""
+    """Return the coalesced union of all ranges; each argument must ascend."""
     known = [items for items in map(list, ranges) if items]
-    if sum(map(len, known)) < 2:  # the log of nearly every table
+    if sum(map(len, known)) < 2:  # the common case for a table's log
         return [item for items in known for item in items]
     together: list[TimeWindow] = []
     for item in merge(*known, key=lambda r: r.span[0]):
@@ -22,7 +22,7 @@ def union(*ranges: Iterable[TimeWindow]) -> list[TimeWindow]:
 
 
 def uncovered(whole: TimeWindow, covered: Iterable[TimeWindow]) -> Iterator[TimeWindow]:
-    """The parts of `whole` that no range of `covered` (ascending, disjoint) holds."""
+    """Yield the parts of `whole` outside of `covered`, which must be ascending and disjoint."""
     start = whole.start
     reached, end = whole.span
     for item in covered:
@@ -39,7 +39,7 @@ def uncovered(whole: TimeWindow, covered: Iterable[TimeWindow]) -> Iterator[Time
 
 
 def without(ranges: Iterable[TimeWindow], holes: Iterable[TimeWindow]) -> list[TimeWindow]:
-    """The parts of the ranges that no hole holds; both ascend."""
+    """Return the parts of the ranges outside of all holes; both must ascend."""
     covered = union(holes)
     if not covered:
         return list(ranges)

@@ -1,4 +1,4 @@
-"""What execution and engine say to each other about one window."""
+"""Values exchanged between execution and engine about one window."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,38 +13,38 @@ from logdriven_dagster.model.windows import Reads, TimeWindow
 
 @dataclass(frozen=True, slots=True)
 class WindowRun:
-    """One attempt as the engine sees it, on its way from step to step."""
+    """One attempt as the engine processes it, step by step."""
 
     job_id: int
     table: str
     window: TimeWindow
     fencing_token: int
-    """The token of the attempt, greater than that of any earlier one at the window.
+    """Fencing token of the attempt, greater than that of any earlier one at the window.
 
-    Targets refuse smaller ones of the same window.
+    Targets reject smaller tokens for the same window.
     """
     variables: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """Project and table variables and `--override` values, the later ones winning."""
+    """Variables of project and table and `--override` values; later ones take precedence."""
     reads: Mapping[str, Reads] = field(default_factory=dict)
-    """Upstream table → what of it is read."""
+    """Ranges that are read, by upstream table."""
     files: tuple[RegisteredFile, ...] = ()
     """The files that a table of files reads."""
     row: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """The values of the row, which are data, for a step with `loop_over`."""
+    """Values of the row, as data, for a step with `loop_over`."""
     step_id: str = ""
-    """The step that it is at; empty before the first one."""
+    """The current step; empty before the first one."""
 
     def at(self, step_id: str) -> "WindowRun":
-        """The attempt at one of its steps."""
+        """Return the attempt at one of its steps."""
         return replace(self, step_id=step_id)
 
     @property
     def label(self) -> str:
-        """What Spark shows beside the jobs of a step, and errors of it say."""
+        """Description of the step for Spark's UI and for errors."""
         return f"{self.table} {self.window} {self.step_id}".rstrip()
 
     def superseded(self, token: int) -> AttemptLostError:
-        """What to raise when the target knows a greater token of the window."""
+        """Return the error for a target that already has a greater token for the window."""
         return AttemptLostError(
             f"job {self.job_id}, {self.table} {self.window}: step {self.step_id} is not published, "
             f"since a newer attempt has the window (token {token} over {self.fencing_token})"
@@ -52,7 +52,7 @@ class WindowRun:
 
 
 def whole_run(runs: Sequence[WindowRun]) -> WindowRun:
-    """The runs of adjoining windows as one over their range, which reads what any of them reads."""
+    """Combine the runs of adjoining windows into one that covers and reads all of their ranges."""
     if len(runs) == 1:
         return runs[0]
     window = runs[0].window.up_to_end_of(runs[-1].window)
@@ -84,7 +84,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A step's result, written where no reader looks (or only a view, if it has no target)."""
+    """A step's result, staged out of reach of readers (or only a view, if it has no target)."""
 
     step_id: str
     counts: Counts
@@ -97,22 +97,22 @@ class Staged:
     location: str | None = None
     """The staging folder or staging table."""
     state: str | None = None
-    """JSON with which another process can take over what is staged; None for a view."""
+    """JSON with which another process can take over the staged result; None for a view."""
     quality: QualityReport | None = None
-    """What the rules of the step found; None without rules."""
+    """Results of the step's data quality rules; None without rules."""
     source_rows: SourceRows | None = None
-    """Where all rows of the source belong, if this step has looked."""
+    """Distribution of all rows of the source over windows, if this step counted them."""
 
     def noted(self, *notes: str) -> "Staged":
-        """The step with notes for the log before its own; empty ones are left out."""
+        """Return the step with notes prepended to its log output; empty ones are dropped."""
         return replace(self, output="; ".join(filter(None, [*notes, self.output])))
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What an upsert did: rows with new keys, and rows that replaced others.
+    """Rows that an upsert inserted with new keys, and rows that replaced others.
 
-    The rest of a window's rows are older than what the target holds of their keys.
+    The rest of a window's rows are older than the target's rows with the same keys.
     """
 
     inserted: int
@@ -121,22 +121,22 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A window that became visible."""
+    """A window that became visible to readers."""
 
     step_id: str
     target: str
-    """What readers call it: the Iceberg identifier, folder, or database table."""
+    """Name of the target for readers: Iceberg identifier, folder, or database table."""
     snapshot_id: str | None = None
-    """Iceberg's snapshot, where there is one."""
+    """Iceberg's snapshot, if the target has one."""
     rows: int | None = None
-    """Rows that this window holds in the target now; None for upserts and foreign tables."""
+    """Rows of this window in the target now; None for upserts and foreign tables."""
     merged: Merged | None = None
-    """What an upsert did; None if it was published before and nobody wrote that down."""
+    """Result of an upsert; None if it was published before without a record of the counts."""
     table_rows: int | None = None
-    """Rows of the whole target after it; None where somebody would have to count them."""
+    """Rows of the whole target after publication; None if counting requires a scan."""
 
     def counted(self, staged: Staged) -> Staged:
-        """The staged step with what only its publication could count."""
+        """Return the staged step with the counts that only its publication could determine."""
         if self.merged is None:
             return staged
         inserted, updated = self.merged.inserted, self.merged.updated

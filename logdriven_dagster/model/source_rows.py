@@ -1,4 +1,4 @@
-"""Where the rows of a source belong: to windows, or to none, so that nothing ever reads them."""
+"""Distribution of a source's rows over windows, including rows outside any window."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,60 +6,60 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """The rows of one step's source, counted when somebody looked at all of them."""
+    """The rows of one step's source, counted when all of them were read."""
 
     table: str
     step_id: str
     total: int
     unplaced: int
-    """NULL, or a value that means no time, in the column that decides their window."""
+    """Rows without a window: NULL or an invalid time in the window column."""
     before: int
-    """Before `default_start`."""
+    """Rows before `default_start`."""
     after: int
-    """From `end` on."""
+    """Rows from `end` on."""
     future: int
-    """From the data clock on: windows to come will read them."""
+    """Rows from the data clock on, which later windows will read."""
     digest: str | None = None
-    """A hash of the files that were looked at, and of what was asked."""
+    """Hash of the files that were read, and of the settings that determine the counts."""
     done: int | None = None
-    """In windows that are done; only an audit asks."""
+    """Rows in finished windows; only counted by an audit."""
     read: int | None = None
-    """What the latest attempts at those windows read; None where that cannot be compared."""
+    """Rows that the latest attempts at those windows read; None if not comparable."""
     looked_at: datetime | None = None
-    """When, in UTC."""
+    """Time of the count, in UTC."""
 
     @property
     def late(self) -> int:
-        """Rows of windows that are done which those have not read."""
+        """Rows in finished windows that were not read by them."""
         if self.done is None or self.read is None:
             return 0
         return max(self.done - self.read, 0)
 
     @property
     def gone(self) -> int:
-        """Rows that windows have read and that the source does not hold any more."""
+        """Rows that windows have read and that are no longer in the source."""
         if self.done is None or self.read is None:
             return 0
         return max(self.read - self.done, 0)
 
     @property
     def pending(self) -> int | None:
-        """Rows that windows to come will read, those in the future included."""
+        """Rows that pending and future windows will read."""
         return None if self.done is None else self.total - self.outside - self.done
 
     @property
     def outside(self) -> int:
-        """Rows that belong to no window."""
+        """Rows outside any window."""
         return self.unplaced + self.before + self.after
 
     @property
     def lost(self) -> int:
-        """Rows that no window has read, nor ever will by itself."""
+        """Rows that no window has read or will read without intervention."""
         return self.outside + self.late
 
     @property
     def message(self) -> str:
-        """`3 of 2,222 rows belong to no window: 2 with NULL, …`; empty if no row is amiss."""
+        """Summary such as `3 of 2,222 rows belong to no window: 2 with NULL`; may be empty."""
         parts = []
         if self.outside:
             kinds = (

@@ -1,4 +1,4 @@
-"""What upkeep is to do, and what it did: a text for people, and numbers for the log."""
+"""Parameters and results of maintenance: a text for people, and numbers for the log."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ _MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Upkept:
-    """What a statement, function or upkeep of a maintenance job did, or would do."""
+    """Result of a maintenance statement, function or upkeep, or of its dry run."""
 
     text: str = ""
     rows: int = 0
@@ -15,17 +15,17 @@ class Upkept:
     files: int = 0
     """Files that were removed or rewritten."""
     bytes: int = 0
-    """The size of these files."""
+    """Total size of these files in bytes."""
     table: str = ""
-    """The table, where upkeep is of one."""
+    """The table, if the upkeep concerns a single one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """How much of a table's history stays, whatever its age."""
+    """Minimum history of a table to keep, regardless of age."""
 
     keep: int = 1
-    """How many of the newest snapshots stay at any age."""
+    """Number of newest snapshots to keep."""
 
     def __post_init__(self) -> None:
         if self.keep < 1:
@@ -34,12 +34,12 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Which files are worth writing anew."""
+    """Criteria for files to compact."""
 
     min_files: int = 5
-    """A window's small files are left alone while there are fewer."""
+    """Minimum number of small files in a window to compact it."""
     target_size: int = 128 * _MEGABYTE
-    """Bytes that a file should have; one of three quarters of it counts as large enough."""
+    """Intended size of files in bytes; three quarters of it count as large enough."""
 
     def __post_init__(self) -> None:
         if self.min_files < 2:

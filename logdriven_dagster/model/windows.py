@@ -1,8 +1,8 @@
-"""Windows: ranges of data time, and slices of sources that have none; their text in the run log.
+"""Windows: ranges of data time, keys, offsets or batches, and their text in the run log.
 
-Everything below the edge holds instants: datetimes in UTC. Two datetimes of one zone compare by
-wall clock in Python, so the two hours of an autumn night would be equal. A zone cuts grids
-(`model.periods`) and prints, nothing else. `in_zone` and `on_clock` are the edge.
+All code except the edges works with instants: datetimes in UTC. Python compares two datetimes of
+one zone by wall clock, so that the two repeated hours of an autumn night would be equal. Time zones
+are used only to divide grids (`model.periods`) and to print. `in_zone` and `on_clock` are the edge.
 """
 
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 _OF_START = ZoneInfo.no_cache("UTC")
-"""Stands for a zone that is not given."""
+"""Placeholder for a zone that is not given."""
 _UTC = ZoneInfo("UTC")
 
 
@@ -20,16 +20,16 @@ _UTC = ZoneInfo("UTC")
 class TimeWindow:
     """The data range `[start, end)` of one attempt: two instants, and the zone that prints them.
 
-    Bounds in another zone become instants. Without `zone` it is that of `start`; the package itself
-    always names it (a test reads the code). ValueError for naive or empty bounds.
+    Bounds in another zone become instants. The default of `zone` is that of `start`; the package
+    itself always passes it (a test enforces this). Raises ValueError for naive or empty bounds.
     """
 
     start: datetime
     end: datetime
     zone: ZoneInfo = field(default=_OF_START, repr=False, compare=False, kw_only=True)
-    """The zone whose wall clock the texts of the window show; windows are equal without it."""
+    """Time zone of the window's texts; ignored when windows are compared."""
     span: tuple[float, float] = field(init=False, repr=False, compare=False)
-    """The bounds in seconds of the epoch: a window may be compared with thousands."""
+    """The bounds in seconds of the epoch, for fast comparison with thousands of windows."""
 
     def __post_init__(self) -> None:
         start, end = self.start, self.end
@@ -48,7 +48,7 @@ class TimeWindow:
 
     @classmethod
     def from_seconds(cls, start: float, end: float, zone: ZoneInfo) -> "TimeWindow":
-        """The range between two instants in seconds of the epoch, as the run log holds them."""
+        """Return the range between two instants in seconds of the epoch."""
         return TimeWindow(instant(start), instant(end), zone=zone)
 
     @property
@@ -63,60 +63,60 @@ class TimeWindow:
 
     @property
     def start_text(self) -> str:
-        """The start as a text of the wall clock, of slices as well; targets name windows by it."""
+        """The start as wall-clock text, also of key ranges; identifies windows in targets."""
         return range_text(self.start_clock)
 
     @property
     def end_text(self) -> str:
-        """The end as a text of the wall clock, of slices as well."""
+        """The end as wall-clock text, also of key, offset and batch ranges."""
         return range_text(self.end_clock)
 
     @property
     def exact_start_text(self) -> str:
-        """The start as a text with its offset, which names one instant in every zone."""
+        """The start as text with its offset, which identifies one instant in every zone."""
         return f"{self.start_clock:%Y%m%d%H%M%S%z}"
 
     @property
     def exact_end_text(self) -> str:
-        """The end as a text with its offset."""
+        """The end as text with its offset, which identifies one instant in every zone."""
         return f"{self.end_clock:%Y%m%d%H%M%S%z}"
 
     @property
     def range_start(self) -> str:
-        """The start of the window as `job_log.data_range_start` holds it."""
+        """The start of the window, as in `job_log.data_range_start`."""
         return self.start_text
 
     @property
     def range_end(self) -> str | None:
-        """`job_log.data_range_end`; None while it is not known."""
+        """The end of the window, as in `job_log.data_range_end`; None while unknown."""
         return self.end_text
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was nothing new to read, which only slices can find."""
+        """True if there was no new data to read; always False for time windows."""
         return False
 
     @property
     def key(self) -> str:
-        """What names the window among those of its table."""
+        """Identifier of the window within its table."""
         return self.start_text
 
     @property
     def bounds(self) -> "tuple[datetime | str, datetime | str | None]":
-        """What it covers, for people and programs that ask."""
+        """The start and end, for output."""
         return self.start_clock, self.end_clock
 
     def up_to_end_of(self, other: "TimeWindow") -> "TimeWindow":
-        """The range from the start of this one to the end of `other`."""
+        """Return the range from the start of this one to the end of `other`."""
         return TimeWindow(self.start, other.end, zone=self.zone)
 
     def overlaps(self, other: "TimeWindow") -> bool:
-        """Whether the two ranges share an instant."""
+        """Return True if the two ranges share an instant."""
         (start, end), (low, high) = self.span, other.span
         return start < high and low < end
 
     def contains(self, other: "TimeWindow") -> bool:
-        """Whether `other` lies within this range, bounds included."""
+        """Return True if `other` lies within this range, bounds included."""
         (start, end), (low, high) = self.span, other.span
         return start <= low and high <= end
 
@@ -125,11 +125,11 @@ class TimeWindow:
 
 
 Reads: TypeAlias = tuple[TimeWindow, ...] | None
-"""Ranges of the windows of an upstream table, none of which may be; None for all of its rows."""
+"""Ranges of an upstream table's windows, possibly empty; None for all of its rows."""
 
 
 class Along(Enum):
-    """The thing along which slices are cut: keys, offsets or batches."""
+    """Dimension of ranges without data time: keys, offsets or batches."""
 
     KEYS = "keys"
     """After `low`, up to and including `high`: whole numbers of any length."""
@@ -144,16 +144,16 @@ _FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Slice(TimeWindow):
-    """The n-th part of a source that is read along keys, offsets or batches instead of time.
+    """The n-th range of a source that is read along keys, offsets or batches instead of time.
 
-    Slices of a table follow each other. On the axis of all windows number n is the n-th second of
-    1970, so that leases, targets and upserts order slices as they order windows of time.
+    Ranges of a table are consecutive. On the time axis, number n is the n-th second of 1970, so
+    that leases, targets and upserts order them like time windows.
     """
 
     low: str
-    """Where it begins; see `along`."""
+    """Lower bound; see `along`."""
     high: str | None
-    """Where it ends; None until its attempt has looked how far the source goes."""
+    """Upper bound; None until the attempt has determined the end of the source."""
     along: Along = field(default=Along.BATCHES, compare=False)
 
     @classmethod
@@ -165,7 +165,11 @@ class Slice(TimeWindow):
         zone: ZoneInfo,
         along: Along = Along.BATCHES,
     ) -> "Slice":
-        """The slice of this number, from 0 on."""
+        """Return the range with this number, counted from 0.
+
+        `low` and `high` are its bounds along `along`; `high` is None while unknown. `zone` is that
+        of the window's texts.
+        """
         return cls(instant(number), instant(number + 1), low, high, along, zone=zone)
 
     @property
@@ -193,7 +197,7 @@ class Slice(TimeWindow):
         return self.high == ("" if self.along is Along.BATCHES else self.low)
 
     def up_to(self, high: str, low: str | None = None) -> "Slice":
-        """The slice with its end, and where it really begins if that was only a word."""
+        """Return the range with its upper bound; `low` replaces a keyword as lower bound."""
         return replace(self, high=high, low=self.low if low is None else low)
 
     def __str__(self) -> str:
@@ -201,11 +205,11 @@ class Slice(TimeWindow):
             return f"({self.low}, {self.high or '…'}]"
         if self.along is Along.BATCHES and self.high:
             return f"#{self.number}, batches {self.low} – {self.high}"
-        return f"#{self.number}"  # offsets of many partitions fill no line
+        return f"#{self.number}"  # offsets of many partitions are too long for a line
 
 
 def brief(clock: datetime) -> str:
-    """A time of a wall clock for people; with its offset where that time comes twice."""
+    """Format wall-clock time for people; with its offset if the clock shows that time twice."""
     if clock.hour == clock.minute == clock.second == 0:
         text = f"{clock:%Y-%m-%d}"
     else:
@@ -216,17 +220,17 @@ def brief(clock: datetime) -> str:
 
 
 def refresh_command(table: str, span: TimeWindow) -> str:
-    """Return the command that runs the windows of a range again, in backticks."""
+    """Return the command that reruns the windows of a range, in backticks."""
     start, end = (brief(at).replace(" ", "T") for at in (span.start_clock, span.end_clock))
     return f"`logdriven refresh {table} --from {start} --to {end}`"
 
 
 def range_text(clock: datetime) -> str:
-    """A bound as `job_log.data_range_*` holds it: `yyyyMMddHHmmss` of the project's wall clock.
+    """Format a bound as in `job_log.data_range_*`: `yyyyMMddHHmmss` on the project's wall clock.
 
-    When clocks go back an hour exists twice; the second one carries its UTC offset
-    (`20261025020000+0100`), so that a text always names one instant.
-    Source: Sharp ETL, `data_range_start`.
+    When clocks are set back, an hour repeats; the second one carries its UTC offset
+    (`20261025020000+0100`), so that a text always identifies one instant. Source: Sharp ETL,
+    `data_range_start`.
     """
     text = f"{clock:%Y%m%d%H%M%S}"
     if clock.fold and comes_twice(clock):
@@ -235,19 +239,19 @@ def range_text(clock: datetime) -> str:
 
 
 def parse_range_text(text: str, zone: ZoneInfo) -> datetime:
-    """The instant that `range_text` wrote; raises ValueError for anything else."""
+    """Parse text written by `range_text`. Raises ValueError for anything else."""
     if len(text) > 14:
         return as_instant(datetime.strptime(text, "%Y%m%d%H%M%S%z"))
     return as_instant(datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=zone))
 
 
 def instant(epoch_seconds: float) -> datetime:
-    """The datetime in UTC of so many seconds since 1970."""
+    """Return the datetime in UTC for seconds of the epoch."""
     return datetime.fromtimestamp(epoch_seconds, tz=timezone.utc)
 
 
 def as_instant(moment: datetime) -> datetime:
-    """An aware datetime in UTC; ValueError for a naive one."""
+    """Convert an aware datetime to UTC. Raises ValueError for a naive one."""
     if moment.tzinfo is timezone.utc:
         return moment
     if moment.tzinfo is None:
@@ -256,13 +260,13 @@ def as_instant(moment: datetime) -> datetime:
 
 
 def comes_twice(clock: datetime) -> bool:
-    """Whether the wall clock shows this time twice, since it is set back afterwards."""
+    """Return True if the wall clock shows this time twice, because it is set back."""
     first, second = (clock.replace(fold=fold).utcoffset() for fold in (0, 1))
     return first is not None and second is not None and first > second
 
 
 def wall_bound(moment: datetime) -> datetime:
-    """Return the least wall time, without a zone, that means this moment or a later one."""
+    """Return the least naive wall-clock time that represents this instant or a later one."""
     first = moment.replace(fold=0)
     if moment.utcoffset() == first.utcoffset() or not comes_twice(moment):
         return moment.replace(tzinfo=None, fold=0)
@@ -277,13 +281,13 @@ def wall_bound(moment: datetime) -> datetime:
 
 
 def in_zone(epoch_seconds: float, zone: ZoneInfo) -> datetime:
-    """The instant on the wall clock of `zone`: for texts, and for what people wrote."""
+    """Return the instant on the wall clock of `zone`: for texts and user input."""
     return instant(epoch_seconds).astimezone(zone)
 
 
 def on_clock(moment: datetime, zone: ZoneInfo) -> datetime:
-    """Return a moment on the wall clock of `zone`; one without an offset is a time of that clock.
+    """Return a time on the wall clock of `zone`; one without an offset is a time of that clock.
 
-    A time that the clocks skip moves forward by the gap; of one that comes twice `fold` says which.
+    A skipped time moves forward by the gap; for a repeated time, `fold` selects which one.
     """
     return in_zone(moment.replace(tzinfo=moment.tzinfo or zone).timestamp(), zone)

@@ -1,6 +1,6 @@
-r"""Tests of projects without Dagster, and an engine without Spark for tests of order.
+r"""Test utilities: run projects without Dagster, and windows on an engine without Spark.
 
-A sandbox is a project in a folder, with a run log in memory.
+A sandbox is a project in a folder of its own, with a run log in memory.
 
     from logdriven_dagster.testing import Sandbox
 
@@ -11,8 +11,8 @@ A sandbox is a project in a folder, with a run log in memory.
         assert sandbox.statuses("ods.orders") == {"[2022-01-01, 2022-01-02)": "SUCCESS"}
         assert sandbox.rows("ods.orders") == [{"id": 1, ...}]
 
-Spark, the targets and the log are real. A test of order, retries or failures needs less: the null
-engine reads no row and needs neither Spark nor Java.
+A sandbox uses real Spark, real targets and a real run log. For tests of order, retries or failures,
+use the null engine: it reads no rows and needs neither Spark nor Java.
 
     def test_sales_wait_for_orders(tmp_path):
         sandbox = Sandbox(tmp_path, copy_of="shop", engine=NullEngine())

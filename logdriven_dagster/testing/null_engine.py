@@ -1,4 +1,4 @@
-"""An engine without Spark: windows are claimed, fenced, published and logged; no row is read."""
+"""Null engine: windows are claimed, fenced, published and logged without Spark or any rows."""
 
 import json
 import time
@@ -35,7 +35,7 @@ class Publication:
     window: TimeWindow
     step: str
     job_id: int
-    """The attempt, as `job_log.job_id` names it."""
+    """ID of the attempt, `job_log.job_id`."""
 
     def __str__(self) -> str:
         return f"{self.table} {self.window}"
@@ -43,7 +43,7 @@ class Publication:
 
 @dataclass
 class _Failure:
-    """A failure that a test has asked for."""
+    """A failure requested by a test."""
 
     table: str
     start: datetime | str | None
@@ -61,7 +61,7 @@ class _Failure:
 
 @dataclass(frozen=True, slots=True)
 class _StagedRows:
-    """Rows of a step where no reader looks: only their number is real."""
+    """Staged rows of a step, of which only the number is real."""
 
     location: str
     rows: int
@@ -75,16 +75,16 @@ class _StagedRows:
 
 
 class _NullWarehouse:
-    """The targets of the null engine: what is staged and published, and by which attempt."""
+    """Targets of the null engine: staged and published steps, and the attempts that wrote them."""
 
     def __init__(self) -> None:
         self.published: dict[Publication, None] = {}
         self.staged: set[_StagedRows] = set()
         self._tokens: dict[tuple[str, str], int] = {}
-        """The greatest fencing token that a target has seen, by table and window."""
+        """Greatest fencing token that a target has received, by table and window."""
 
     def publish(self, run: WindowRun, step_id: str) -> None:
-        """Publish a step; AttemptLostError if a newer attempt has fenced the window."""
+        """Publish a step. Raises AttemptLostError if a newer attempt has fenced the window."""
         token = self._tokens.get((run.table, run.window.key), 0)
         if token > run.fencing_token:
             raise run.at(step_id).superseded(token)
@@ -97,11 +97,11 @@ class _NullWarehouse:
 
 
 class NullEngine:
-    """Runs windows without Spark, and records which were published by which attempt, in order.
+    """An engine without Spark, which records the published windows in order.
 
     Planning, claims, leases, fencing, steps, retries and the log are those of a real run. A step
-    delivers one row. A target refuses an attempt that a newer one has fenced, as real targets do.
-    What needs rows raises UsageError: reading a table, the end of a source, an audit.
+    delivers one row. A target rejects an attempt that a newer one has fenced, as real targets do.
+    Operations that need rows raise UsageError: reading a table, the end of a source, an audit.
 
     One engine serves any number of runners and projects of a process, as a warehouse does.
     """
@@ -117,9 +117,9 @@ class NullEngine:
         """Make an engine whose steps deliver one row and whose checks pass.
 
         Args:
-            stage: called with an attempt and one of its steps. Returns how many rows the step
-                delivers; what it raises is how the step fails.
-            check: called with an attempt and a check; what it raises is how the check fails.
+            stage: called with an attempt and one of its steps. Returns the number of rows of the
+                step; an exception that it raises fails the step.
+            check: called with an attempt and a check; an exception that it raises fails the check.
         """
         self._stage, self._check = stage, check
         self._failures: list[_Failure] = []
@@ -127,7 +127,7 @@ class NullEngine:
 
     @property
     def publications(self) -> tuple[Publication, ...]:
-        """What was published, in order. A window that was refreshed is there twice."""
+        """The published windows, in order. A rerun window is included twice."""
         return tuple(self._warehouse.published)
 
     def published(self, table: str | None = None) -> list[str]:
@@ -135,7 +135,7 @@ class NullEngine:
         return [str(each) for each in self.publications if table in (None, each.table)]
 
     def clear(self) -> None:
-        """Forget what was staged and published, as if the warehouse were empty."""
+        """Discard everything staged and published, as if the warehouse were empty."""
         self._warehouse = _NullWarehouse()
 
     def fail(
@@ -151,24 +151,25 @@ class NullEngine:
 
         Args:
             table: the table's name.
-            start: the start of the window that fails; by default any window does.
-            step: the step that fails; by default any step does.
-            error: how it fails; by default with a TerminalStepError, which is not retried.
-            times: how many attempts fail before the step succeeds.
+            start: the start of the window that fails; by default any window.
+            step: the step that fails; by default any step.
+            error: the error to raise; by default a TerminalStepError, which is not retried.
+            times: the number of attempts that fail before the step succeeds.
         """
         why = error or TerminalStepError("the test asked for this failure")
         self._failures.append(_Failure(table, start, step, why, times))
 
     @staticmethod
     def wait(seconds: float, until: Callable[[], bool] = lambda: False) -> None:
-        """Let a step take time: call it in `stage`. A Spark job is interrupted by the same causes.
+        """Block for some time within `stage`; interrupted for the same reasons as a Spark job.
 
         Args:
-            seconds: how long the step takes at most.
+            seconds: the maximum duration.
             until: the step ends as soon as this returns True.
 
         Raises:
-            Exception: what stops the attempt: its timeout, a lost lease, the end of its caller.
+            Exception: the reason that stops the attempt: its timeout, a lost lease, the end of its
+                caller.
         """
         end = time.monotonic() + seconds
         while time.monotonic() < end and not until():
@@ -176,7 +177,7 @@ class NullEngine:
             time.sleep(_POLL_SECONDS)
 
     def stage(self, run: WindowRun, step: StepConfig, zone: ZoneInfo) -> int:
-        """Return how many rows a step delivers, or raise how it fails."""
+        """Return the number of rows of a step, or raise its failure."""
         for failure in self._failures:
             if failure.concerns(run, step, zone):
                 failure.times -= 1
@@ -184,47 +185,47 @@ class NullEngine:
         return 1 if self._stage is None else self._stage(run, step)
 
     def check(self, run: WindowRun, check: CheckConfig) -> None:
-        """Raise how a check fails."""
+        """Raise the failure of a check, if any."""
         if self._check is not None:
             self._check(run, check)
 
     @contextmanager
     def window(self, runs: Sequence[WindowRun], project: Project) -> Iterator["NullSession"]:
-        """Open a session for one window, or for adjoining ones that run in one pass."""
+        """Open a session for one window, or for a batch of adjoining windows."""
         yield NullSession(self, self._warehouse, runs, project.zone)
 
     def read(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise UsageError: no row is kept."""
+        """Raise UsageError: the null engine keeps no rows."""
         raise UsageError("the null engine keeps no rows; run this on Spark to read a table")
 
     def look(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise UsageError: no row is kept."""
+        """Raise UsageError: the null engine keeps no rows."""
         self.read()
 
     def reading(self, run: WindowRun) -> NoReturn:
-        """Raise UsageError: a source that says itself how far it goes needs Spark."""
+        """Raise UsageError: determining the end of a source requires Spark."""
         raise UsageError(f"the null engine reads no source; run {run.table} on Spark")
 
     def count_source(self, run: WindowRun, *_: Any) -> NoReturn:
-        """Raise UsageError: no source is read."""
+        """Raise UsageError: the null engine reads no source."""
         self.reading(run)
 
     def count_files(self, run: WindowRun, *_: Any) -> NoReturn:
-        """Raise UsageError: no source is read."""
+        """Raise UsageError: the null engine reads no source."""
         self.reading(run)
 
 
 @dataclass
 class NullSession:
-    """The steps of one pass on the null engine; see `engine.window.session.WindowSession`."""
+    """Steps of a batch of windows on the null engine; see `engine.window.session.WindowSession`."""
 
     engine: NullEngine
     warehouse: _NullWarehouse
     runs: Sequence[WindowRun]
     zone: ZoneInfo
-    """The project's."""
+    """Time zone of the project."""
     _staged: dict[str, list[_StagedRows]] = field(default_factory=dict)
-    """Step → what is staged of it, for each window."""
+    """Staged rows of each step, one item per window."""
     _published: set[str] = field(default_factory=set)
 
     def stage(self, step: StepConfig) -> tuple[Staged, ...]:
@@ -234,20 +235,20 @@ class NullSession:
         return self._keep(step, list(map(_StagedRows, places, rows)))
 
     def stage_frame(self, step: StepConfig, _frame: Any) -> tuple[Staged, ...]:
-        """Stage a frame that was made outside."""
+        """Stage a given data frame, which is not evaluated."""
         return self.stage(step)
 
     def check(self, check: CheckConfig) -> None:
-        """Make a check on every window."""
+        """Run a check on every window."""
         for run in self.runs:
             self.engine.check(run, check)
 
     def replaced_rows(self, _step: StepConfig) -> int:
-        """Return 0: no row is ever replaced."""
+        """Return 0, since no rows are replaced."""
         return 0
 
     def publish(self, step_id: str, verify: Callable[[], None]) -> tuple[Published, ...]:
-        """Record a staged step of every window as published; AttemptLostError if it is fenced."""
+        """Record a staged step as published. Raises AttemptLostError if a window is fenced."""
         verify()
         for run in self.runs:
             self.warehouse.publish(run, step_id)
@@ -256,12 +257,12 @@ class NullSession:
         return tuple(Published(step_id, target, rows=each.rows) for each in self._staged[step_id])
 
     def fence(self, runs: Sequence[WindowRun] | None = None) -> None:
-        """Shut out every older attempt at these windows."""
+        """Reject publications of every older attempt at these windows."""
         for run in self.runs if runs is None else runs:
             self.warehouse.fence(run)
 
     def restore(self, step: StepConfig, states: Sequence[str]) -> tuple[Staged, ...] | None:
-        """Take over what dead attempts staged; None if it is not there any more."""
+        """Take over results staged by dead attempts; returns None if they no longer exist."""
         known = [_StagedRows(**json.loads(state)) for state in states]
         return self._keep(step, known) if self.warehouse.staged.issuperset(known) else None
 
@@ -269,10 +270,10 @@ class NullSession:
         """Accept the files of a table of files."""
 
     def refuse_changed_files(self) -> None:
-        """Accept every file as it is."""
+        """Accept every file unchecked."""
 
     def discard(self) -> None:
-        """Forget what is staged and not published."""
+        """Discard staged results that are not published."""
         for step_id, staged in self._staged.items():
             if step_id not in self._published:
                 self.warehouse.staged.difference_update(staged)
@@ -285,9 +286,9 @@ class NullSession:
 
 @contextmanager
 def null_engine(engine: NullEngine | None = None) -> Iterator[NullEngine]:
-    """Let every runner of this process use the null engine within the block.
+    """Use the null engine in every runner of this process within the block.
 
-    Dagster's jobs and sensors and the command line open their own runners; this reaches those, too.
+    This includes the runners opened by Dagster's jobs and sensors and by the command line.
     """
     chosen = engine or NullEngine()
     with substitute_engine(cast("Engine", chosen)):
@@ -297,6 +298,9 @@ def null_engine(engine: NullEngine | None = None) -> Iterator[NullEngine]:
 def null_runner(
     project: Project, run_log: RunLog, engine: NullEngine, *, dagster_run_id: str | None = None
 ) -> Runner:
-    """Return a runner of a project that runs its windows on the null engine."""
+    """Return a runner of a project that runs its windows on the null engine.
+
+    `dagster_run_id` is recorded as part of the owner of its attempts.
+    """
     chosen = cast("Engine", engine)
     return Runner(project, run_log, lambda _: chosen, current_owner(dagster_run_id))

@@ -1,4 +1,4 @@
-"""A project in a folder of its own, for tests."""
+"""Sandbox: a project in a temporary folder, for tests."""
 
 import shutil
 import textwrap
@@ -26,14 +26,14 @@ _MOST_ATTEMPTS = 1000
 
 
 def memory_run_log() -> RunLog:
-    """An empty run log that lives in the memory of this process. Its transactions take turns."""
+    """Return an empty run log in the memory of this process. Its transactions are serialized."""
     return RunLog.open("sqlite://")
 
 
 class Sandbox:
     """A project in a folder of its own, with a run log in memory.
 
-    Files are read anew by each call, so that a test can change them between two runs.
+    Each call reads the files again, so that a test can change them between two runs.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Sandbox:
         """Copy a project folder, or write an empty project.
 
         Args:
-            folder: where the project lives; it is created if it is not there.
-            copy_of: a project folder to begin with.
-            run_log: the log to use, in place of one in memory. The project's own is never opened.
+            folder: the folder of the project; it is created if it does not exist.
+            copy_of: a project folder to copy.
+            run_log: the log to use instead of one in memory. The project's own is never opened.
             spark: the session to use; by default the project's is started, or reused.
-            engine: runs the windows without Spark, in place of `spark`.
+            engine: runs the windows without Spark, instead of `spark`.
         """
         self.folder = Path(folder)
         self.run_log = run_log or memory_run_log()
@@ -75,45 +75,49 @@ class Sandbox:
 
     @property
     def project(self) -> Project:
-        """The project as its files are now; InvalidProjectError names every mistake in them."""
+        """The project in its current files. Raises InvalidProjectError if they have mistakes."""
         return load_project(self.folder)
 
     @property
     def runner(self) -> Runner:
-        """A runner of the project as its files are now."""
+        """A runner of the project in its current files."""
         if self._null is not None:
             return null_runner(self.project, self.run_log, self._null)
         return open_runner(self.project, spark=self._spark, run_log=self.run_log)
 
     @property
     def engine(self) -> NullEngine:
-        """The null engine that the sandbox was given; UsageError if it runs on Spark."""
+        """The null engine of the sandbox. Raises UsageError if it runs on Spark."""
         if self._null is None:
             raise UsageError("this sandbox runs on Spark; give it `engine=NullEngine()`")
         return self._null
 
     def run(self, *tables: str, now: datetime | str, **options: Any) -> list[WindowEvent]:
-        """Catch up at a moment of data time; `options` are those of `Runner.catch_up`.
+        """Catch up to a data time; `options` are those of `Runner.catch_up`.
 
-        Without tables all run. A text is a moment by the project's clocks, such as `2022-01-05` or
-        `2022-01-05 14:00`. A window that fails is an event and raises nothing.
+        Runs all tables if none are named. A text is a time on the project's clock, such as
+        `2022-01-05` or `2022-01-05 14:00`. A failed window is returned as an event, without an
+        exception.
         """
         return list(self.runner.catch_up(self._moment(now), tables or None, **options))
 
     def refresh(
         self, table: str, start: datetime | str, end: datetime | str, *, now: datetime | str
     ) -> list[WindowEvent]:
-        """Run the windows of a range again; RefusedError for one that may not run yet."""
+        """Rerun the windows of the range from `start` to `end`, and return their events.
+
+        Raises RefusedError for a window that may not run yet.
+        """
         span = TimeWindow(self._moment(start), self._moment(end))
         return list(self.runner.refresh(table, span, self._moment(now)))
 
     def log(self, table: str | None = None) -> list[dict[str, Any]]:
-        """The attempts with their steps, oldest first; names are those of the log's columns."""
+        """Return the attempts with their steps, oldest first, with the log's column names."""
         with self.run_log.read() as conn:
             return logs.attempts(conn, table, limit=_MOST_ATTEMPTS)[::-1]
 
     def statuses(self, table: str) -> dict[str, str]:
-        """Window → the status of its latest attempt, oldest window first."""
+        """Return the status of the latest attempt at each window, oldest window first."""
         config = self.project.table(table)
         latest = {window_of(config, row): row["status"] for row in self.log(table)}
         return {str(window): latest[window] for window in sorted(latest, key=lambda w: w.start)}
@@ -121,7 +125,10 @@ class Sandbox:
     def rows(
         self, table: str, start: datetime | str | None = None, end: datetime | str | None = None
     ) -> list[dict[str, Any]]:
-        """The published rows of a table, or those of the windows of a range, in no fixed order."""
+        """Return the published rows of a table in no fixed order.
+
+        With `start` and `end`, only the rows of the windows in this range.
+        """
         window = None
         if start is not None and end is not None:
             window = TimeWindow(self._moment(start), self._moment(end))

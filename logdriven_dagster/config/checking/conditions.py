@@ -14,7 +14,11 @@ _OTHER = {"success": "failure", "failure": "success"}
 def broken_conditions(
     table: TableConfig, document: Document, tables: Mapping[str, TableConfig]
 ) -> Iterator[ConfigError]:
-    """Yield mistakes in `depends_on`, such as common windows of tables without data time."""
+    """Yield mistakes in `depends_on` of a table.
+
+    For example, tables without data time have no windows in common with others. `tables` are those
+    of the project with valid files, by name.
+    """
     for n, dependency in enumerate(table.depends_on):
         if isinstance(dependency, AssetDependency):
             if table.is_sliced and dependency.window != "any":
@@ -40,7 +44,10 @@ def broken_conditions(
 def broken_relations(
     job: StandardJob, document: Document, tables: Mapping[str, TableConfig]
 ) -> Iterator[ConfigError]:
-    """Yield mistakes in the relations of a job whose table names are already validated."""
+    """Yield mistakes in the relations of a job whose table names are already validated.
+
+    `tables` are those of the project with valid files, by name.
+    """
     for n, relation in enumerate(job.relations):
         to = tables.get(relation.to)
         if to is None:

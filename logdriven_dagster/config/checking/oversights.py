@@ -44,7 +44,7 @@ def oversights(project: Project, documents: Iterable[Document]) -> list[ConfigEr
 
 
 class _TableOversights:
-    """Checks one table's file for mistakes that would fail at run time."""
+    """Validator of one table's file, for mistakes that would fail at run time."""
 
     def __init__(self, project: Project, table: TableConfig, document: Document) -> None:
         self._project, self._table, self._document = project, table, document

@@ -72,7 +72,10 @@ def unproven(
     tables: ValidConfigs[TableConfig],
     jobs: ValidConfigs[JobConfig],
 ) -> Iterator[ConfigError]:
-    """Yield an error for each feature of a project on Sail that is not proven there."""
+    """Yield an error for each feature of a project on Sail that is not proven there.
+
+    `main` is the document of `config`; `tables` and `jobs` are those with valid files.
+    """
     yield from unproven_project(main, config)
     known: dict[str, Columns] = {}
     for name in running_order(tables.items):

@@ -28,7 +28,7 @@ _Placed: TypeAlias = tuple[Location, Rule]
 def broken_quality(
     table: TableConfig, document: Document, config: ProjectConfig
 ) -> Iterator[ConfigError]:
-    """Yield every mistake below `quality` of a table's steps."""
+    """Yield every mistake below `quality` of a table's steps; `document` is the table's file."""
     for n, step in enumerate(table.steps):
         if step.quality is None:
             continue

@@ -87,7 +87,8 @@ def recorded(
 ) -> Document:
     """Write a registered definition below `parent`, with the files that it names, as a document.
 
-    Raises InvalidProjectError, and writes nothing, if one of the files would lie elsewhere.
+    `label` describes its version in error messages. Raises InvalidProjectError, and writes nothing,
+    if one of the files would lie elsewhere.
     """
     files: Mapping[str, str] = content.get("files", {})
     code, text = code_of(project, kind, name), canonical(content)

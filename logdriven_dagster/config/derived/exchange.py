@@ -113,7 +113,7 @@ _BREAKS = re.compile(r"[\x85\u2028\u2029]")
 
 
 class _ExportDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes multi-line texts as blocks, if YAML reads them back unchanged."""
+    """YAML dumper that writes multi-line texts as blocks, if YAML reads them back unchanged."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         """Disable YAML aliases, so that equal values are written out each time."""

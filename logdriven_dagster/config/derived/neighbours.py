@@ -34,8 +34,9 @@ class Neighbour:
 def neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbour, ...]:
     """Return the neighbours of a table, or of a job's tables: upstream first, nearest first.
 
-    A job is a neighbour if it runs a neighbouring table and none of the given ones. Raises
-    UsageError for an unknown name and for a maintenance job, which has no tables.
+    `reach` is `direct`, or `all` for indirect neighbours as well. A job is a neighbour if it runs a
+    neighbouring table and none of the given ones. Raises UsageError for an unknown name and for a
+    maintenance job, which has no tables.
     """
     asked = project.select((name,))
     upstream = _edges(project)

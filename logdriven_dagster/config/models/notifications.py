@@ -118,7 +118,8 @@ def unknown_recipients(
 ) -> Iterator[ConfigError]:
     """Yield an error for each name in the notify rules that is not a recipient of the project.
 
-    Rules inherited from the project's defaults are not in `document` and are skipped here.
+    `place` is the location of `rules` in `document`, `known` are the recipients. Rules inherited
+    from the project's defaults are not in `document` and are skipped here.
     """
     names = list(known)
     for n, rule in enumerate(rules):

@@ -260,7 +260,11 @@ def rules_of(quality: QualityConfig, known: Mapping[str, RuleDefinition]) -> tup
 def resolved(
     use: RuleUse, column: str | None, known: Mapping[str, RuleDefinition], quality: QualityConfig
 ) -> Rule:
-    """Resolve one use of a rule. Raises BadRuleError if it is invalid."""
+    """Resolve one use of a rule into a rule that can be checked.
+
+    `column` is that of the use, or None for a rule on rows; `known` are the project's rules and
+    `quality` is the block of the step. Raises BadRuleError if the use is invalid.
+    """
     name = use.name or use.rule
     if use.texts:
         if use.rule in BUILT_IN:

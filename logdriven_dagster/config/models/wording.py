@@ -131,7 +131,10 @@ _OF_FIELDS = frozenset({"model_type", "model_attributes_type"})
 def validation_errors(
     document: Document, model: type[BaseModel], error: ValidationError
 ) -> Iterator[ConfigError]:
-    """Convert pydantic's errors into ConfigErrors with location, plain words and a fix."""
+    """Convert pydantic's errors into ConfigErrors with location, plain words and a fix.
+
+    `model` is the model against which `document` was validated.
+    """
     groups: dict[Location, list[tuple[ErrorDetails, list[type[BaseModel]]]]] = {}
     for details in error.errors(include_url=False):
         if details["type"] == "too_short" and details["input"]:

@@ -74,7 +74,10 @@ def _ends(words: Sequence[str], backend: str) -> bool:
 def broken_statements(
     table: TableConfig, document: Document, config: ProjectConfig
 ) -> Iterator[ConfigError]:
-    """Yield an error for each statement of a table's steps that would end its transaction."""
+    """Yield an error for each statement of a table's steps that would end its transaction.
+
+    `config` provides the connections, whose backends determine the committing statements.
+    """
     for n, step in enumerate(table.steps):
         for location, sql, connection in step.target.statements() if step.target else ():
             backend = backend_of(config.connections.get(connection))
@@ -93,7 +96,10 @@ def broken_statements(
 def broken_job_statements(
     job: MaintenanceJob, document: Document, config: ProjectConfig
 ) -> Iterator[ConfigError]:
-    """Yield an error for each maintenance step with a statement that commits implicitly."""
+    """Yield an error for each maintenance step with a statement that commits implicitly.
+
+    Steps with `transaction: false` are skipped.
+    """
     for n, step in enumerate(job.steps):
         backend = backend_of(config.connections.get(step.connection or ""))
         statements = (step.sql,) if isinstance(step.sql, str) else step.sql or ()

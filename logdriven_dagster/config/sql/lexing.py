@@ -64,8 +64,9 @@ def lexemes(sql: str, dialect: str) -> list[Lexeme]:
 def is_ambiguous(sql: str, dialect: str, found: Sequence[Lexeme]) -> bool:
     """Return True if a server may find quotes and comments in other places than `lexemes` did.
 
-    A comment may begin within text that sqlglot reads as operators, such as `#--`, and sqlglot does
-    not tokenize the rest of a command after its first word.
+    `found` is the result of `lexemes`. A comment may begin within text that sqlglot reads as
+    operators, such as `#--`, and sqlglot does not tokenize the rest of a command after its first
+    word.
     """
     from sqlglot.dialects.dialect import Dialect
 

@@ -51,7 +51,10 @@ def type_written(node: exp.DataType) -> Type:
 
 
 def constant(text: str, goal: Type, node: exp.Expression) -> exp.Expression:
-    """Return a date or timestamp literal."""
+    """Return `node`, a literal with this text, if Sail reads it as a date or timestamp.
+
+    Raises UnprovenError for other types than these, and for other notations.
+    """
     try:
         if goal == DATE and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             date.fromisoformat(text)
@@ -65,7 +68,7 @@ def constant(text: str, goal: Type, node: exp.Expression) -> exp.Expression:
 
 
 def safe_cast(safe: exp.Expression, kind: Type, goal: Type) -> exp.Expression:
-    """Return a cast that fails for values out of range."""
+    """Return a cast of a safe value of type `kind` that fails for values out of range of `goal`."""
     made = plain_cast(safe, goal)
     if goal.kind in _BOUNDS and kind not in (INT, goal):
         return whole_number(safe, goal)

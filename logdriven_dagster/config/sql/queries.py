@@ -61,7 +61,7 @@ def dialect_of(project: Project, connection: str) -> str | None:
 
 
 class _Asking:
-    """Collects the queries of one step, and the datasets that their names refer to."""
+    """Collector of the queries of one step, and of the datasets that their names refer to."""
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class Names:
 
 
 def variable_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
-    """Yield an error for each `${name}` in a text that has no value."""
+    """Yield an error at `place` for each `${name}` in a text that has no value."""
     for name in names.unknown_variables(text):
         before = text[: text.index(f"${{{name}}}")]
         problem = f"unknown variable ${{{name}}}"
@@ -85,7 +85,10 @@ def variable_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[Con
 def statement_mistakes(
     place: TextPlace, text: str, names: Names, dialect: str | None
 ) -> Iterator[ConfigError]:
-    """Yield mistakes in a database statement, as far as sqlglot supports its dialect."""
+    """Yield mistakes in a database statement, as far as sqlglot supports its dialect.
+
+    `place` locates the errors, `names` are the valid names in the text.
+    """
     yield from variable_mistakes(place, text, names)
     if not _MUCH_ALIKE.match(text):
         return
@@ -96,7 +99,10 @@ def statement_mistakes(
 
 
 def query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
-    """Yield mistakes in a Spark SQL query."""
+    """Yield mistakes in a Spark SQL query.
+
+    `place` locates the errors, `names` are the valid names in the text.
+    """
     yield from variable_mistakes(place, text, names)
     try:
         tree = parse_query(text)

@@ -50,7 +50,7 @@ def keys_of_source(sql: str, grid: Grid, column: str) -> frozenset[str]:
 
 @dataclass
 class KeyAnalysis:
-    """Analyses the queries of one table."""
+    """Analysis of the queries of one table."""
 
     grid: Grid
     relations: Mapping[str, NamedRows]

@@ -31,7 +31,7 @@ class Document:
         return f"{self.path}, {self.item}" if self.item else str(self.path)
 
     def error(self, location: Location, problem: str, hint: str | None = None) -> ConfigError:
-        """Return an error at a field, or at its nearest ancestor in the file."""
+        """Return an error at a field, or at its nearest ancestor in the file; `hint` is the fix."""
         known = tuple(part for part in location)
         while known and known not in self.lines:
             known = known[:-1]

@@ -30,7 +30,7 @@ class Ambiguous(str):
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Keeps dates, field names and ambiguous values as text.
+    """YAML loader that keeps dates, field names and ambiguous values as text.
 
     An invalid date is then reported as the mistake of a field, with its line.
     """

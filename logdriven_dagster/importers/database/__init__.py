@@ -1,1 +1,1 @@
-"""Tables from the schema of a database."""
+"""Importer of a database's schema."""

@@ -1,8 +1,8 @@
-"""How Spark has to read the columns of a database, measured over its JDBC drivers.
+"""Types with which Spark reads the columns of a database exactly, as measured with JDBC drivers.
 
 SQLite's driver guesses from declared types: DATETIME loses its time of day, microseconds become
-milliseconds that roll over, INTEGER has 32 bits and anything unknown is a number. So each column of
-SQLite is named with its type, and times are read as the text that they are.
+milliseconds that overflow, INTEGER has 32 bits and any unknown type is a number. Therefore each
+column of SQLite is declared with its type, and times are read as text.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,23 +20,23 @@ _DIGITS = 38
 
 @dataclass(slots=True)
 class ExactReading:
-    """What a step needs so that Spark reads every column as it is."""
+    """Settings of a step with which Spark reads every column unchanged."""
 
     schema: dict[str, str] = field(default_factory=dict)
-    """Column → type, for Spark's option `customSchema`."""
+    """Type of each column for Spark's option `customSchema`."""
     casts: dict[str, str] = field(default_factory=dict)
-    """Column → type that the text which was read is cast to."""
+    """Type to which the text of each column is cast."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Column that Spark cannot read → why."""
+    """Reason for each column that Spark cannot read."""
     notes: dict[str, str] = field(default_factory=dict)
-    """Column → what becomes of it."""
+    """Remark on the conversion of each column."""
 
     @property
     def custom_schema(self) -> str:
         return ", ".join(f"{quoted(name)} {kind}" for name, kind in self.schema.items())
 
     def query(self, columns: Iterable[DatabaseColumn]) -> str | None:
-        """Return the query over `source` that casts; None if there is nothing to cast."""
+        """Return the query over `source` that casts, or None if there is nothing to cast."""
         if not self.casts:
             return None
         parts = [
@@ -50,7 +50,7 @@ class ExactReading:
 
 
 def reading_of(columns: Iterable[DatabaseColumn], dialect: str) -> ExactReading:
-    """How to read the columns of a table of SQLite, PostgreSQL, MariaDB or another database."""
+    """Return the exact reading of a table's columns, for any dialect of SQLAlchemy."""
     reading = ExactReading()
     for column in columns:
         if dialect == "sqlite":

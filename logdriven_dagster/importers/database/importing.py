@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 MANY = 50
-"""From so many tables of one kind on, a template is worth its indirection."""
+"""Number of similar tables from which on a template is recommended."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaffoldRequest:
-    """What a person asks of `logdriven scaffold`."""
+    """Arguments of `logdriven scaffold`."""
 
     connection: str
     today: date
@@ -42,7 +42,10 @@ class ScaffoldRequest:
 
 
 def scaffold(project: Project, wish: ScaffoldRequest) -> Translation:
-    """A draft for each table; UsageError if the database or something wanted is not there."""
+    """Return a draft for each table of a database.
+
+    Raises UsageError if the database, the schema or a requested table does not exist.
+    """
     engine = open_database(project.connection(wish.connection))
     translation = Translation()
     tables = [
@@ -61,7 +64,10 @@ def scaffold(project: Project, wish: ScaffoldRequest) -> Translation:
 
 
 def as_templates(project: Project, wish: ScaffoldRequest, translation: Translation) -> None:
-    """Put the drafts of each kind together into one `for_each` file."""
+    """Combine the drafts of each kind into one `for_each` file.
+
+    Replaces the drafts of `translation`, and records tables that another file defines.
+    """
     kinds: dict[str, list[DraftFile]] = {}
     for draft in translation.drafts:
         kinds.setdefault(_kind(draft.values), []).append(draft)
@@ -83,7 +89,7 @@ def as_templates(project: Project, wish: ScaffoldRequest, translation: Translati
 
 
 def alike(translation: Translation) -> str | None:
-    """The kind of which there are so many tables that a template is worth it."""
+    """Return a kind with enough tables to recommend a template, or None."""
     counted = Counter(_kind(draft.values) for draft in translation.drafts)
     return next((kind for kind, count in counted.most_common(1) if count >= MANY), None)
 
@@ -99,7 +105,7 @@ def _dotless(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _TableDraft:
-    """Drafts the file of one table."""
+    """Draft of the file of one table."""
 
     project: Project
     wish: ScaffoldRequest
@@ -155,7 +161,7 @@ class _TableDraft:
         return {**step, "target": target}
 
     def _read_from(self, reading: ExactReading) -> Values:
-        """The table's name where it needs no quotes and all of its columns can be read."""
+        """Return the name of a table that needs no quotes and is fully readable, or a query."""
         quote = self.engine.dialect.identifier_preparer.quote
         parts = [part for part in (self.table.schema, self.table.name) if part]
         named = ".".join(quote(part) for part in parts)
@@ -169,7 +175,7 @@ class _TableDraft:
         return {"query": f"SELECT {columns} FROM {named}"}  # noqa: S608 - quoted by SQLAlchemy
 
     def _start(self, increment: Increment) -> Any:
-        """What was asked for, what the project says already, or where the rows begin."""
+        """Return the requested start, else the project's, else that of the oldest row."""
         if increment.kind == "auto_inc_id":
             first = least(self.engine, self.table, str(increment.column))
             return min(0, (first or 1) - 1)
@@ -185,7 +191,7 @@ class _TableDraft:
         return day.replace(day=1) if period.unit is Unit.MONTH else day
 
     def _day(self, first: Any) -> date:
-        """Return the day of the first row; that of the data clock where there is none."""
+        """Return the day of the first row, or of the data clock without rows."""
         moment = datetime.fromisoformat(first) if isinstance(first, str) else first
         if moment is None:
             return self.wish.today
@@ -193,7 +199,7 @@ class _TableDraft:
 
 
 def as_date(text: str) -> date | datetime | str:
-    """Return a day as YAML writes it without quotes; other texts stay as they are."""
+    """Parse a day for YAML; other texts are returned unchanged."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -201,24 +207,24 @@ def as_date(text: str) -> date | datetime | str:
 
 
 def as_wall_clock(start: object) -> object:
-    """Return a moment of a project as its files write it."""
+    """Return a project's start time as its files write it."""
     if not isinstance(start, datetime):
         return start
     return start.date() if start.time() == time() else start.replace(tzinfo=None)
 
 
 def describe(table: SourceTable) -> str:
-    """What the database itself says of a table: comments of it and its columns, foreign keys."""
+    """Return the database's own description of a table: comments and foreign keys."""
     lines = [table.comment.strip()] if table.comment.strip() else []
     lines += [f"{c.name}: {c.comment.strip()}" for c in table.columns if c.comment.strip()]
     lines += [f"{', '.join(key.columns)} → {key.table}" for key in table.foreign_keys]
-    # Nothing in a comment is a reference of ours.
+    # Comments must not contain references of this project.
     text = "\n".join(lines).replace("${", "$ {").replace("\r", "")
     return text + "\n" * (len(lines) > 1)
 
 
 def _with_real_times(engine: "Engine", table: SourceTable) -> SourceTable:
-    """The table with what SQLite only declares to be a time as the text that it is."""
+    """Return the table with SQLite columns as text that are only declared as times."""
     import sqlalchemy as sa
 
     if engine.dialect.name != "sqlite":
@@ -230,7 +236,7 @@ def _with_real_times(engine: "Engine", table: SourceTable) -> SourceTable:
 
 
 def _is_time(value: Any) -> bool:
-    """Whether the least value of a column is a time; numbers come before texts in SQLite."""
+    """Return True if a column's least value is a time; SQLite sorts numbers before texts."""
     if value is None:
         return True
     try:

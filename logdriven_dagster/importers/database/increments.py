@@ -1,4 +1,4 @@
-"""How a table of a database can be loaded bit by bit, judged by its keys and its times."""
+"""Choice of the incremental type of a database table, by its keys and times."""
 
 import re
 from dataclasses import dataclass
@@ -16,27 +16,27 @@ _BESIDE |= {"row", "rec", "record", "when", "utc", "gmt", "tz", "sys", "db", "dw
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """What the windows of a table are ranges of, and why."""
+    """Incremental type of a table, with the reason for it."""
 
     kind: Literal["auto_inc_id", "time_window", "full"]
     reason: str
     column: str | None = None
     key: tuple[str, ...] = ()
-    """The columns by which the newest version of a row replaces older ones, where rows change."""
+    """Key columns for an upsert, if rows change after their creation."""
     caution: str = ""
-    """What the schema does not tell, so that people must look."""
+    """Warning about assumptions that the schema cannot confirm."""
 
     @property
     def name(self) -> str:
-        """The kind, as the names of template files and reports show it."""
+        """Name of the kind in template files and reports."""
         return f"{self.kind}_upsert" if self.key else self.kind
 
 
 def choose_increment(table: SourceTable) -> Increment:
-    """Choose how a table is loaded bit by bit.
+    """Choose the incremental type of a table.
 
-    A time of change comes first: rows that change are missed by keys that grow. Then keys, then a
-    time of creation. Nothing of that: the table is read as a whole.
+    A time of change takes precedence, since key ranges miss changed rows. Then follow ascending
+    keys and times of creation. Without any of them, the table is read as a whole.
     """
     changed, made = _time(table, _CHANGED), _time(table, _MADE)
     if changed is not None:
@@ -75,7 +75,7 @@ def _by_key(column: DatabaseColumn) -> Increment:
 
 
 def _counter(table: SourceTable) -> DatabaseColumn | None:
-    """Return the primary key, if it is one whole number that is not another table's."""
+    """Return the primary key, if it is a single integer that is not a foreign key."""
     from sqlalchemy import Integer
 
     if len(table.key) != 1:
@@ -92,7 +92,7 @@ def _nulls(column: DatabaseColumn) -> str:
 
 
 def _time(table: SourceTable, verbs: set[str]) -> DatabaseColumn | None:
-    """The column of a time whose name says one of the verbs of the row; one without NULLs first."""
+    """Return the time column whose name has one of the verbs, preferably one without NULLs."""
     from sqlalchemy import DateTime
 
     own = set(_words(table.name)) | {word.rstrip("s") for word in _words(table.name)}
@@ -105,6 +105,6 @@ def _time(table: SourceTable, verbs: set[str]) -> DatabaseColumn | None:
 
 
 def _words(name: str) -> list[str]:
-    """`lastUpdateTime`, `last_update_time`, `LAST-UPDATE-TIME` → last, update, time."""
+    """Split `lastUpdateTime`, `last_update_time` or `LAST-UPDATE-TIME` into last, update, time."""
     parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
     return [word for word in re.split(r"[^a-z0-9]+", parted.lower()) if word]

@@ -1,4 +1,4 @@
-"""The schema of a database, as its own catalogue tells it."""
+"""Reflection of a database's schema from its system catalog."""
 
 import warnings
 from collections.abc import Collection, Iterator, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseColumn:
-    """A column; `grows` if the database itself counts it up."""
+    """A column; `grows` is True if the database generates ascending values."""
 
     name: str
     kind: "TypeEngine[Any]"
@@ -28,7 +28,7 @@ class DatabaseColumn:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
-    """Columns that name rows of another table."""
+    """Columns that refer to rows of another table."""
 
     columns: tuple[str, ...]
     table: str
@@ -36,7 +36,7 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table or view of a database, as its catalogue describes it."""
+    """A table or view of a database, as described by its system catalog."""
 
     name: str
     schema: str | None
@@ -54,7 +54,7 @@ class SourceTable:
 
 
 def open_database(connection: Connection) -> "Engine":
-    """Return the database of a connection; UsageError, without secrets, if it does not answer."""
+    """Connect to a database. Raises UsageError, without secrets, if it cannot be reached."""
     import sqlalchemy as sa
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -70,9 +70,10 @@ def open_database(connection: Connection) -> "Engine":
 def reflect(
     engine: "Engine", schema: str | None, wanted: Collection[str], kinds: Collection[str]
 ) -> list[SourceTable]:
-    """The tables of a schema by name; `wanted` names a few, `kinds` is of `table` and `view`.
+    """Return the tables of a schema by name.
 
-    UsageError for a schema or a wanted table that does not exist.
+    `wanted` restricts them to some names, `kinds` to `table` or `view`. Raises UsageError for a
+    schema or a wanted table that does not exist.
     """
     import sqlalchemy as sa
     from sqlalchemy.engine.reflection import ObjectKind
@@ -85,9 +86,7 @@ def reflect(
     if "view" in kinds:
         kind |= ObjectKind.VIEW | ObjectKind.MATERIALIZED_VIEW
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", sa.exc.SAWarning
-        )  # types that it does not know are NullType
+        warnings.simplefilter("ignore", sa.exc.SAWarning)  # unknown types are NullType
         found = {
             table.name: table for table in _tables(inspector, schema, kind, _parts(engine, schema))
         }
@@ -124,7 +123,7 @@ def _column(column: Mapping[str, Any], key: tuple[str, ...], dialect: str) -> Da
     sole_key = key == (column["name"],)
     serial = str(column.get("default") or "").startswith("nextval(")
     counted = column.get("autoincrement") is True
-    # SQLite hands out the numbers of a row's identity where nobody gives one.
+    # SQLite generates values of an INTEGER primary key that are not given.
     rowid = dialect == "sqlite" and sole_key and type(column["type"]) is sa.INTEGER
     return DatabaseColumn(
         name=column["name"],
@@ -144,13 +143,13 @@ def _foreign_key(key: Mapping[str, Any]) -> ForeignKey:
 def _comments(inspector: "Inspector", schema: str | None, kind: Any) -> dict[Any, str | None]:
     try:
         found = inspector.get_multi_table_comment(schema, kind=kind)
-    except NotImplementedError:  # SQLite has none
+    except NotImplementedError:  # SQLite has no comments
         return {}
     return {place: comment["text"] for place, comment in found.items()}
 
 
 def _parts(engine: "Engine", schema: str | None) -> set[str]:
-    """PostgreSQL's partitions: their rows are those of the table that they are parts of."""
+    """Return PostgreSQL's partitions, whose rows are read through their parent table."""
     import sqlalchemy as sa
 
     if engine.dialect.name != "postgresql":
@@ -164,11 +163,11 @@ def _parts(engine: "Engine", schema: str | None) -> set[str]:
 
 
 def least(engine: "Engine", table: SourceTable, column: str) -> Any:
-    """Return the smallest value of a column; None in an empty table."""
+    """Return the smallest value of a column, or None in an empty table."""
     import sqlalchemy as sa
 
     origin = sa.table(table.name, sa.column(column), schema=table.schema)
-    # As text where SQLite stores it: what it declares to be a time may be anything.
+    # As text, as SQLite stores it: columns declared as times may contain anything.
     query = sa.select(sa.func.min(origin.c[column])).select_from(origin)
     with engine.connect() as conn:
         return conn.scalar(query)

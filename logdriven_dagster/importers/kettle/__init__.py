@@ -1,1 +1,1 @@
-"""Tables and jobs from Kettle's configuration tables and transformations."""
+"""Importer of Kettle's configuration tables and transformations."""

@@ -1,4 +1,4 @@
-"""Hops of a transformation: which steps run, and whether each row arrives once."""
+"""Hops of a transformation: enabled steps, and the paths of rows between them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ def disabled_steps(root: "Element", steps: "Mapping[str, Element]") -> set[str]:
 
 
 def leads(root: "Element", steps: "Mapping[str, Element]", start: str, end: str) -> bool:
-    """Whether enabled hops lead from one step to another, or it is the same one."""
+    """Return True if enabled hops lead from `start` to `end`, or both are the same step."""
     hops, reached, waiting = _enabled(root, steps), set[str](), [start]
     while waiting:
         step = waiting.pop()
@@ -34,7 +34,7 @@ def leads(root: "Element", steps: "Mapping[str, Element]", start: str, end: str)
 
 
 def refuse_other_ways(root: "Element", steps: "Mapping[str, Element]") -> None:
-    """Raise UntranslatableError for steps that run several times, in parts, or elsewhere."""
+    """Raise UntranslatableError for steps that run in copies, partitioned or on a cluster."""
     for name, step in steps.items():
         if (copies := _text(step, "copies")) not in ("", "1"):
             raise UntranslatableError(f"{name}: it runs in {copies} copies")
@@ -51,7 +51,10 @@ def refuse_other_ways(root: "Element", steps: "Mapping[str, Element]") -> None:
 def refuse_other_paths(
     root: "Element", steps: "Mapping[str, Element]", start: str, end: str
 ) -> None:
-    """Raise UntranslatableError unless each row of the input arrives at the output once."""
+    """Raise UntranslatableError unless each row of the input reaches the output exactly once.
+
+    `start` and `end` are the names of the input and output in `steps`.
+    """
     hops = _enabled(root, steps)
     if not leads(root, steps, start, end):
         raise UntranslatableError("no enabled hop leads from the table input to the output")
@@ -67,7 +70,7 @@ def refuse_other_paths(
 
 
 def _enabled(root: "Element", steps: "Mapping[str, Element]") -> dict[str, list[str]]:
-    """Return the steps that enabled hops lead to, in the order of the file."""
+    """Return the successors of each step by enabled hops, in the order of the file."""
     hops: dict[str, list[str]] = {}
     for hop in root.iterfind("order/hop"):
         start, end = _text(hop, "from"), _text(hop, "to")

@@ -1,8 +1,8 @@
 """Jobs and tables from Kettle's configuration tables and its transformations.
 
-Kettle runs a table once a day, as a whole, when its upstreams have completed: here that is a table
-of type `full`. What cannot be translated becomes a step that fails and says so, in a table or job
-that no schedule starts (`release_state: offline`).
+Kettle runs a table once a day, as a whole, after its upstream tables are complete; this becomes a
+table of type `full`. An untranslatable part becomes a step that fails with the reason, in a table
+or job without a schedule (`release_state: offline`).
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _FOREVER = "Kettle waits for it for ever, here it counts as complete"
 
 @dataclass(frozen=True, slots=True)
 class KettleRequest:
-    """What a person asks of `logdriven import-kettle`."""
+    """Arguments of `logdriven import-kettle`."""
 
     connection: str
     today: date
@@ -41,11 +41,11 @@ class KettleRequest:
     default_start: str | None = None
     period: str | None = None
     connections: Mapping[str, str] = field(default_factory=dict)
-    """Kettle's connection → ours, where their names differ."""
+    """Project connection for each Kettle connection with a different name."""
 
 
 def import_kettle(project: Project, wish: KettleRequest) -> Translation:
-    """Drafts of all jobs and tables; UsageError if the configuration cannot be read."""
+    """Return drafts of all jobs and tables. Raises UsageError for an unreadable configuration."""
     if wish.repository is not None and not wish.repository.is_dir():
         raise UsageError(f"--repository: {wish.repository} is not a folder")
     translation = Translation()
@@ -67,9 +67,9 @@ class _KettleImport:
     steps: Translator
     translation: Translation
     names: dict[str, str] = field(default_factory=dict)
-    """Kettle's table → ours."""
+    """Table name of each Kettle table."""
     of_their_jobs: set[str] = field(default_factory=set)
-    """Kettle's tables whose SQL names the job, of which there are several."""
+    """Kettle tables whose SQL uses the name of the job and that several jobs run."""
     taken: set[str] = field(default_factory=set)
     jobs: set[str] = field(default_factory=set)
 
@@ -89,7 +89,7 @@ class _KettleImport:
             self._standard_job(job, [row for row in rows if row.job == job.name])
 
     def maintenance(self) -> None:
-        """Maintenance jobs and their steps."""
+        """Draft the maintenance jobs and their steps."""
         jobs = self._jobs("MAINTENANCE")
         rows = self._rows_of(self.found.maintenance, jobs)
         for job in jobs.values():
@@ -152,13 +152,13 @@ class _KettleImport:
         self.translation.drafts.append(DraftFile(table_path(name), values, origin, comments))
 
     def _runs(self, row: Transformation) -> bool:
-        """Whether Kettle runs it: neither it nor its job is disabled."""
+        """Return True if Kettle runs a transformation: it and its job are enabled."""
         return row.enabled and any(
             job.enabled for job in self.found.jobs if job.name == row.job and job.kind == "STANDARD"
         )
 
     def _jobs_of(self, table: str) -> tuple[str, ...]:
-        """The jobs that a table is run by, or would be if it were enabled."""
+        """Return the jobs that run a table, or would run it if it were enabled."""
         rows = [row for row in self.found.standard if row.table == table]
         enabled = [row for row in rows if row.enabled]
         known = {job.name for job in self.found.jobs}
@@ -187,7 +187,7 @@ class _KettleImport:
         return list(depends.values())
 
     def _dependency(self, relation: KettleDependency) -> Values:
-        """Their SQL reads databases, so upstreams are waited for and never read by name."""
+        """Return a dependency without reading, since Kettle's SQL reads from databases."""
         name = self.names.get(relation.upstream)
         if name is not None and relation.managed:
             return {"table": name, "read": "none"}
@@ -218,7 +218,7 @@ class _KettleImport:
             values["type"] = "maintenance"
         if not job.enabled:
             values["enabled"] = False
-        # Kettle counts attempts, and the guide's job tries again at once, whatever the error.
+        # Kettle counts attempts, and the guide's job retries immediately after any error.
         values["retries"] = max(job.attempts - 1, 0)
         return values
 

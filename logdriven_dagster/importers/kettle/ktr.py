@@ -1,4 +1,4 @@
-"""Transformations of Kettle: the template of the guide, read from a `.ktr` file.
+"""Transformations of Kettle: the guide's template, read from a `.ktr` file.
 
 Source: Kettle guide, transformation template: Execute SQL script → Table input → Table output.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _BOOKKEEPING = frozenset({"StepsMetrics", "SetVariable", "Dummy", "WriteToLog"})
-"""Steps that count, log and pass on what others write: the run log does that here."""
+"""Steps that only count, log or pass on rows, which the run log replaces."""
 
 _DIALECTS = {"MYSQL": "mysql", "MARIADB": "mysql", "POSTGRESQL": "postgres", "ORACLE": "oracle"}
 _DIALECTS |= {"MSSQL": "tsql", "MSSQLNATIVE": "tsql", "SQLITE": "sqlite"}
@@ -41,17 +41,17 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Execute SQL script: Kettle does so once, before any row is read, wherever it stands."""
+    """Execute SQL script: Kettle runs it once before it reads any row, in any position."""
 
     step: str
     connection: str
     sql: str
     behind_output: bool = False
-    """Whether hops place it after the output, as if it were executed then."""
+    """True if hops place it after the output, although Kettle runs it earlier."""
     is_one_statement: bool = False
-    """Whether it is sent as it is, semicolons and all."""
+    """True if the script is sent as a single statement, including semicolons."""
     has_variables: bool = True
-    """Whether Kettle replaces variables in it."""
+    """True if Kettle replaces variables in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +67,20 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Table output, or Insert / update where there is a key."""
+    """Table output, or Insert / update if it has a key."""
 
     step: str
     connection: str
     table: str
     truncate: bool
     fields: tuple[tuple[str, str], ...]
-    """Field of the stream → column of the table; all by their names if empty."""
+    """Pairs of stream field and table column; empty if all names are equal."""
     key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ktr:
-    """What a transformation does, in the order of the template."""
+    """Parts of a transformation, in the order of the template."""
 
     databases: tuple[Database, ...]
     scripts: tuple[Script, ...]
@@ -93,7 +93,7 @@ class Ktr:
 def find_ktr(repository: Path, folder: str, name: str) -> Path:
     """Return the file of a transformation: below its folder, or the only one of its name.
 
-    UntranslatableError if it is not there, or lies outside the repository.
+    Raises UntranslatableError if it does not exist, or lies outside the repository.
     """
     file = name if name.endswith(".ktr") else f"{name}.ktr"
     root = repository.resolve()
@@ -111,7 +111,7 @@ def find_ktr(repository: Path, folder: str, name: str) -> Path:
 
 
 def read_ktr(path: Path) -> Ktr:
-    """Read a transformation; UntranslatableError says which of its steps have no counterpart."""
+    """Read a transformation. Raises UntranslatableError for steps without a counterpart."""
     root = _parse(path)
     every = {_text(step, "name"): step for step in root.findall("step")}
     disabled = disabled_steps(root, every)
@@ -165,7 +165,7 @@ def _parse(path: Path) -> "Element":
         raise UntranslatableError(f"the file cannot be read: {error.strerror}") from None
     except UntranslatableError:
         raise
-    # LookupError and ValueError: encodings that nobody knows, or that expat cannot read.
+    # LookupError and ValueError: encodings that are unknown, or that expat cannot read.
     except (ET.ParseError, expat.ExpatError, LookupError, ValueError, RecursionError) as error:
         raise UntranslatableError(f"not XML that can be read: {error}") from None
     if root.tag != "transformation":
@@ -174,7 +174,7 @@ def _parse(path: Path) -> "Element":
 
 
 def _refuse_entities(content: bytes) -> None:
-    """Entities can make a small file endless, and read other files."""
+    """Raise UntranslatableError for a document type: its entities may be endless or read files."""
 
     def refuse(*_: object) -> None:
         raise UntranslatableError("the file declares a document type, which Kettle never does")
@@ -282,13 +282,17 @@ def _text(element: "Element", name: str) -> str:
 
 
 def dialect_of(found: Ktr, connection: str) -> str | None:
-    """What sqlglot calls the language of a connection's database."""
+    """Return sqlglot's dialect name for a connection's database, or None."""
     kind = next((d.kind.upper() for d in found.databases if d.name == connection), "")
     return _DIALECTS.get(kind)
 
 
 def statements(found: Ktr, connection: str, sql: str) -> Iterator[str]:
-    """The statements of a script, cut at semicolons outside quotes and comments."""
+    """Yield the statements of a script, split at semicolons outside quotes and comments.
+
+    `connection` determines the dialect. Raises UntranslatableError if the script cannot be
+    tokenized.
+    """
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
     from sqlglot.tokenizer_core import TokenType

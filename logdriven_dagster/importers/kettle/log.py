@@ -1,4 +1,4 @@
-"""Where Kettle stopped, by `t_etl_tbl_log` of the guide.
+"""Progress of tables in Kettle, from the guide's `t_etl_tbl_log`.
 
 Source: Kettle guide: a table that was completed today does not run again today.
 """
@@ -21,9 +21,10 @@ _LOG = "t_etl_tbl_log"
 def read_progress(
     engine: "Engine", schema: str | None, names: Mapping[str, str], translation: Translation
 ) -> list[Progress]:
-    """When each table was completed last; `names` leads from theirs to our tables.
+    """Return the last completion of each table; tables without one are left out.
 
-    UsageError if the database has no such log. A table that never was is left out.
+    `names` maps Kettle's tables to the project's. Raises UsageError if the database has no such
+    log.
     """
     import sqlalchemy as sa
 

@@ -1,4 +1,4 @@
-"""Which scripts of a transformation may be executed when a window is published, after its read."""
+"""Scripts of a transformation that may run at publication instead of before the read."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ def can_wait(
     dialect_read: str | None,
     dialect_written: str | None,
 ) -> bool:
-    """Whether the scripts change nothing but the target, which the source does not read.
+    """Return True if the scripts change only the target, which the source does not read.
 
-    The dialects are sqlglot's names for the languages of the source's and the target's database.
+    The dialects are sqlglot's names for the databases of the source and the target.
     """
     table, connection = target["table"], target["connection"]
     if any(script["connection"] != connection for script in scripts):
@@ -36,12 +36,12 @@ def _may_read(query: str, table: str, dialect: str | None) -> bool:
 
 
 def _plain(name: str) -> str:
-    """Return the name without the schema, which may be left out."""
+    """Return the name without its schema, which may be omitted."""
     return name.rpartition(".")[2].lower()
 
 
 def _changes_only(statement: str, table: str, dialect: str | None) -> bool:
-    """Whether the statement reads and changes nothing but the rows of one table."""
+    """Return True if the statement reads and changes only rows of one table."""
     from sqlglot import exp
 
     try:
@@ -50,13 +50,13 @@ def _changes_only(statement: str, table: str, dialect: str | None) -> bool:
         return False
     if not isinstance(tree, exp.Delete | exp.Insert | exp.TruncateTable | exp.Update):
         return False
-    # A function of the database may read whatever it likes.
+    # A database function may read anything.
     others = {name.lower() for name, _ in named_tables(tree)} != {table.lower()}
     return not others and tree.find(exp.Anonymous) is None
 
 
 def deleting(statement: str, backend: str | None) -> str:
-    """The statement, or DELETE FROM where TRUNCATE would commit the publication by itself."""
+    """Return the statement, or DELETE FROM instead of a TRUNCATE that commits implicitly."""
     if backend is None or ending_statement(statement, backend) != "TRUNCATE":
         return statement
     from sqlglot import exp

@@ -1,4 +1,4 @@
-"""Steps of ours from transformations of Kettle, or stubs that fail and say what is missing."""
+"""Steps from transformations of Kettle, or stubs that fail with the reason."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,18 +22,18 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}|%%([^%\s]+)%%")
 
 @dataclass(frozen=True, slots=True)
 class KtrStep:
-    """A step; `incomplete` if it is a stub, or if something that it names is not known."""
+    """A step; `incomplete` for a stub or a step that refers to something unknown."""
 
     step: Values
     comments: tuple[str, ...] = ()
     incomplete: bool = False
     of_its_job: bool = False
-    """Whether its SQL names the job, and several run it: their parameters say which one it is."""
+    """True if its SQL uses the job's name and several jobs run it, which pass it as a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translator:
-    """Reads transformations, and knows whose connections are whose."""
+    """Translator of transformations, which maps their connections to the project's."""
 
     project: Project
     connections: Mapping[str, str]
@@ -41,7 +41,7 @@ class Translator:
     translation: Translation
 
     def table_steps(self, row: Transformation, jobs: Sequence[str]) -> KtrStep:
-        """Return the step that makes a table which these standard jobs run."""
+        """Return the step of a table that these standard jobs run."""
         try:
             found = self._read(row)
             return self._load(row, found, jobs)
@@ -53,7 +53,7 @@ class Translator:
         return KtrStep({**step, "target": {"type": "iceberg"}}, (comment,), incomplete=True)
 
     def maintenance_step(self, row: Transformation) -> KtrStep:
-        """What a step of a maintenance job does, without its name and place."""
+        """Return the action of a maintenance step, without its name and position."""
         try:
             found = self._read(row)
             return self._statements(row, found)
@@ -107,10 +107,10 @@ class Translator:
         target: Values,
         names: "_Variables",
     ) -> Values:
-        """`commit_before_read` of the step, or nothing: then `pre_sql` of its target has it all.
+        """Return `commit_before_read` of the step; empty if its target has all scripts.
 
-        Kettle executes scripts before any row is read. Those that change nothing but the target
-        become part of the publication, so that readers never see the table without rows.
+        Kettle runs scripts before it reads any row. Scripts that change only the target become part
+        of the publication, so that readers never see the table without rows.
         """
         place = f"{row.path}/{row.name}"
         for script in found.scripts:
@@ -180,7 +180,7 @@ class Translator:
         return KtrStep(step, comments, bool(reasons), names.of_its_job)
 
     def _connection(self, name: str, found: ktr.Ktr) -> str:
-        """Return our connection for Kettle's: by --map, by its name, or by its database."""
+        """Return the project's connection for Kettle's: by --map, its name, or its database."""
         ours = self.project.config.connections
         for wanted in (self.connections.get(name), name, identifier(name)):
             for known in ours:
@@ -227,7 +227,7 @@ class _Variables:
         return _VARIABLE.sub(self._value, text)
 
     def replaced_in(self, origin: ktr.Script | ktr.Input, text: str) -> str:
-        """Return the text of a step; UntranslatableError if `${…}` stands for itself there."""
+        """Replace variables in a step's text. Raises UntranslatableError for a literal `${…}`."""
         if origin.has_variables:
             return self.replaced(text)
         if "${" in text:
@@ -266,7 +266,7 @@ def _query(found: ktr.Ktr, origin: ktr.Input) -> str:
 
 
 def _renaming(origin: ktr.Input, output: ktr.Output) -> str | None:
-    """Fields that reach columns of other names, and a limit, as a query over `source`."""
+    """Return a query over `source` for renamed fields and a limit, or None."""
     if not output.fields and not origin.limit:
         return None
     parts = [

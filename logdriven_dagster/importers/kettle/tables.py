@@ -1,4 +1,4 @@
-"""The configuration tables of the Kettle ETL workflow design guide, as rows."""
+"""Configuration tables of the Kettle ETL workflow design guide, as rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Job:
     kind: str
     enabled: bool
     attempts: int
-    """In all: Kettle's `retries` counts the first one."""
+    """Total number: Kettle's `retries` includes the first attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Transformation:
 
 @dataclass(frozen=True, slots=True)
 class KettleDependency:
-    """A row of `t_etl_std_dep_cfg`; not `managed` where Kettle takes the upstream as complete."""
+    """A row of `t_etl_std_dep_cfg`; not `managed` if Kettle assumes the upstream to be complete."""
 
     place: str
     to: str
@@ -56,7 +56,7 @@ class KettleDependency:
 
 @dataclass(slots=True)
 class Configuration:
-    """Everything that Kettle's tables say, in the order of `cfg_id`."""
+    """Rows of all configuration tables of Kettle, in the order of `cfg_id`."""
 
     jobs: list[Job] = field(default_factory=list)
     standard: list[Transformation] = field(default_factory=list)
@@ -67,7 +67,10 @@ class Configuration:
 def read_configuration(
     engine: "Engine", schema: str | None, translation: Translation
 ) -> Configuration:
-    """All rows; UsageError without `t_etl_kjb_cfg`. Missing tables and old logs are listed."""
+    """Read all configuration rows; records missing tables and old logs in `translation`.
+
+    Raises UsageError without `t_etl_kjb_cfg`.
+    """
     import sqlalchemy as sa
 
     there = {name.lower(): name for name in sa.inspect(engine).get_table_names(schema)}
@@ -132,7 +135,7 @@ def _relation(place: str, row: "RowMapping") -> KettleDependency:
 def _number(
     place: str, row: "RowMapping", name: str, otherwise: int, translation: Translation
 ) -> int:
-    """A whole number from 0 on; what is none is listed, and the guide's default takes its place."""
+    """Return a non-negative integer; an invalid value is recorded and replaced by `otherwise`."""
     text = _text(row[name])
     if is_whole(text) and int(text) < _MOST:
         return int(text)
@@ -145,5 +148,5 @@ def _text(value: Any) -> str:
 
 
 def _yes(value: Any) -> bool:
-    """Only 'Y' means yes, as in Kettle's own queries."""
+    """Return True for 'Y' only, as in Kettle's own queries."""
     return _text(value) == "Y"

@@ -1,1 +1,1 @@
-"""Tables from Sharp ETL's workflow files."""
+"""Importer of Sharp ETL's workflow files."""

@@ -1,4 +1,4 @@
-"""What the parts of one workflow's translation share."""
+"""Shared state of the translation of one workflow."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _OF_QUALITY = frozenset({"idColumn", "sortColumn", "desc", "topN"})
 
 @dataclass(frozen=True, slots=True)
 class SharpEtlRule:
-    """A rule of their `quality-check.yaml`."""
+    """A rule of Sharp ETL's `quality-check.yaml`."""
 
     text: str
     level: str
@@ -23,30 +23,30 @@ class SharpEtlRule:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The project, the workflow, and where remarks go."""
+    """The project, the workflow, and the destination of remarks."""
 
     project: Project
     workflow: Workflow
     translation: Translation
     connections: Mapping[str, str]
-    """Their name of a connection → ours, where these differ."""
+    """Project connection for each Sharp ETL connection with a different name."""
     rules: Mapping[str, SharpEtlRule]
     kind: str
     """The table's `incremental_type`."""
     variables: Variables
     temps: dict[str, str] = field(default_factory=dict)
-    """Their temporary table, lower case → the step of ours whose result it is."""
+    """Step with the result of each temporary table, by its lower-case name."""
 
     def leave(self, line: int, item: str, reason: str) -> None:
-        """List something that was not translated, with its file and line."""
+        """Record a part that was not translated, with its file and line."""
         self.translation.leave(self.workflow.place(line), item, reason)
 
     def note(self, line: int, item: str, reason: str) -> None:
-        """List something that was translated and may mean something else now."""
+        """Record a translated part whose meaning may have changed."""
         self.translation.note(self.workflow.place(line), item, reason)
 
     def leave_unknown(self, headers: Iterable[Header], known: Iterable[str], of: str) -> None:
-        """List the headers whose keys nothing here stands for."""
+        """Record the headers whose keys are not `known`; `of` names their owner in the reason."""
         names = set(known)
         for header in headers:
             if header.key not in names:
@@ -54,7 +54,7 @@ class Context:
                 self.leave(header.line, text, f"no header of {of} that has a counterpart here")
 
     def options(self, end: End) -> Values:
-        """Options for Spark; those of quality are none, and secrets are not written to files."""
+        """Return options for Spark, without quality rules and secrets."""
         found: Values = {}
         for key, header in end.options.items():
             if key in _OF_QUALITY or key.startswith("column."):
@@ -68,7 +68,7 @@ class Context:
         return found
 
     def connection(self, end: End) -> str:
-        """Return our connection for that of a source or target: by --map or by its name."""
+        """Return the project's connection for a source or target: by --map or by its name."""
         theirs = end.get("connectionName") or end.get("dbName") or end.kind
         ours = self.project.config.connections
         mapped = self.connections.get(f"{end.kind}/{theirs}", self.connections.get(theirs, theirs))
@@ -81,7 +81,7 @@ class Context:
         )
 
     def kafka(self, end: End) -> str:
-        """Return the project's connection to Kafka: theirs stands in application.properties."""
+        """Return the project's Kafka connection, which Sharp ETL has in application.properties."""
         if mapped := self.connections.get(end.kind, self.connections.get("kafka")):
             return mapped
         config = self.project.config.connections
@@ -95,7 +95,7 @@ class Context:
 
 @dataclass(slots=True)
 class WorkflowStep:
-    """A step of ours on its way, and what comes along with it."""
+    """A translated step before it is written, with comments and remarks."""
 
     source: Values | None = None
     sql: str | None = None
@@ -106,7 +106,7 @@ class WorkflowStep:
 
 
 def option(text: str) -> str | int | bool:
-    """Return an option as YAML shows it best."""
+    """Convert an option to the simplest YAML value."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     return int(text) if is_whole(text) and (text == "0" or text[0] != "0") else text

@@ -1,4 +1,4 @@
-"""Which files hold Sharp ETL's workflows, and that each name stands for one of them."""
+"""Discovery of Sharp ETL's workflow files, and validation of unique names."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from logdriven_dagster.importers.sharpetl.parser import Workflow, parse_workflow
 
 
 def read_workflows(paths: Sequence[Path], translation: Translation) -> list[Workflow]:
-    """All workflows; InvalidProjectError for malformed files and names that are given twice.
+    """Read all workflows. Raises InvalidProjectError for malformed files and duplicate names.
 
     Source: Sharp ETL, DuplicatedScript and WorkFlowSyntaxException.
     """
@@ -31,7 +31,7 @@ def read_workflows(paths: Sequence[Path], translation: Translation) -> list[Work
 
 
 def _files(paths: Sequence[Path], translation: Translation) -> list[Path]:
-    """Files as they are named, and the workflows in folders; other SQL there is listed."""
+    """Return the named files and the workflows in named folders; records other SQL files there."""
     files: dict[Path, None] = {}
     for path in paths:
         if not path.exists():
@@ -45,5 +45,5 @@ def _files(paths: Sequence[Path], translation: Translation) -> list[Path]:
 
 
 def _is_workflow(text: str) -> bool:
-    """Whether a file is meant to be a workflow, well formed or not."""
+    """Return True if a file is intended as a workflow, well-formed or not."""
     return re.search(r"^-- *workflow\b", text, re.MULTILINE) is not None

@@ -26,7 +26,7 @@ _KNOWN = frozenset(
     | {"timeout", "defaultStart", "stopScheduleWhenFail"}
 )
 _START = date(2022, 1, 1)
-"""Where Sharp ETL begins if a workflow does not say so."""
+"""Sharp ETL's default start of a workflow."""
 
 
 def import_sharpetl(
@@ -35,7 +35,11 @@ def import_sharpetl(
     connections: Mapping[str, str],
     rules: Path | None,
 ) -> Translation:
-    """A draft for each workflow; InvalidProjectError for malformed files and names given twice."""
+    """Return a draft for each workflow.
+
+    `connections` maps Sharp ETL's names to the project's, `rules` is their `quality-check.yaml`.
+    Raises InvalidProjectError for malformed files and duplicate names.
+    """
     translation = Translation()
     workflows = read_workflows(paths, translation)
     names: dict[str, str] = {}
@@ -55,7 +59,7 @@ def import_sharpetl(
 
 
 class _WorkflowDraft:
-    """Drafts the file of one workflow."""
+    """Draft of the file of one workflow."""
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class _WorkflowDraft:
         self._context = Context(project, workflow, translation, *theirs, kind, variables)
 
     def _kind(self, translation: Translation) -> str:
-        """What the windows of the table are ranges of."""
+        """Return the table's incremental type."""
         workflow = self._workflow
         text = workflow.get("logDrivenType") or workflow.get("incrementalType")
         kind = _KINDS.get(text.lower())
@@ -96,9 +100,10 @@ class _WorkflowDraft:
         return kind or "time_window"
 
     def _full(self, translation: Translation) -> str:
-        """Only the newest window of a full load runs, unless its texts name the window.
+        """Return the incremental type of a full load: `full` unless its texts use the window.
 
-        Source: Sharp ETL, whose planner runs each missed window whatever `loadType` says.
+        With `full`, only the newest window runs. Source: Sharp ETL, whose planner runs each missed
+        window for any `loadType`.
         """
         workflow = self._workflow
         line = workflow.headers["loadType"].line
@@ -114,7 +119,7 @@ class _WorkflowDraft:
         return "time_window" if named else "full"
 
     def _is_of_files(self) -> bool:
-        """Whether each file is to be loaded once: it is deleted, or missed when it is not there."""
+        """Return True if files are loaded once: deleted afterwards, or required to exist."""
         steps = [step for step in self._workflow.steps if step.source.kind in FILES]
         once = [
             step.source.says("deleteSource")
@@ -216,7 +221,7 @@ class _WorkflowDraft:
         return self._ours(name) if name else None
 
     def _ours(self, name: str) -> str | None:
-        """Return the table of a workflow: one that is imported, or one of the project."""
+        """Return the table of a workflow, if it is imported or already in the project."""
         if name in self._names:
             return self._names[name]
         return name if name in self._project.tables else None
@@ -247,12 +252,12 @@ class _WorkflowDraft:
                 depends.setdefault(ours, {"table": ours, "managed": False})
                 reason = "no such workflow was imported: it counts as complete"
                 self._context.leave(line, f"depends on {other}", reason)
-            # Their queries read databases, so upstreams are waited for and not read by name.
+            # Their queries read databases, so upstream tables are awaited but not read by name.
             depends.setdefault(ours, {"table": ours, "read": "none"})
         return list(depends.values())
 
     def _awaited(self) -> list[tuple[int, str]]:
-        """Return the workflows that this one waits for, each with the line that says so."""
+        """Return the workflows that this one waits for, with the line of each declaration."""
         found = []
         if header := self._workflow.headers.get("dependsOn"):
             found += [(header.line, name) for name in header.value.split(",")]
@@ -263,7 +268,7 @@ class _WorkflowDraft:
         return [(line, name.strip()) for line, name in found if name.strip()]
 
     def _kept_kind(self, steps: Steps) -> None:
-        """Windows of time where the step that would have been cut into slices is a stub."""
+        """Fall back to time windows if the step that reads by range is a stub."""
         sources = [step.get("source") or {} for step in steps.steps]
         cut = {
             "auto_inc_id": any("key_column" in source for source in sources),
@@ -276,7 +281,7 @@ class _WorkflowDraft:
             self._context.leave(self._workflow.line, self._workflow.name, reason)
 
     def _at_least_one_target(self, steps: Steps) -> None:
-        """A workflow that writes nothing keeps the rows of its last step, so that they count."""
+        """Add a target to the last step if the workflow has none, so that its rows are counted."""
         if any("target" in step for step in steps.steps):
             return
         if not steps.steps:

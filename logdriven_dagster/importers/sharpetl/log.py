@@ -1,7 +1,7 @@
-"""Where Sharp ETL stopped, by its `job_log`.
+"""Progress of workflows in Sharp ETL, from its `job_log`.
 
 Source: Sharp ETL: the next window begins at the end of the last success. Windows that failed before
-it are lost there; here they are listed, and run.
+it are lost there; here they are listed and run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,9 +26,10 @@ _COLUMNS = ("job_id", "job_name", "data_range_start", "data_range_end", "status"
 def read_progress(
     engine: "Engine", project: Project, names: Mapping[str, str], translation: Translation
 ) -> list[Progress]:
-    """How far each workflow has come; `names` leads from theirs to our tables.
+    """Return the progress of each workflow; those without a success are left out.
 
-    UsageError if the database has no such log. A workflow without a success is left out.
+    `names` maps workflows to the project's tables. Raises UsageError if the database has no such
+    log.
     """
     found = []
     by_name = _rows(engine, list(names))
@@ -63,7 +64,7 @@ def _of_windows(table: str, place: str, rows: "list[RowMapping]") -> Progress:
 
 
 def _holds(finished: list[Span], span: Span) -> bool:
-    """Whether ranges that ascend by their starts hold all of a range together."""
+    """Return True if ranges, ascending by start, together cover a range."""
     start, end = span
     for first, last in finished:
         if first <= start:
@@ -104,7 +105,10 @@ def _all_rows(engine: "Engine") -> "Iterator[RowMapping]":
 
 
 def _schema(database: "Inspector") -> str | None:
-    """Where their log is; ours may lie beside it. UsageError if there is none that can be read."""
+    """Return the schema of Sharp ETL's log, which may share a database with this project's.
+
+    Raises UsageError if no readable log exists.
+    """
     schemas = [schema for schema in _SCHEMAS if database.has_table(_LOG, schema)]
     if not schemas:
         raise UsageError(f"--job-log: the database has no table {_LOG}")

@@ -1,9 +1,9 @@
-"""Sharp ETL's workflow files: headers in SQL comments, a query for each step.
+"""Parser of Sharp ETL's workflow files: headers in SQL comments, a query for each step.
 
-The grammar is that of Sharp ETL's WorkflowParser: `-- workflow=` and `-- step=` begin a part, `--`
-and one blank a header of a step, two blanks one of a workflow, source or target, three blanks an
-entry of `options` or `notify`. A value `|` goes on in lines `--  |text`. Where the original skips
-what it does not know, everything is kept with its line, so that it can be listed.
+The grammar is that of Sharp ETL's WorkflowParser. `-- workflow=` and `-- step=` begin a part. `--`
+and one blank begin a header of a step; two blanks one of a workflow, source or target; three blanks
+an entry of `options` or `notify`. A value `|` continues in lines `--  |text`. The original skips
+unknown lines; this parser keeps them with their line numbers, so that they can be listed.
 """
 
 import re
@@ -21,7 +21,7 @@ _FORM = "write `--  key=value`; lines of SQL come after the target and its heade
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A key with its value, and where it stands."""
+    """A key with its value and its location."""
 
     key: str
     value: str
@@ -46,7 +46,7 @@ class End:
 
 @dataclass(slots=True)
 class Step:
-    """A step; without a source it reads what earlier steps left."""
+    """A step; without a source it reads the results of earlier steps."""
 
     name: str
     line: int
@@ -79,7 +79,7 @@ class Workflow:
         return f"{self.path}:{line}"
 
     def texts(self) -> Iterator[str]:
-        """Yield all texts of the steps that may name variables."""
+        """Yield all texts of the steps that may contain variables."""
         for step in self.steps:
             yield step.sql
             given = [step.headers, step.source.headers, step.source.options]
@@ -89,7 +89,7 @@ class Workflow:
 
 
 def parse_workflow(path: Path) -> Workflow:
-    """Read a file; ConfigError with its line for the first line that is not of a workflow."""
+    """Parse a file. Raises ConfigError with the first line that is not valid in a workflow."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -142,7 +142,7 @@ class _Parser:
         return step
 
     def _end(self, head: Header) -> End:
-        """The headers of a source or target; arguments of a transformation may be indented more."""
+        """Parse a source or target; arguments of a transformation may be indented further."""
         end = End(head.value.lower().strip("`'\""), head.line)
         while self._next_line() is not None:
             if self._group(2) is not None:
@@ -152,7 +152,7 @@ class _Parser:
             else:
                 break
         before = self._lines[self._at - 1] if self._at else ""
-        # Sharp ETL would take it for a comment of the query; that loses a header silently.
+        # Sharp ETL would read it as a comment of the query, and silently lose a header.
         if before.startswith("--") and re.fullmatch(r"-- {2,3}[\w.]+\s*", self._line or ""):
             raise self._error("a header without a value")
         return end
@@ -185,7 +185,7 @@ class _Parser:
         self._at += 1
         number, value = self._at, match["value"].strip()
         if value == "|":
-            # Alone it is a separator of columns.
+            # Without continuation lines it is a column separator.
             value = "\n".join(self._continued(indent)) or value
         return Header(match["key"], value, number)
 
@@ -210,7 +210,7 @@ class _Parser:
         return self._lines[self._at] if self._at < len(self._lines) else None
 
     def _next_line(self) -> int | None:
-        """The number of the next line that is not blank; None at the end of the file."""
+        """Return the number of the next non-blank line, or None at the end of the file."""
         while self._line is not None and not self._line.strip():
             self._at += 1
         return None if self._line is None else self._at + 1

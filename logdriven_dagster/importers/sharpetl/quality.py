@@ -20,7 +20,7 @@ _OCCASIONS = {"FAILURE": "failure", "SUCCESS": "success", "ALWAYS": "always"}
 
 
 def read_rules(path: Path | None) -> dict[str, SharpEtlRule]:
-    """Return the rules of a `quality-check.yaml` by name; UsageError if it is none."""
+    """Return the rules of a `quality-check.yaml` by name. Raises UsageError if it is invalid."""
     if path is None:
         return {}
     try:
@@ -34,7 +34,7 @@ def read_rules(path: Path | None) -> dict[str, SharpEtlRule]:
 
 
 def quality(context: Context, step: Step) -> Values | None:
-    """What the rows of a step must be like; rules that are not known are listed."""
+    """Return the quality requirements of a step; unknown rules are recorded."""
     options = step.source.options
     columns: dict[str, list[object]] = {}
     for key, header in options.items():
@@ -56,7 +56,7 @@ def quality(context: Context, step: Step) -> Values | None:
 
 
 def _rule(context: Context, header: Header, name: str) -> object:
-    """One rule: built in under Sharp ETL's name, or written out as it stands in their file."""
+    """Return one rule: a built-in rule, or the definition in the workflow's rules file."""
     level = re.search(r"\((warn|error)\)\s*$", name)
     short = name[: level.start()].strip() if level else name
     known = context.rules.get(name)
@@ -77,7 +77,7 @@ def _rule(context: Context, header: Header, name: str) -> object:
 
 
 def notify(context: Context) -> list[Values]:
-    """Return who is notified of the table; list addresses that no recipient of the project has."""
+    """Return the notify rules of the table; addresses without a recipient are recorded."""
     rules: list[Values] = []
     for entries in context.workflow.notifies:
         line = min(entry.line for entry in entries.values()) if entries else 1

@@ -36,7 +36,7 @@ _WINDOW = re.compile(
 
 
 def read_from(context: Context, step: Step) -> WorkflowStep:
-    """Source and query of a step; UntranslatableError for what nothing here reads."""
+    """Return source and query of a step. Raises UntranslatableError for unsupported sources."""
     kind = step.source.kind
     if kind in JDBC:
         return _database(context, step)
@@ -52,7 +52,7 @@ def read_from(context: Context, step: Step) -> WorkflowStep:
 
 
 def refuse_statements(sql: str) -> None:
-    """Steps hold queries: UntranslatableError for DDL, DML and calls."""
+    """Raise UntranslatableError for DDL, DML and calls, since steps may only contain queries."""
     if sql and not _QUERY.match(sql):
         word = sql.split(maxsplit=1)[0]
         raise UntranslatableError(f"{word} is not a query; make it a step of a maintenance job")
@@ -83,7 +83,7 @@ def _database(context: Context, step: Step) -> WorkflowStep:
 
 
 def _keys(end: End, source: Values, sql: str) -> Values:
-    """A window of keys: the bounds that the query asks for are those that a key_column has."""
+    """Return a source with a key_column, which replaces the bounds in the query."""
     column = end.get("partitionColumn")
     whole = _WINDOW.search(sql)
     if whole is None and ("${lowerBound}" in sql or "${upperBound}" in sql):
@@ -139,7 +139,7 @@ def _files(context: Context, step: Step) -> WorkflowStep:
 
 
 def _with_file_name(end: End) -> str:
-    """Sharp ETL adds the name of the file to its rows."""
+    """Return a query that adds the file name to the rows, as Sharp ETL does."""
     columns = end.get("selectExpr", "*")
     name = "regexp_extract(input_file_name(), '[^/]*$', 0) AS file_name"
     return f"SELECT {columns}, {name} FROM source"  # noqa: S608 - the text of a file
@@ -155,7 +155,7 @@ def _arrivals(step: Step) -> Values:
 
 
 def _csv(end: End) -> Values:
-    """Their defaults are not Spark's: names in the first line, types by looking, `"` escapes."""
+    """Return the name of a table that needs no quotes and is fully readable, or a query."""
     options: Values = {"escape": end.get("escape", '"')}
     if end.get("inferSchema", "true") == "true":
         options["inferSchema"] = True
@@ -185,7 +185,10 @@ def _path(context: Context, end: End) -> str:
 
 
 def as_glob(pattern: str) -> tuple[str, bool]:
-    """A regular expression of file names as a pattern of the shell, and whether they are equal."""
+    """Convert a regular expression for file names to a glob.
+
+    Returns the pattern, and True if both match the same names.
+    """
     text, exact, glob = re.sub(r"\((?:\?:)?([^()|]*)\)", r"\1", pattern), True, ""
     text = re.sub(r"\((?:\?:)?([^()|]*)\)", r"\1", text)
     parts = re.compile(r"(\\d|\\w|\\.|\.|\[[^\]]*\]|[^\\])(\{(\d+)\}|[*+?])?", re.DOTALL)

@@ -1,4 +1,4 @@
-"""Steps of ours from those of a Sharp ETL workflow."""
+"""Translation of the steps of a Sharp ETL workflow."""
 
 import re
 from dataclasses import dataclass, field
@@ -26,17 +26,17 @@ _SPARK_TYPES = frozenset({"kafka"})
 
 @dataclass(slots=True)
 class Steps:
-    """The steps of a table, and what was learned on the way."""
+    """The steps of a table, with facts collected during translation."""
 
     context: Context
     steps: list[Values] = field(default_factory=list)
     checks: list[Values] = field(default_factory=list)
     comments: dict[str, list[str]] = field(default_factory=dict)
     incomplete: bool = False
-    """Whether something is missing without which the table cannot do what the workflow did."""
+    """True if a part is missing without which the table cannot replace the workflow."""
 
     def add(self, step: Step) -> None:
-        """Translate one step; what cannot be is a stub that fails, and is listed."""
+        """Translate one step; an untranslatable step becomes a stub that fails, and is recorded."""
         self._list(step)
         if step.target.kind == "variables":
             self.context.leave_unknown(step.target.headers.values(), (), "target variables")
@@ -81,7 +81,7 @@ class Steps:
 
     def _define(self, step: Step) -> None:
         if self.context.kind == "auto_inc_id" and all(f"`{b}`" in step.sql for b in _BOUNDS):
-            return  # a key_column asks the source how far its keys go
+            return  # a key_column determines the newest key itself
         problem = f"nothing here reads {step.source.kind} into variables"
         if step.source.kind in SPARK | JDBC:
             try:
@@ -93,14 +93,14 @@ class Steps:
         self.context.leave(step.line, f"step {step.name}, target=variables", problem)
 
     def _name(self, step: Step) -> str:
-        """Return a temporary table's name, so that queries go on reading it; else the step's."""
+        """Return a temporary table's name, so that queries can still read it, or the step's."""
         taken = {values["step"].lower() for values in self.steps} | {"source"}
         wanted = _temp(self.context, step) if step.target.kind == "temp" else ""
         wanted = wanted or (f"step_{step.name}" if step.name[:1].isdigit() else step.name)
         return step_name(wanted, taken)
 
     def _renamed(self, sql: str) -> str:
-        """Return the query with temporary tables under the names of the steps that made them."""
+        """Replace temporary tables in a query by the names of the steps that produce them."""
         views = {t: s for t, s in self.context.temps.items() if t != s.lower()}
         try:
             return replace_tables(sql, views) if views else sql
@@ -108,14 +108,14 @@ class Steps:
             return sql
 
     def _wrapped(self, values: Values, target: Values) -> Values:
-        """A topic gets one message for each row, its columns as JSON."""
+        """Wrap a query for Kafka: one message for each row, with its columns as JSON."""
         if target["type"] in _SPARK_TYPES:
             inner = str(values.get("sql", "SELECT * FROM source")).strip()
             values["sql"] = f"SELECT to_json(struct(*)) AS value\nFROM (\n{inner}\n)\n"
         return target
 
     def _list(self, step: Step) -> None:
-        """What a step says beside its source, target and query, and has no counterpart."""
+        """Record settings of a step without a counterpart, outside its source and target."""
         self.context.leave_unknown(step.headers.values(), _KNOWN, "a step")
         for header in step.conf:
             text = f"conf {header.key}={header.value}"
@@ -147,7 +147,7 @@ class Steps:
                 values[name] = self._rows(values[name])
 
     def _rows(self, value: object) -> object:
-        """What nobody else sets is a column of the row that a step is run for."""
+        """Replace undefined variables by columns of the row for which a step runs."""
         if isinstance(value, dict):
             return {key: self._rows(part) for key, part in value.items()}
         if not isinstance(value, str):
@@ -174,5 +174,5 @@ class Steps:
 
 
 def _temp(context: Context, step: Step) -> str:
-    """Return the name of a temporary table, without quotes, its constants in place."""
+    """Return a temporary table's name, without quotes and with constants replaced."""
     return context.variables.constant(step.target.get("tableName").strip("`'\""))

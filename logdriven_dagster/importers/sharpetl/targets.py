@@ -15,7 +15,7 @@ _FILES = frozenset({"filePath", "fileDir", "sep", "header", "encoding"})
 
 
 def write_to(context: Context, step: Step) -> Values | None:
-    """Return the target; None where a result is only for later steps, or shown to people."""
+    """Return the target, or None if a result is only displayed or read by later steps."""
     kind, end = step.target.kind, step.target
     if kind in NOWHERE:
         context.leave_unknown(end.headers.values(), _DATABASE, f"target {kind}")
@@ -62,7 +62,7 @@ def _database(context: Context, step: Step) -> Values:
 
 
 def _primary_key(project: Project, connection: str, table: str) -> list[str]:
-    """Return the key by which Sharp ETL upserts: that of the table in its database."""
+    """Return the primary key of the table in its database, by which Sharp ETL upserts."""
     import sqlalchemy as sa
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -94,7 +94,7 @@ def _lake(context: Context, step: Step) -> Values:
         "catalog at once; rows that are there stay there, and queries read it as depends_on"
     )
     context.note(end.line, f"{end.kind} {given}", reason)
-    # Sharp ETL overwrites the partitions that a window's rows lie in.
+    # Sharp ETL overwrites the partitions that contain rows of the window.
     whole = context.kind == "full"
     mode = mode if mode == "append" or whole else "overwrite_window"
     return {"type": "iceberg", "name": name, "mode": mode}

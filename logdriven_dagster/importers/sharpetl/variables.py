@@ -1,7 +1,7 @@
 """Variables of Sharp ETL's workflows: steps whose target is `variables`.
 
-Constants become variables of the table. Values that are computed from the window's bounds are put
-where Spark SQL uses them. The parts of the window's start are ours already.
+Constants become variables of the table. Values computed from the window's bounds are inserted into
+Spark SQL. The parts of the window's start already exist as built-in variables.
 """
 
 import re
@@ -16,29 +16,29 @@ _BEFORE, _AFTER = r"(?<![\w'\"`.])", r"(?![\w'\"`.])"
 
 
 def names_of_window(texts: Iterable[str]) -> list[str]:
-    """Return the variables of the window that texts name."""
+    """Return the variables of the window that texts use."""
     named = dict.fromkeys(name for text in texts for name in _REFERENCE.findall(text))
     return [name for name in named if name in _OF_WINDOW]
 
 
 class NoVariablesError(ValueError):
-    """The query does not compute values from the window alone; the text says why."""
+    """A query that depends on more than the window; the message gives the reason."""
 
 
 @dataclass(slots=True)
 class Variables:
-    """What `${name}` means in the steps of one workflow."""
+    """Meaning of `${name}` in the steps of one workflow."""
 
     workflow: str
     sliced: bool
-    """The windows of sliced tables have no year and no hour."""
+    """True for windows without data time, which have no year and no hour."""
     known: Collection[str] = ()
     """Variables of the project."""
     constants: dict[str, str] = field(default_factory=dict)
     computed: dict[str, str] = field(default_factory=dict)
 
     def define(self, sql: str) -> None:
-        """Take over the columns of a query; NoVariablesError if it reads rows."""
+        """Add the columns of a query as variables. Raises NoVariablesError if it reads rows."""
         for text, name in _columns(sql):
             if _is_ours(name, text):
                 continue
@@ -48,7 +48,7 @@ class Variables:
                 self.computed[name] = self.in_spark(text)
 
     def in_spark(self, sql: str) -> str:
-        """Return a query for Spark, with computed values in place."""
+        """Return a query for Spark, with computed values inserted."""
         for name, expression in self.computed.items():
             reference = re.escape(f"${{{name}}}")
             pattern = rf"'{reference}'|{_BEFORE}{reference}{_AFTER}"
@@ -57,16 +57,16 @@ class Variables:
         return self.in_text(sql)
 
     def in_text(self, text: str) -> str:
-        """Return a path or a query for a database: names of theirs that have another name here."""
+        """Return a path or database query with renamed variables."""
         text = text.replace("${WORKFLOW_NAME}", self.workflow)
         return text.replace("${TASK_ID}", "${JOB_ID}")
 
     def constant(self, text: str) -> str:
-        """Return a name with its constants in place."""
+        """Return a text with constants inserted."""
         return _REFERENCE.sub(lambda match: self.constants.get(match[1], match[0]), text)
 
     def unknown(self, text: str) -> list[str]:
-        """Return the names in a text that nobody would replace."""
+        """Return the undefined names in a text."""
         parts = frozenset() if self.sliced else _OURS.keys()
         known = {*_WINDOW, *parts, *self.known, *self.constants}
         names = dict.fromkeys(_REFERENCE.findall(text))
@@ -74,7 +74,7 @@ class Variables:
 
 
 def _is_ours(name: str, text: str) -> bool:
-    """Whether it is the part of the window's start that we call so, too."""
+    """Return True if a variable is a part of the window's start with the same built-in name."""
     pattern = (
         r"from_unixtime\(\s*unix_timestamp\(\s*'\$\{DATA_RANGE_START\}'\s*,\s*'[^']*'\s*\)\s*,"
         rf"\s*'{_OURS.get(name, '-')}'\s*\)"
@@ -83,7 +83,7 @@ def _is_ours(name: str, text: str) -> bool:
 
 
 def _columns(sql: str) -> Iterator[tuple[str, str]]:
-    """Expression and name of each column of a query without FROM."""
+    """Yield expression and name of each column of a query without FROM."""
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
     from sqlglot.tokenizer_core import TokenType
