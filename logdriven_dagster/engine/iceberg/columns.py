@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType, StructField, StructType
 
-_STAGED_HERE = re.compile(r"/data/\d+-[^/]+/([^/=]+=[^/]+/)*part-[^/]+$")
-"""Paths of files that windows staged: Spark wrote them, without ids."""
+_STAGED_HERE = re.compile(r"/data/\d+-[^/]+/([^/=]+=[^/]+/)*(part-[^/]+|\w{16}_\d+\.\w+\.parquet)$")
+"""Paths of files that windows staged: Spark or Sail wrote them, without ids."""
 
 _FOOTERS_AT_ONCE = 16
 
