@@ -7,6 +7,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from logdriven_dagster.config.connections import given_url
 from logdriven_dagster.config.derived.needs import Need, refuse_unmet_here
 from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.models.types.delta import DeltaTarget
@@ -46,7 +47,7 @@ def refuse_unmet(project: Project, need: Need) -> None:
     """UnmetNeedError for what is missing, and for a database that does not answer."""
     refuse_missing(project, need)
     match need.kind:
-        case "connection" if project.config.connections[need.name].kafka is None:
+        case "connection" if given_url(project.config.connections[need.name]) is not None:
             _refuse_unreachable(need, project.connection(need.name).url)
         case "catalog" if project.catalog_url is not None:
             _refuse_unreachable(need, project.catalog_url)
