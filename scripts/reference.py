@@ -31,6 +31,7 @@ from logdriven_dagster.config.models.incremental.freshness import FreshConfig
 from logdriven_dagster.config.models.rules import BUILT_IN
 from logdriven_dagster.config.models.settings import Settings
 from logdriven_dagster.config.models.types import (
+    connections,
     delta,
     files,
     iceberg,
@@ -48,8 +49,8 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
     "The project: `logdriven.yaml`": {
         "logdriven.yaml": project.ProjectConfig,
         "defaults": project.Defaults,
-        "connections": project.ConnectionConfig,
-        "jdbc of a connection": project.JdbcConfig,
+        "connections": connections.ConnectionConfig,
+        "jdbc of a connection": connections.JdbcConfig,
         "spark": project.SparkConfig,
         "sensor": project.SensorConfig,
         "quality_rules": quality.RuleDefinition,

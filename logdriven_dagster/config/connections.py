@@ -11,7 +11,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from logdriven_dagster.config.models.fields import Option
-from logdriven_dagster.config.models.project import ConnectionConfig
+from logdriven_dagster.config.models.types.connections import ConnectionConfig, ConnectionType
 from logdriven_dagster.config.secrets import (
     names_secret,
     references,
@@ -115,16 +115,16 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     try:
         url = database_url(config.url, root)
         options = _resolved(config.jdbc.options)
-        given_url = resolve(config.jdbc.url or "")
+        jdbc_given = resolve(config.jdbc.url or "")
     except UsageError as error:
         raise UsageError(f"connection {name}: {error}") from None
     jdbc_url, driver = _jdbc(url)
-    if not (given_url or jdbc_url) or not (config.jdbc.driver or driver):
+    if not (jdbc_given or jdbc_url) or not (config.jdbc.driver or driver):
         fix = "give jdbc.url and jdbc.driver"
         raise UsageError(f"connection {name}: no JDBC driver is known for it; {fix}")
     credentials = {"user": url.username, "password": url.password}
     options = {key: value for key, value in credentials.items() if value} | options
-    return Connection(name, url, given_url or jdbc_url, config.jdbc.driver or driver, options)
+    return Connection(name, url, jdbc_given or jdbc_url, config.jdbc.driver or driver, options)
 
 
 def driver_of(config: ConnectionConfig) -> str | None:
@@ -148,6 +148,31 @@ def kafka_settings(name: str, config: ConnectionConfig) -> dict[str, str]:
         return _resolved(config.kafka)
     except UsageError as error:
         raise UsageError(f"connection {name}: {error}") from None
+
+
+def given_url(config: ConnectionType | None) -> str | None:
+    """Return the URL of a connection to a database, as its file has it; None for other ones."""
+    return config.url if isinstance(config, ConnectionConfig) else None
+
+
+def connection_settings(name: str, config: ConnectionType) -> dict[str, Any]:
+    """Return the fields of a connection, with their secrets from the environment.
+
+    Raises UsageError, which says what is missing.
+    """
+    try:
+        return {key: _filled(value, key) for key, value in config.model_dump().items()}
+    except UsageError as error:
+        raise UsageError(f"connection {name}: {error}") from None
+
+
+def _filled(value: Any, name: str) -> Any:
+    """Resolve the texts of a value, at whatever depth."""
+    if isinstance(value, str):
+        return resolve(value, name)
+    if isinstance(value, dict):
+        return {key: _filled(each, str(key)) for key, each in value.items()}
+    return [_filled(each, name) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _resolved(options: Mapping[str, Option]) -> dict[str, str]:

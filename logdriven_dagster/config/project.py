@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL
 
 from logdriven_dagster.config.connections import (
     Connection,
+    connection_settings,
     database_url,
     driver_of,
     kafka_settings,
@@ -22,9 +23,10 @@ from logdriven_dagster.config.connections import (
 from logdriven_dagster.config.locations import as_path, is_remote, local_folder, location_of
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
-from logdriven_dagster.config.models.project import ConnectionConfig, ProjectConfig
+from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.connections import ConnectionConfig, ConnectionType
 from logdriven_dagster.config.properties import query_of, text_of_option
 from logdriven_dagster.config.secrets import resolve
 from logdriven_dagster.errors import UsageError
@@ -194,13 +196,34 @@ class Project:
 
     def driver(self, name: str) -> str | None:
         """Return the JDBC driver of a connection, or None if it cannot be derived."""
-        return driver_of(self._connection(name))
+        config = self._declared(name)
+        return driver_of(config) if isinstance(config, ConnectionConfig) else None
 
     def kafka(self, name: str) -> dict[str, str]:
         """Return the settings of a Kafka connection. Raises UsageError if a secret is missing."""
         return kafka_settings(name, self._connection(name))
 
+    def connection_settings(self, name: str) -> dict[str, Any]:
+        """Return the fields of a connection of a package's type, their secrets resolved."""
+        return connection_settings(name, self._declared(name))
+
+    def refuse_incomplete_connection(self, name: str) -> None:
+        """Raise UsageError if the environment lacks something that a connection needs."""
+        config = self._declared(name)
+        if not isinstance(config, ConnectionConfig):
+            self.connection_settings(name)
+        elif config.kafka is not None:
+            self.kafka(name)
+        else:
+            self.connection(name)
+
     def _connection(self, name: str) -> ConnectionConfig:
+        config = self._declared(name)
+        if not isinstance(config, ConnectionConfig):
+            raise UsageError(f"connection {name}: it leads to {config.leads_to}")
+        return config
+
+    def _declared(self, name: str) -> ConnectionType:
         if name not in self.config.connections:
             raise UsageError(f"no connection {name!r}" + _nearest(name, self.config.connections))
         return self.config.connections[name]

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from logdriven_dagster.config.connections import given_url
 from logdriven_dagster.config.derived.needs import Need, refuse_unmet_here
 from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.models.types.delta import DeltaTarget
@@ -49,7 +50,7 @@ def refuse_unmet(project: Project, need: Need) -> None:
     """Raise UnmetNeedError if a need is missing, or its server does not answer."""
     refuse_missing(project, need)
     match need.kind:
-        case "connection" if project.config.connections[need.name].kafka is None:
+        case "connection" if given_url(project.config.connections[need.name]) is not None:
             _refuse_unreachable(need, project.connection(need.name).url)
         case "catalog" if project.catalog_url is not None:
             _refuse_unreachable(need, project.catalog_url)

@@ -209,7 +209,7 @@ def _database(project: "Project", text: str) -> "Connection":
     from logdriven_dagster.config.checking.plain_secrets import remember_plain
     from logdriven_dagster.config.checking.secret_texts import secrets_in
     from logdriven_dagster.config.connections import open_connection
-    from logdriven_dagster.config.models.project import ConnectionConfig
+    from logdriven_dagster.config.models.types.connections import ConnectionConfig
 
     if text in project.config.connections:
         return project.connection(text)

@@ -34,8 +34,7 @@ def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigE
         groups.append((("catalog",), config.catalog))
     for name, connection in config.connections.items():
         place: Location = ("connections", name)
-        groups.append(((*place, "kafka"), connection.kafka or {}))
-        groups.append(((*place, "jdbc", "options"), connection.jdbc.options))
+        groups += (((*place, *inner), given) for inner, given in connection.option_groups())
     named = dict(recipient_secrets(config.recipients))
     for location, options in groups:
         named |= _named(location, options)

@@ -78,10 +78,8 @@ def refuse_unmet_here(project: Project, need: Need) -> None:
     match need.kind:
         case "table":
             _refuse_incomplete(project, project.table(need.name))
-        case "connection" if project.config.connections[need.name].kafka is not None:
-            project.kafka(need.name)
         case "connection":
-            project.connection(need.name)
+            project.refuse_incomplete_connection(need.name)
         case "catalog":
             _ = project.catalog_url, project.storage
         case "run log":

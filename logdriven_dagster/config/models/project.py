@@ -30,6 +30,7 @@ from logdriven_dagster.config.models.tables import (
     Preview,
     RowsOutside,
 )
+from logdriven_dagster.config.models.types.registered import ConnectionField
 from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.model.attempts import OnRunning
 
@@ -140,57 +141,6 @@ StorageProperties: TypeAlias = Annotated[dict[str, Option], AfterValidator(_stor
 CatalogField: TypeAlias = Annotated[DatabaseUrl | dict[str, Option], AfterValidator(_catalog)]
 
 
-class JdbcConfig(Model):
-    """JDBC settings that cannot be derived from the SQLAlchemy URL."""
-
-    url: str | None = Field(
-        None,
-        description="the JDBC URL; by default it follows from the URL of the connection",
-        examples=["jdbc:postgresql://db/shop?sslmode=require"],
-    )
-    driver: str | None = Field(
-        None,
-        description="the class of the JDBC driver; known for PostgreSQL, MariaDB, MySQL and SQLite",
-        examples=["oracle.jdbc.OracleDriver"],
-    )
-    options: dict[str, Option] = Field(
-        default_factory=dict,
-        description="options of Spark's JDBC reader and writer, for all that use the connection",
-        examples=[{"fetchsize": 10000}],
-    )
-
-
-class ConnectionConfig(Model):
-    """A database by its SQLAlchemy URL, from which the JDBC URL and driver follow; or Kafka."""
-
-    url: DatabaseUrl | None = Field(
-        None,
-        description="the database as a SQLAlchemy URL; the password comes from a variable",
-        examples=["postgresql://user:${env:PASSWORD}@host/database"],
-    )
-    jdbc: JdbcConfig = Field(
-        JdbcConfig(), description="what Spark needs to know beside the URL, mostly nothing"
-    )
-    kafka: dict[str, Option] | None = Field(
-        None,
-        description="a Kafka cluster instead of a database: librdkafka's settings, "
-        "bootstrap.servers among them",
-        examples=[{"bootstrap.servers": "host:9092"}],
-    )
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> "ConnectionConfig":
-        if (self.url is None) == (self.kafka is None):
-            raise ValueError("write either url or kafka")
-        if self.kafka is not None and "bootstrap.servers" not in self.kafka:
-            raise ValueError("kafka: missing; add `bootstrap.servers: host:9092`")
-        return self
-
-    @property
-    def leads_to(self) -> Literal["a database", "Kafka"]:
-        return "a database" if self.kafka is None else "Kafka"
-
-
 class Defaults(Model):
     """Default values for every table that does not set its own."""
 
@@ -298,7 +248,7 @@ class ProjectConfig(Model):
     )
     lineage: bool = Field(True, description="whether the log holds what each query reads and makes")
     spark: SparkConfig = Field(SparkConfig(), description="which Spark runs the windows")
-    connections: dict[str, ConnectionConfig] = Field(
+    connections: dict[str, ConnectionField] = Field(
         default_factory=dict,
         description="databases and Kafka clusters by the names that sources and targets use",
         examples=[{"shop": {"url": "postgresql://etl:${env:PASSWORD}@host/shop"}}],

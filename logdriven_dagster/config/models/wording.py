@@ -199,7 +199,7 @@ def _expected(details: ErrorDetails, models: list[type[BaseModel]], field: str) 
 
 def _first_field(models: list[type[BaseModel]]) -> str:
     """Return the most informative field: the type, a required field, or the first one."""
-    if types := _tags(models):
+    if types := _tags([each for each in models if "type" in _required([each])]):
         return f"type: {types[0]}"
     names = [*_required(models), *(alias_of(m, name) for m in models for name in m.model_fields)]
     return f"{names[0]}: {_EXAMPLES.get(names[0], '…')}" if names else "name: value"

@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from logdriven_dagster.config.connections import database_url
+from logdriven_dagster.config.connections import database_url, given_url
 from logdriven_dagster.config.models.jobs import MaintenanceJob
-from logdriven_dagster.config.models.project import ConnectionConfig, ProjectConfig
+from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.connections import ConnectionType
 from logdriven_dagster.config.sql.lexing import dialect_named
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import ConfigError, UsageError
@@ -130,11 +131,12 @@ def script_mistake(statements: Sequence[str], backend: str | None) -> tuple[str,
     return None
 
 
-def backend_of(connection: ConnectionConfig | None) -> str | None:
+def backend_of(connection: ConnectionType | None) -> str | None:
     """Return SQLAlchemy's name of a connection's backend, or None if it cannot be resolved here."""
-    if connection is None or connection.url is None:
+    url = given_url(connection)
+    if url is None:
         return None
     try:
-        return database_url(connection.url, Path()).get_backend_name()
+        return database_url(url, Path()).get_backend_name()
     except UsageError:
         return None

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from logdriven_dagster.config.connections import given_url
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
@@ -55,7 +56,7 @@ def written_places(project: Project) -> dict[str, str]:
 
 def dialect_of(project: Project, connection: str) -> str | None:
     """Return sqlglot's dialect name for a connection's database, or None."""
-    url = project.config.connections[connection].url or ""
+    url = given_url(project.config.connections[connection]) or ""
     backend = re.split(r"[+:]", url)[0]
     return dialect_named(backend) if backend else None
 

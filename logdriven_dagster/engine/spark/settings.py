@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
 
+from logdriven_dagster.config.connections import given_url
 from logdriven_dagster.config.locations import is_remote, location_of
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.project import Project
@@ -218,7 +219,7 @@ def _log_option() -> str:
 
 
 def _drivers(project: Project) -> set[str]:
-    databases = [name for name, given in project.config.connections.items() if given.url]
+    databases = [name for name, given in project.config.connections.items() if given_url(given)]
     return {driver for name in databases if (driver := project.driver(name)) is not None}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from logdriven_dagster.config.connections import given_url
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.committing import backend_of, script_mistake
 from logdriven_dagster.importers.drafts import Translation, UntranslatableError, Values, stub_query
@@ -190,7 +191,7 @@ class Translator:
         if database is None:
             raise UntranslatableError(f"connection {name!r} is not described in the file")
         for known, config in ours.items():
-            if config.url is not None and self._leads_to(known, database):
+            if given_url(config) is not None and self._leads_to(known, database):
                 return known
         raise UntranslatableError(
             f"unknown connection {name!r}: {database.kind} {database.database} on "

@@ -85,7 +85,7 @@ class Context:
         if mapped := self.connections.get(end.kind, self.connections.get("kafka")):
             return mapped
         config = self.project.config.connections
-        found = [name for name, connection in config.items() if connection.kafka is not None]
+        found = [name for name, connection in config.items() if connection.leads_to == "Kafka"]
         if len(found) != 1:
             raise UntranslatableError(
                 f"{len(found)} connections of the project lead to Kafka; say --map kafka=OURS"

@@ -1,7 +1,7 @@
 """Base of source and target types: connections, statements and folders that they may name."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from logdriven_dagster.config.models.fields import Model, Option
 
@@ -10,7 +10,8 @@ class Connected(NamedTuple):
     """The connection that a source or target names, and the kind that it must have."""
 
     name: str
-    to: Literal["a database", "Kafka"]
+    to: str
+    """`leads_to` of the connection."""
 
 
 class Statement(NamedTuple):

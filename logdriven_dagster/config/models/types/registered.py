@@ -1,18 +1,20 @@
-"""Registry of source and target types: built-in ones, and those of installed packages.
+"""Registry of source, target and connection types: built-in ones and those of installed packages.
 
-A package registers the model of a type as an entry point of the group `logdriven.sources` or
-`logdriven.targets` (docs/extending.md). An unusable type affects only the tables that name it:
-their error gives the reason.
+A package registers the model of a type as an entry point of the group `logdriven.sources`,
+`logdriven.targets` or `logdriven.connections` (docs/extending.md). An unusable type affects only
+the tables and connections that name it: their error gives the reason.
 """
 
+from collections.abc import Sequence
 from functools import reduce
 from importlib.metadata import EntryPoint
 from inspect import isabstract
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Discriminator, Field, Tag
 
+from logdriven_dagster.config.models.types.connections import ConnectionConfig, ConnectionType
 from logdriven_dagster.config.models.types.delta import DeltaSource, DeltaTarget
 from logdriven_dagster.config.models.types.files import (
     CsvSource,
@@ -32,11 +34,13 @@ from logdriven_dagster.config.yaml.field_locations import types_of
 from logdriven_dagster.entry_points import entry_points_of
 from logdriven_dagster.errors import in_brief
 
+M = TypeVar("M", bound=BaseModel)
+
 _UNUSABLE: dict[str, str] = {}
 """Reason why a registered type is unusable, by `group name` of its entry point."""
 
 
-def _with_registered(base: Any, *ours: type[Part]) -> tuple[type[Part], ...]:
+def _with_registered(base: Any, *ours: type[M]) -> tuple[type[M], ...]:
     """Return the built-in types, and those of installed packages by name of their entry points."""
     found = list(ours)
     for point in entry_points_of(base.group):
@@ -51,7 +55,9 @@ def _with_registered(base: Any, *ours: type[Part]) -> tuple[type[Part], ...]:
     return tuple(found)
 
 
-def _refuse_unusable(point: EntryPoint, model: object, base: Any, known: list[type[Part]]) -> None:
+def _refuse_unusable(
+    point: EntryPoint, model: object, base: Any, known: Sequence[type[BaseModel]]
+) -> None:
     if not (isinstance(model, type) and issubclass(model, base)) or isabstract(model):
         raise TypeError(f"it must be a whole subclass of {base.__module__}.{base.__name__}")
     named = types_of(model)
@@ -75,10 +81,26 @@ SOURCES = _with_registered(
 )
 TARGETS = _with_registered(Target, IcebergTarget, FileTarget, JdbcTarget, KafkaTarget, DeltaTarget)
 
+CONNECTIONS = _with_registered(ConnectionType, ConnectionConfig)
+
+
+def _connection_model(values: Any) -> str:
+    """Name the model of a connection by its `type`, ours where it has none."""
+    given = values.get("type") if isinstance(values, dict) else getattr(values, "type", None)
+    if given is None:
+        return ConnectionConfig.__name__
+    return next((each.__name__ for each in CONNECTIONS if given in types_of(each)), str(given))
+
+
 if TYPE_CHECKING:
+    ConnectionField: TypeAlias = ConnectionType
     SourceField: TypeAlias = Source
     TargetField: TypeAlias = Target
 else:
+    ConnectionField = ConnectionConfig
+    if len(CONNECTIONS) > 1:
+        _tagged = [Annotated[each, Tag(each.__name__)] for each in CONNECTIONS]
+        ConnectionField = Annotated[reduce(or_, _tagged), Discriminator(_connection_model)]
     SourceField = Annotated[reduce(or_, SOURCES), Field(discriminator="type")]
     TargetField = Annotated[reduce(or_, TARGETS), Field(discriminator="type")]
 
@@ -86,9 +108,11 @@ else:
 def not_registered(name: str, models: list[type[BaseModel]]) -> tuple[str, str] | None:
     """Return the reason why a registered type is unusable, and how to get other types.
 
-    The reason is empty if no package registers `name`; None if `models` are not sources or targets.
+    The reason is empty if no package registers `name`; None if `models` are neither sources nor
+    targets nor connections.
     """
-    group = next((model.group for model in models if issubclass(model, Part)), None)
+    groups = (model.group for model in models if issubclass(model, (Part, ConnectionType)))
+    group = next(groups, None)
     if group is None:
         return None
     others = f"or that of a package which registers it as {group} (docs/extending.md)"
