@@ -14,9 +14,9 @@ from logdriven_dagster.engine.spark import settings
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PARAMETERS = {
-    "Parameters of a step's function": oversights._OF_A_STEP,
-    "Parameters of a rule of quality": oversights._OF_A_RULE,
-    "Parameters of a step of a maintenance job": oversights._OF_UPKEEP,
+    "Parameters of a step function": oversights._OF_A_STEP,
+    "Parameters of a quality rule": oversights._OF_A_RULE,
+    "Parameters of a maintenance step": oversights._OF_UPKEEP,
 }
 PUBLIC = re.findall(r"`(logdriven_dagster\.[\w.]+)`", (DOCS / "api.md").read_text())
 _WORDS = 2
