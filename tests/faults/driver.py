@@ -31,7 +31,7 @@ OFTEN = 1 / 3
 TICK = 0.25
 """Seconds between two looks at the plan."""
 _AT_A_MOMENT, _OF_A_SERVER = 0.2, 0.3
-"""The shares of faults that come at a random moment, or hurt the server, not at a named point."""
+"""The shares of faults that come at a random time, or hurt the server, not at a named point."""
 _AT_THE_START = 0.2
 """The share of them that may come before a runner has begun a window; a start takes long."""
 _CATALOG, _TARGET = "in a transaction of the catalog", "before a commit"
@@ -163,7 +163,7 @@ class Driver:
             running, others = self.start(url=self._peer.through(wire.port)), []
             self._await_claim(running)
             time.sleep(seconds)
-            self.report.faults[f"{fault}, at a random moment"] += running.poll() is None
+            self.report.faults[f"{fault}, at a random time"] += running.poll() is None
             held = self._running()
             if fault == "server killed":
                 self._peer.kill()
@@ -267,7 +267,7 @@ class Driver:
         except subprocess.TimeoutExpired:
             if seconds is None:
                 raise
-            self.report.faults["kill, at a random moment"] += 1
+            self.report.faults["kill, at a random time"] += 1
             end_group(process.pid)
             return process.communicate()[0]
 

@@ -38,11 +38,11 @@ def markdown(heading: str, projects: dict[str, Report], total: Report) -> str:
     figures = {
         "faults": [sum(r.faults.values()) for r in reports],
         "processes started": [r.runs for r in reports],
-        "windows done": [r.windows for r in reports],
+        "finished windows": [r.windows for r in reports],
         "attempts": [r.attempts for r in reports],
-        "steps taken over instead of done again": [r.resumed_steps for r in reports],
-        "zombies woken up": [r.zombies for r in reports],
-        "zombies refused": [r.zombies_refused for r in reports],
+        "staged steps reused after a takeover": [r.resumed_steps for r in reports],
+        "frozen runners resumed": [r.zombies for r in reports],
+        "resumed runners rejected": [r.zombies_refused for r in reports],
         "longest time from death to takeover, s": [f"{r.slowest_takeover:.1f}" for r in reports],
         "violations": [len(r.violations) for r in reports],
     }
