@@ -1,10 +1,13 @@
 """Which queries may run for several windows in one pass."""
 
 from datetime import datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from logdriven_dagster.config import load_project
+from logdriven_dagster.config.sql.stretching import stretch_obstacle
 from logdriven_dagster.config.sql.window_keys import KeyAnalysis, keys_of_source
 from logdriven_dagster.config.sql.window_scopes import SHARED, NamedRows, TogetherError
 from logdriven_dagster.model.periods import Grid, Period
@@ -127,3 +130,17 @@ def test_what_lies_in_the_window_because_the_source_does(sql: str, expected: set
 
 def test_a_day_is_not_made_of_hours_that_are_windows():
     assert keys("SELECT CAST(at AS DATE) AS day FROM source", HOURS) == set()
+
+
+def test_windows_of_numbers_that_mean_times_run_one_by_one_and_the_plan_says_why(tmp_path: Path):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "logdriven.yaml").write_text("project: shop")
+    (tmp_path / "tables/a.yaml").write_text(
+        "{table: ods.a, period: 1 day, default_start: 2022-01-01, batch_size: all, steps: [{"
+        "step: load, source: {type: parquet, path: in, window_column: {name: ts, unit: epoch_ms}}, "
+        "sql: 'SELECT *, timestamp_millis(ts) AS at FROM source', "
+        "target: {type: parquet, window_column: at}}]}"
+    )
+    project = load_project(tmp_path)
+    obstacle = stretch_obstacle(project, project.table("ods.a"))
+    assert str(obstacle).startswith("step load: values of source.window_column ts only mean times")

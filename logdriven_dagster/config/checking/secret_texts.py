@@ -77,11 +77,12 @@ def _unmarked(text: str) -> Iterator[str]:
         yield authorization[1]
     if "sig=" in text.lower():
         yield from _parameters(text)
-    if re.match(r"https?://|/", text):
-        path = text.partition("://")[2].partition("?")[0] or text
-        yield from (segment for segment in _SEGMENT.findall(path) if _is_random(segment))
-    elif _is_random(text.strip()):
-        yield text.strip()
+    words = [text.strip()]
+    if re.match(r"https?://", text):
+        words = _SEGMENT.findall(text.partition("://")[2].partition("?")[0])
+    elif text.startswith("/"):
+        words = re.split(r"[/_-]", text)
+    yield from filter(_is_random, words)
 
 
 def _parameters(text: str) -> Iterator[str]:

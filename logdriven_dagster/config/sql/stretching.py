@@ -134,9 +134,12 @@ class _Steps:
             inner = KeyAnalysis(self._table.grid, {}).of(sql, self._dialect(connection))
         if source.window_column is None:
             return inner
-        # Values of a TimeColumn identify the window, but are not times that a target can compare.
-        named = {source.window_column.lower()} if isinstance(source.window_column, str) else set()
-        return NamedRows((inner.keys or frozenset()) | named)
+        if not isinstance(source.window_column, str):
+            raise TogetherError(
+                f"values of source.window_column {source.window_name} only mean times, so what is "
+                "computed from them may belong to another window"
+            )
+        return NamedRows((inner.keys or frozenset()) | {source.window_column.lower()})
 
     def _dialect(self, connection: str) -> str | None:
         from logdriven_dagster.config.sql.queries import dialect_of

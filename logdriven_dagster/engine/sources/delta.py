@@ -13,7 +13,7 @@ from logdriven_dagster.engine.delta.pruning import (
     range_of_values,
     tells_time,
 )
-from logdriven_dagster.engine.delta.tables import Snapshot, open_table
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, open_table
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.engine.sources.readers import Reader, Reading
@@ -29,18 +29,23 @@ class DeltaReader(Reader):
 
     def whole(self, reading: Reading, source: DeltaSource) -> "DataFrame":
         snapshot = _opened(reading, source)
-        files, window = snapshot.files, reading.run.window
-        column = snapshot.column_name(source.window_name or "")
-        if column is not None and isinstance(source.window_column, TimeColumn):
-            if found := range_of_values(snapshot, column, source.window_column, window):
-                files = tuple(files_within(snapshot, column, [found]))
-        elif column is not None and tells_time(snapshot, column):
-            files = tuple(Selection(snapshot, column, [window]).possible())
+        files = _files(snapshot, reading, source)
         return frame_of(reading.spark, snapshot, files, option_texts(source.options))
 
     def fingerprint(self, reading: Reading, source: DeltaSource) -> Fingerprint:
         snapshot = _opened(reading, source)
         return frozenset([(snapshot.location, snapshot.version, 0)])
+
+
+def _files(snapshot: Snapshot, reading: Reading, source: DeltaSource) -> tuple[DataFile, ...]:
+    """Return the files that may hold rows of the window."""
+    column, window = snapshot.column_name(source.window_name or ""), reading.run.window
+    if column is not None and isinstance(source.window_column, TimeColumn):
+        if found := range_of_values(snapshot, column, source.window_column, window):
+            return tuple(files_within(snapshot, column, [found]))
+    elif column is not None and tells_time(snapshot, column):
+        return tuple(Selection(snapshot, column, [window]).possible())
+    return snapshot.files
 
 
 def _opened(reading: Reading, source: DeltaSource) -> Snapshot:

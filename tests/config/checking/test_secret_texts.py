@@ -68,7 +68,7 @@ BY_ENTROPY = {
 SECRETS = OF_PROVIDERS | BY_PLACE | BY_ENTROPY
 ORDINARY = [
     "/mnt/Data/2022/Orders",
-    "/mnt/lake/Raw/v2/Events",
+    "/mnt/lake/Raw/v2/Export_2024_Q1_EU_Final",
     "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0,org.postgresql:postgresql:42.7.4",
     "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
     "com.amazonaws.auth.DefaultAWSCredentialsProviderChain",

@@ -1,9 +1,9 @@
-"""Keys of JSON objects that Spark's reader passes over in silence.
+"""Keys and escapes of JSON objects that Spark's reader passes over in silence.
 
 It leaves out fields that the columns do not name, such as one that was renamed, and of a key that
-stands twice in an object it takes the last value. No option tells of either, so one query reads the
-keys, once for each state of the files; texts within objects are looked into only where the columns
-have objects there.
+stands twice in an object it takes the last value. Of half a surrogate pair it makes a
+question mark. No option tells of them, so one query reads the keys, once for each state of the
+files; texts within objects are looked into only where the columns have objects there.
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,19 @@ _FIX_OF_KEYS = "mend the file, or let it through by mode: PERMISSIVE, which take
 _PROBLEMS = {
     "field": f"is not among columns; {_FIX_OF_FIELDS}",
     "key": f"appears twice in one object; {_FIX_OF_KEYS}",
+    "escape": "is half of a character, for which Spark reads a question mark; mend the file, or "
+    "let it through by mode: PERMISSIVE",
 }
+_HIGH, _LOW = (rf"\\u[dD][{digits}][0-9a-fA-F]{{2}}" for digits in ("89abAB", "c-fC-F"))
+_HALF = rf"(?<!\\)(?:\\\\)*({_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
+"""An escape of one half of a surrogate pair, behind an even number of backslashes."""
 
 
 def refuse_keys(reading: Reading, source: Source) -> None:
     """TerminalStepError for a key of the window's records that is unknown, or stands twice.
 
-    Where Spark finds out about the columns itself, none is unknown, and it refuses those that
-    stand twice.
+    Also for an escape of half a character. Where Spark finds out about the columns itself, no key
+    is unknown, and it refuses those that stand twice.
     """
     if not isinstance(source, JsonSource):
         return
@@ -124,8 +129,18 @@ def _odd_records(reading: Reading, source: JsonSource, columns: "StructType") ->
     one = keys.of_text("value", columns, "")
     each = keys.of_elements("value", columns, "", 0)
     problems = f"CASE WHEN ltrim(value) LIKE '[%' THEN {each} ELSE {one} END"
+    if source.is_strict:
+        problems = f"concat({problems}, {_halves()})"
     found = frame.selectExpr("*", f"{problems} AS problems", "_metadata.file_path AS file")
     return found.where("size(problems) > 0")
+
+
+def _halves() -> str:
+    """Return SQL of an array with the first escape of `value` that is half of a character."""
+    some = " OR ".join(f"contains(value, {text_literal(each)})" for each in (r"\ud", r"\uD"))
+    half = f"regexp_extract(value, {text_literal(_HALF)}, 1)"
+    named = f"filter(array({half}), each -> each != '')"
+    return f"CASE WHEN {some} THEN transform({named}, each -> 'escape ' || each) ELSE array() END"
 
 
 @dataclass(frozen=True, slots=True)

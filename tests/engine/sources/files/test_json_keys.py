@@ -79,3 +79,19 @@ def test_another_windows_unknown_field_is_another_windows_matter(lab: Lab):
 def test_json_whose_columns_are_found_out_has_each_key_once(lab: Lab):
     lab.file("in/f.json", '{"a": 1}\n{"a": 1, "b": {"c": 1, "c": 1}}\n')
     assert "there are two columns named c" in refused(lab, {"type": "json", "path": "in"})
+
+
+HALVES = [r"\ud83d", r"\\\udc36 x", r"\uD83D\ud83d\ude00", r"\ude00\ud83d"]
+WHOLE = [r"\ud83d\ude00", r"\\ud83d", "😀", r"\u00e9"]
+
+
+def test_an_escape_of_half_a_character_is_refused_with_its_line(lab: Lab):
+    for number, text in enumerate(HALVES):
+        lines = [f'{{"a": {n}, "b": "{each}"}}' for n, each in enumerate([*WHOLE, text])]
+        lab.file(f"in{number}/f.json", "\n".join(lines))
+        message = refused(lab, json_lines() | {"path": f"in{number}"})
+        assert f"in{number}/f.json, line {len(lines)}: escape \\u" in message
+        assert "is half of a character, for which Spark reads a question mark" in message
+    lab.file("whole/f.json", "\n".join(lines[:-1]))
+    load(lab, json_lines() | {"path": "whole"})
+    assert [row[1] for row in lab.rows("ods.t")] == ["😀", r"\ud83d", "😀", "é"]

@@ -10,6 +10,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
+from logdriven_dagster.engine.sources.files.typed.footers import Footer
+from logdriven_dagster.engine.sources.files.typed.held_types import UNION, Struct
+from logdriven_dagster.engine.sources.files.typed.reading import typed_reading
+from logdriven_dagster.errors import TerminalStepError
 from tests.engine.laboratory import Lab
 from tests.engine.sources.files.loading import load, refused
 
@@ -125,3 +129,10 @@ def test_a_single_value_and_a_nested_one_are_refused_with_both_files(lab: Lab):
     other = write(lab.root / "in/2.parquet", {"v": pa.array([{"a": 1}], STRUCT)})
     problem = refused(lab, {"type": "parquet", "path": "in"})
     assert f"the column v is a single value in {one} and a struct in {other}" in problem
+
+
+def test_the_line_for_files_with_a_union_leaves_it_out():
+    held = Struct((("n", "int"), ("v", UNION)))
+    found = [Footer("f.orc", held, paths=("f.orc",), form="orc")]
+    with pytest.raises(TerminalStepError, match='write columns: "n INT", which leaves it out'):
+        typed_reading(found, None, missing="")

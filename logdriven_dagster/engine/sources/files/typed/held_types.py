@@ -314,6 +314,8 @@ def wider(kinds: Collection[str]) -> str | None:
     """
     held = [kind for kind in kinds if not is_null(kind)] or list(kinds)
     naturals = [natural_type(kind) for kind in held]
+    if None in naturals:
+        return None
     for declared in (*naturals, _wider_decimal(held), "double"):
         if (
             declared
