@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from benchmarks.big_projects import Shape
+from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.schema.attempts import (
     batch_archive,
     job_log,
@@ -55,23 +56,23 @@ def shape_of(engine: Engine) -> Shape:
     return Shape(tables, windows, datetime.fromtimestamp(last + HOUR, timezone.utc))
 
 
-def fill(engine: Engine, shape: Shape) -> int:
+def fill(log: RunLog, shape: Shape) -> int:
     """Write the log; how many attempts it holds."""
-    with engine.begin() as conn:
+    with log.begin() as conn:
         indexes = _drop_indexes(conn)
         _metadata.create_all(conn)
         _seed(conn, shape)
     step = max(_AT_ONCE // shape.tables, 1)
     for first in range(0, shape.windows, step):
-        with engine.begin() as conn:
+        with log.begin() as conn:
             _write_windows(conn, shape, first, min(first + step, shape.windows))
-    with engine.begin() as conn:
+    with log.begin() as conn:
         _write_rest(conn, shape)
     for index in indexes:
-        with engine.begin() as conn:
+        with log.begin() as conn:
             index.create(conn)
-    _analyze(engine)
-    with engine.connect() as conn:
+    _analyze(log.engine)
+    with log.read() as conn:
         return conn.execute(sa.select(sa.func.count()).select_from(job_log)).scalar_one()
 
 

@@ -27,15 +27,18 @@ from logdriven_dagster.model.attempts import AttemptOutcome, Claim, Owner, Statu
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts import claiming, ending
+from logdriven_dagster.runlog.homes import LogProject
 from logdriven_dagster.runlog.schema.attempts import job_log
 from scripts import servers
 
+_RACE = LogProject("race", "", "", None)
 START = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
 def race(url: str, runner: int, windows: int, barrier: Barrier, results: Any) -> None:
     """One process: claim and finish every window that nobody else has."""
     log = RunLog.open(make_url(url))
+    log.enter(_RACE)
     barrier.wait()
     refused, latencies, done = Counter[str](), [], AttemptOutcome(Status.SUCCESS)
     for n in range(windows):
@@ -60,6 +63,8 @@ def run(url: URL, processes: int, windows: int) -> dict[str, Any]:
     """One race on an empty log; AssertionError if a window was done twice or not at all."""
     text_url = url.render_as_string(hide_password=False)
     log = RunLog.open(url)
+    log.enter(_RACE)
+    log.write(_RACE.record)
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(processes + 1), context.Queue()
     runners = [

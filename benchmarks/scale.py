@@ -37,6 +37,7 @@ from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.planning import PlannedWindow
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.homes import LogProject
 from logdriven_dagster.runlog.observed import reports
 from logdriven_dagster.runlog.observed.activity import Today
 from scripts import servers
@@ -109,7 +110,7 @@ class Measured:
 
     def _report(self, conn: sa.Connection) -> object:
         now = datetime.now(timezone.utc)
-        return reports.attempts_between(conn, "scale", now - timedelta(hours=2), now)
+        return reports.attempts_between(conn, now - timedelta(hours=2), now)
 
     def _read(self, work: Callable[[sa.Connection], object]) -> object:
         return self.log.ask(work)
@@ -189,7 +190,9 @@ def logs(databases: Sequence[str], shapes: Sequence[Shape]) -> Iterator[dict[str
         for name in databases:
             for number, shape in enumerate(shapes):
                 url = _new_database(name, root, urls, number)
-                fill(RunLog.open(url).engine, shape)
+                log = RunLog.open(url)
+                log.enter(LogProject("scale", "", "", None))
+                fill(log, shape)
                 found.setdefault(name, []).append(url)
         yield found
 

@@ -6,14 +6,18 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from typing import Any
 
 import pytest
-from sqlalchemy import URL, Connection, create_engine, inspect
+from sqlalchemy import URL, Connection, Dialect, Engine, Select, create_engine, event, inspect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.schema.version import HEAD
+from logdriven_dagster.runlog.sql import unions
+from tests import one_project
 from tests.servers import NEW_DATABASE
 
 _upgrade: Callable[[RunLog], str] = RunLog.upgrade
@@ -141,6 +145,22 @@ def templates() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def real_upgrade() -> None:
     """Let the test make the schema of a new run log as users have it made."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rows_of_one_project() -> Iterator[None]:
+    """Let no statement of ours meet the rows of several projects."""
+    compiled = unions._compiled
+
+    def checked(query: Select[Any], dialect: Dialect) -> SQLCompiler:
+        one_project.refuse(None, query)
+        return compiled(query, dialect)
+
+    event.listen(Engine, "before_execute", one_project.refuse)
+    unions._compiled = checked
+    yield
+    event.remove(Engine, "before_execute", one_project.refuse)
+    unions._compiled = compiled
 
 
 @pytest.fixture(autouse=True)

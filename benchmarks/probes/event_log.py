@@ -25,13 +25,13 @@ from benchmarks.null_runs import cheap_runner
 from benchmarks.probes.many_tables import databases
 from benchmarks.tasks import Task
 from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.execution.events import WindowEvent
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.orchestration.events import bulk
 from logdriven_dagster.orchestration.events.reporting import Reporter
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.sensors.mirror import MIRROR
-from logdriven_dagster.runlog import RunLog
 
 _DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _TELLERS = {"pass": "in a pass, by its run", "mirror": "by the mirror"}
@@ -82,7 +82,7 @@ def _told(source: Path, folder: Path, log: str, home: Path, days: int) -> dict[s
         by_run = _project(source, folder / "run", log, days)
         seconds = {"pass": _of_run(build_definitions(by_run), by_run, instance, days)}
         elsewhere = _project(source, folder / "elsewhere", f"sqlite:///{folder / 'other.db'}", days)
-        run_log = RunLog.open(elsewhere.run_log_url)
+        run_log = open_run_log(elsewhere)
         for _ in cheap_runner(elsewhere, run_log, failing=0).catch_up(midnight(days)):
             pass
         sensor = build_definitions(elsewhere).resolve_sensor_def(MIRROR)
@@ -110,7 +110,7 @@ def _of_run(
         seconds[0] = time.perf_counter() - began - ran[0]
 
     def open_null(_location: Location, context: Any) -> Any:
-        run_log = RunLog.open(project.run_log_url)
+        run_log = open_run_log(project)
         return cheap_runner(project, run_log, failing=0, dagster_run_id=context.run.run_id)
 
     Reporter.follow, Location.open_runner = timed, open_null  # type: ignore[method-assign,assignment]

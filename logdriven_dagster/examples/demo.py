@@ -19,7 +19,7 @@ from logdriven_dagster.cli.app import app
 from logdriven_dagster.cli.shown.rendering import console, number, table
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.errors import LogdrivenError, UsageError
-from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.runlog.history import logs as history
 
 EXAMPLE = Path(__file__).parent / "nycflights"
@@ -65,7 +65,7 @@ def demonstrate(folder: Path, example: Path = EXAMPLE) -> int:
 
 def bad_day_failed(project: Project) -> bool:
     """Return True if the newest attempt at a day of flights is a failure of the bad day."""
-    with RunLog.open(project.run_log_url).read() as conn:
+    with open_run_log(project).read() as conn:
         newest = history.attempts(conn, "ods.flights", limit=1)
     return any(
         attempt["status"] == "FAILURE" and attempt["data_range_start"].startswith("20130116")
@@ -146,7 +146,7 @@ def print_summary(project: Project) -> None:
 
 def finished(project: Project) -> dict[str, tuple[int, int, int]]:
     """Return number of windows, rows read and rows written of each table's finished windows."""
-    with RunLog.open(project.run_log_url).read() as conn:
+    with open_run_log(project).read() as conn:
         return history.finished_counts(conn)
 
 

@@ -12,7 +12,7 @@ from logdriven_dagster.config.models.project import EngineName
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.errors import UnmetNeedError, UsageError
-from logdriven_dagster.execution.definitions.homes import open_run_log
+from logdriven_dagster.execution.definitions.homes import enter, open_run_log
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.source_rows import SourceRows
@@ -65,9 +65,11 @@ def open_runner(
 
     `spark` gives the session to use; by default the project's own is started or reused. `run_log`
     is the project's where it is open already. What a code location has read is registered first.
-    RunLogError if the log's windows of its tables are another project's.
+    RunLogError as `homes.enter`.
     """
     starting, log = Lock(), run_log or open_run_log(project)
+    if run_log is not None:
+        enter(project, run_log)
     if project.registering is not None:
         project = replace(project.registering(log), config=project.config)
 

@@ -139,7 +139,7 @@ def archive_log(project: Project, run_log: RunLog, age: timedelta) -> Iterator[i
     told of them is forgotten.
     """
     tables = list(project.tables.values())
-    while moved := run_log.write(lambda conn: archive.archive(conn, project.name, tables, age)):
+    while moved := run_log.write(lambda conn: archive.archive(conn, tables, age)):
         yield moved
     run_log.write(lambda conn: notifications.forget(conn, age))
 

@@ -229,13 +229,13 @@ def _name(item: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The home of a table, or of a project as a whole (`project NAME`)."""
+    """The home of a table of a project."""
 
     name: str
-    project: str
-    host: str | None
-    """Machine on which it was recorded; None if an earlier version wrote the log."""
-    folder: str | None
+    """The table."""
+    host: str
+    """Machine on which it was recorded."""
+    folder: str
     """The project folder on that machine."""
     place: str | None
     """Location or name of the target; None if unknown."""
@@ -245,23 +245,11 @@ class Home:
 
         A project may run on several machines, if its rows are in one place. On the same machine and
         in the same folder, a table in another place has a changed target, which `changed_targets`
-        reports; a project with another name is a renamed one if its place is the same.
+        reports.
         """
-        here = (self.host, self.folder)
-        is_here = None not in here and here == (recorded.host, recorded.folder)
-        if self.project == recorded.project:
-            is_table = self.name != project_entry(self.project)
-            in_place = None in (self.place, recorded.place) or self.place == recorded.place
-            return in_place or (is_here and is_table)
-        return is_here and self.place is not None and self.place == recorded.place
+        in_place = None in (self.place, recorded.place) or self.place == recorded.place
+        return in_place or (self.host, self.folder) == (recorded.host, recorded.folder)
 
     def adds_to(self, recorded: "Home | None") -> bool:
         """Return True if this home, which continues the recorded one, has new information."""
-        if recorded is None or recorded.project != self.project:
-            return True
-        return self.place is not None and self.place != recorded.place
-
-
-def project_entry(project: str) -> str:
-    """Return the name under which a project's home is recorded; table names contain no space."""
-    return f"project {project}"
+        return recorded is None or (self.place is not None and self.place != recorded.place)

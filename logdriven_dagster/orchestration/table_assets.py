@@ -76,7 +76,7 @@ def _asset(
     location: Location, name: str, spec: AssetSpec, execute: Execute, op: OpSpec
 ) -> AssetsDefinition:
     project, table = location.project, location.project.tables[name]
-    partitions = table_partitions(table)
+    partitions = table_partitions(table, location)
 
     @multi_asset(
         name=location.op(name),
@@ -118,7 +118,7 @@ def _dep(location: Location, dependency: Dependency, downstream: Partitions) -> 
     key = location.key(dependency.table)
     if not dependency.managed:
         return AssetDep(key)
-    upstream = table_partitions(location.project.tables[dependency.table])
+    upstream = table_partitions(location.project.tables[dependency.table], location)
     return AssetDep(key, partition_mapping=partition_mapping(upstream, downstream, dependency))
 
 
@@ -127,7 +127,7 @@ def run_table(context: AssetExecutionContext, table: TableConfig, location: Loca
     _run(context, table, location)
     yield MaterializeResult(metadata=_NO_AUTOMATIC_EVENT)
     # What the checks found was logged window by window; this only says that they were made.
-    partitions = table_partitions(table).definition
+    partitions = table_partitions(table, location).definition
     for check in check_specs(location.project, table, context.asset_key, partitions):
         yield Output(None, check.get_python_identifier())
 
@@ -148,7 +148,11 @@ def _run(context: AssetExecutionContext, table: TableConfig, location: Location)
 
         def run(each: TableConfig, own_reporter: Reporter) -> None:
             done = finished_before(context, runner.run_log, each)
-            left = [window for window in _windows(runner, each, keys) if window.key not in done]
+            left = [
+                window
+                for window in _windows(location, runner, each, keys)
+                if window.key not in done
+            ]
 
             def run_what_is_left() -> None:
                 for window, events in runner.refreshes(each.table, left, now, arguments):
@@ -166,8 +170,10 @@ def _run(context: AssetExecutionContext, table: TableConfig, location: Location)
             run_skipped_tables(reporter, run)
 
 
-def _windows(runner: Runner, table: TableConfig, keys: Sequence[str]) -> Sequence[TimeWindow]:
-    partitions = table_partitions(table)
+def _windows(
+    location: Location, runner: Runner, table: TableConfig, keys: Sequence[str]
+) -> Sequence[TimeWindow]:
+    partitions = table_partitions(table, location)
     if isinstance(partitions, SlicePartitions):
         return runner.slices(table.table, keys)
     return runner.whole_windows(table.table, partitions.windows(keys))

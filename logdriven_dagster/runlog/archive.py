@@ -11,7 +11,6 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
-from logdriven_dagster.runlog import homes
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.schema.attempts import (
     job_log,
@@ -20,23 +19,24 @@ from logdriven_dagster.runlog.schema.attempts import (
     step_log_archive,
 )
 from logdriven_dagster.runlog.sql.clock import utc_from_now
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _AT_ONCE = 1000
 
 
-def archive(conn: Connection, project: str, tables: Collection[TableConfig], age: timedelta) -> int:
+def archive(conn: Connection, tables: Collection[TableConfig], age: timedelta) -> int:
     """Move up to a thousand attempts that ended longer ago than `age`; how many they were.
 
     The watermark is a range by then and does not move. What stays: windows that are running or
     unfinished, those of a table with `lookback` that may run again, and refreshed ones, by which
     stale downstream windows are found; the last slices, where the next ones begin; and what is
-    noted of assets that are not ours, with which what Dagster shows is compared. Tables of other
-    projects on the same log keep all of theirs: what they need is known there.
+    noted of assets that are not ours, with which what Dagster shows is compared.
     """
     coverage.absorb(conn)
     kept = _needed(conn, tables)
-    others = job_log.c.job_name.in_(homes.owned_by_others(project))
-    old = select(job_log.c.job_id).where(_old(age), job_log.c.job_id.not_in(kept), ~others)
+    old = select(job_log.c.job_id).where(
+        of_project(job_log), _old(age), job_log.c.job_id.not_in(kept)
+    )
     job_ids = conn.execute(old.order_by(job_log.c.job_id).limit(_AT_ONCE)).scalars().all()
     if job_ids:
         for log, archived in ((job_log, job_log_archive), (step_log, step_log_archive)):
@@ -66,6 +66,7 @@ def _needed(conn: Connection, tables: Collection[TableConfig]) -> list[int]:
     kept: list[int] = []
     for table in tables:
         newest = select(job_log.c.job_id).where(
+            of_project(job_log),
             job_log.c.job_name == table.table,
             job_log.c.latest == 1,
             job_log.c.status == Status.SUCCESS.value,

@@ -36,6 +36,7 @@ from logdriven_dagster.runlog.sql.clock import (
     utc_from_now,
     utc_now,
 )
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _RUNNING = Status.RUNNING.value
 
@@ -168,7 +169,9 @@ class LeasedRows:
 
     def found(self, conn: Connection, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
         """Select the rows that somebody holds; `expired` says that the lease of one is over."""
-        query = select(self.log, is_expired(self.log)).where(self.running, *conditions)
+        query = select(self.log, is_expired(self.log)).where(
+            of_project(self.log), self.running, *conditions
+        )
         return list(conn.execute(query).all())
 
     def take_over(self, conn: Connection, row: Row[Any], by: Owner | str) -> bool:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.engine import URL, Connection, Engine, make_url
@@ -26,6 +26,7 @@ from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.model.backoff import back_off
 from logdriven_dagster.runlog.schema.version import HEAD, VERSION_TABLE
+from logdriven_dagster.runlog.sql.projects import PROJECT_ID, UNRECORDED, follow_connections
 
 _DATABASES = ("sqlite", "postgresql", "mysql", "mariadb")
 _EXTRAS = {"psycopg": "postgres", "pymysql": "mysql", "MySQLdb": "mysql"}
@@ -50,14 +51,30 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+class Entrant(Protocol):
+    """A project that uses the log, as `homes.LogProject` looks it up and records it."""
+
+    def find(self, conn: Connection) -> int | None:
+        """Return its `project_id`, None if the log does not know it; RunLogError if refused."""
+
+    def record(self, conn: Connection) -> int:
+        """Record what is new of it, and return its `project_id`."""
+
+
 class RunLog:
-    """A run log whose schema is up to date. Store functions get a connection and never commit."""
+    """A run log whose schema is up to date. Store functions get a connection and never commit.
+
+    Its rows belong to projects: after `enter`, all statements are about the rows of one.
+    """
 
     patience = 30.0
     """For how many seconds a server may be away; a restart takes less."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._entrant: Entrant | None = None
+        self._project_id: int | None = None
+        follow_connections(engine)
 
     @classmethod
     def open(cls, url: URL | str) -> "RunLog":
@@ -83,6 +100,19 @@ class RunLog:
         log = cls(_engine(url))
         return log if log._version() == HEAD else None
 
+    def enter(self, project: Entrant) -> None:
+        """Make the log that of a project; RunLogError if the log refuses it, or is another's.
+
+        Nothing is written. A project that the log does not know has no rows; its first transaction
+        that writes records it.
+        """
+        if project == self._entrant:
+            return
+        found = self.ask(project.find)
+        if self._project_id not in (None, found):
+            raise RunLogError("this run log was opened for another project")
+        self._entrant, self._project_id = project, found
+
     @contextmanager
     def begin(self) -> Iterator[Connection]:
         """One transaction that writes: committed at the end, rolled back by an exception.
@@ -90,6 +120,8 @@ class RunLog:
         RunLogError if the database cannot be used.
         """
         with self._connected({_WRITES: True}) as conn, conn.begin():
+            if self._entrant is not None and self._project_id is None:
+                conn.execution_options(**{PROJECT_ID: self._entrant.record(conn)})
             yield conn
 
     def write(self, work: Callable[[Connection], T], *, alone: bool = False) -> T:
@@ -164,7 +196,8 @@ class RunLog:
     @contextmanager
     def _connected(self, options: dict[str, Any]) -> Iterator[Connection]:
         try:
-            with self.engine.connect().execution_options(**options) as conn:
+            own = self._own_number()
+            with self.engine.connect().execution_options(**options, **own) as conn:
                 yield conn
         except SQLAlchemyError as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
@@ -172,6 +205,15 @@ class RunLog:
             kind = UnreachableError if _is_unreachable(error) else RunLogError
             kind = UndoneError if _is_undone(cause) else kind
             raise kind(redact(f"cannot use the run log {shown}: {driver_words(cause)}")) from None
+
+    def _own_number(self) -> dict[str, int]:
+        """The option of connections by which statements know the project."""
+        if self._entrant is None:
+            return {}
+        if self._project_id is None:
+            with self.engine.connect() as conn:
+                self._project_id = self._entrant.find(conn)
+        return {PROJECT_ID: UNRECORDED if self._project_id is None else self._project_id}
 
     def upgrade(self) -> str:
         """Bring the schema up to date, one process at a time; the version it has then."""

@@ -15,6 +15,7 @@ from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.spark.actions import run_checks
 from logdriven_dagster.errors import StepError, TerminalStepError, UsageError
+from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.execution.opening import substitute_engine
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.execution.runner import Runner
@@ -303,4 +304,5 @@ def null_runner(
     `dagster_run_id` is recorded as part of the owner of its attempts.
     """
     chosen = cast("Engine", engine)
+    enter(project, run_log)
     return Runner(project, run_log, lambda _: chosen, current_owner(dagster_run_id))

@@ -113,7 +113,7 @@ class Sandbox:
 
     def log(self, table: str | None = None) -> list[dict[str, Any]]:
         """Return the attempts with their steps, oldest first, with the log's column names."""
-        with self.run_log.read() as conn:
+        with self.runner.run_log.read() as conn:
             return logs.attempts(conn, table, limit=_MOST_ATTEMPTS)[::-1]
 
     def statuses(self, table: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.model.attempts import (
     Attempt,
@@ -14,7 +15,6 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import RunLog
 from tests.builders import at, claimed, end_step, finish
 
 KEYS = """\
@@ -33,7 +33,7 @@ class ShopLog:
     """The run log of the project in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._log = RunLog.open(load_project(folder).run_log_url)
+        self._log = open_run_log(load_project(folder))
 
     def start(self, table: str, window: TimeWindow, trigger: Trigger = Trigger.PENDING) -> Attempt:
         """This process begins to run a window."""

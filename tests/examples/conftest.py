@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
-from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.runlog.history import logs as history
 
 
@@ -37,7 +37,7 @@ class Example:
 
     def log(self, table: str) -> list[dict[str, Any]]:
         """The attempts at a table, oldest first."""
-        with RunLog.open(self.project.run_log_url).read() as conn:
+        with open_run_log(self.project).read() as conn:
             return history.attempts(conn, table, limit=1000)[::-1]
 
     def written(self, table: str) -> list[int]:

@@ -18,8 +18,8 @@ from sqlalchemy import select
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
+from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from tests.builders import UTC, datetime
 from tests.faults.invariants import violations
@@ -36,7 +36,7 @@ def of_faults(folder: Path, days: int) -> list[str]:
 
 def of_flights(folder: Path, source: Path) -> Iterator[str]:
     project = load_project(folder)
-    with RunLog.open(project.run_log_url).read() as conn:
+    with open_run_log(project).read() as conn:
         jobs = list(conn.execute(select(job_log).order_by(job_log.c.job_id)))
         steps = list(conn.execute(select(step_log)))
     yield from _in_log(jobs)

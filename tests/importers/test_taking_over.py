@@ -157,7 +157,7 @@ def test_what_was_taken_over_outlives_the_archive(on_sqlite: SharpEtl):
     on_sqlite.brought()
     runner = open_runner(load_project(on_sqlite.folder.root))
     with runner.run_log.begin() as conn:
-        assert archive(conn, runner.project.name, runner.project.tables.values(), timedelta(0)) == 1
+        assert archive(conn, runner.project.tables.values(), timedelta(0)) == 1
     assert pending(on_sqlite.folder)[0] == "[2022-01-08, 2022-01-09)"
     on_sqlite.brought()
     assert log_of(on_sqlite.folder) == []
@@ -262,7 +262,7 @@ DOCUMENTED = {
 
 def test_the_documented_sql_takes_over_from_any_other_system(server_folder: Folder):
     heading, zone = DOCUMENTED[server_folder.url.get_backend_name()]
-    server_folder.configure(timezone=zone, run_log=server_folder.url_text)
+    server_folder.configure(project="shop", timezone=zone, run_log=server_folder.url_text)
     step = {"step": "load", "sql": "SELECT 1 AS one", "target": {"type": "iceberg"}}
     table = {"table": "ods.orders", "period": "1 day", "default_start": "2022-01-01"}
     server_folder.write("tables/orders.yaml", yaml.safe_dump({**table, "steps": [step]}))

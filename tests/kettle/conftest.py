@@ -7,6 +7,7 @@ from sqlalchemy import create_engine, make_url
 
 from logdriven_dagster.runlog import RunLog
 from tests.kettle.kettle import Kettle
+from tests.runlog.logbook import open_log
 from tests.servers import new_database
 
 
@@ -30,7 +31,7 @@ def kettle(kettle_engine) -> Iterator[Kettle]:
 
 @pytest.fixture
 def log(database_url) -> Iterator[RunLog]:
-    opened = RunLog.open(database_url)
+    opened = open_log(database_url)
     yield opened
     opened.engine.dispose()
 
@@ -38,6 +39,6 @@ def log(database_url) -> Iterator[RunLog]:
 @pytest.fixture(scope="module")
 def run_log(tmp_path_factory) -> Iterator[RunLog]:
     """One in a file, for tests that take back what they write."""
-    opened = RunLog.open(make_url(f"sqlite:///{tmp_path_factory.mktemp('log')}/run_log.db"))
+    opened = open_log(make_url(f"sqlite:///{tmp_path_factory.mktemp('log')}/run_log.db"))
     yield opened
     opened.engine.dispose()

@@ -17,7 +17,7 @@ from dagster.components.resolved.core_models import OpSpec
 from logdriven_dagster import LogdrivenTranslator, build_definitions
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.partitions import partitions_of
 from tests.builders import at
 from tests.orchestration.ticks import tick
 from tests.orchestration.world import DAILY, EVENTS, SETTINGS, World
@@ -199,7 +199,7 @@ def test_ops_have_the_pool_and_tags_that_are_asked_for(world: World) -> None:
 
 def test_eager_assets_behind_a_table_see_its_finished_windows_and_no_others(world: World) -> None:
     project = world.write(EVENTS).events(days=3).project
-    days = table_partitions(project.tables["ods.events"]).definition
+    days = partitions_of(project.tables["ods.events"].grid).definition
     condition = AutomationCondition.eager().without(AutomationCondition.in_latest_time_window())
 
     @asset(partitions_def=days, deps=[AssetKey(["ods", "events"])], automation_condition=condition)

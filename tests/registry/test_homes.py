@@ -1,21 +1,17 @@
-"""Two projects on one run log, renamed and moved ones: windows belong to one project's tables."""
+"""Projects of one name, renamed and moved ones: whose the windows of a log are."""
 
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.execution.definitions.homes import adopt, refuse_others, settle
+from logdriven_dagster.errors import RunLogError, UsageError
+from logdriven_dagster.execution.definitions.homes import adopt, enter, settle
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.execution.upkeep import archive_log
-from logdriven_dagster.model.definitions import Home
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.testing.null_engine import NullEngine, null_engine
 from tests.builders import at
@@ -78,20 +74,10 @@ def two(tmp_path: Path, log: str) -> Owner:
     return Owner(tmp_path / "two", log)
 
 
-def test_a_second_project_with_a_table_of_the_same_name_is_refused_before_anything_is_done(
-    one: Owner, two: Owner
-):
+def test_a_second_project_with_a_table_of_the_same_name_has_its_own_windows(one: Owner, two: Owner):
     assert one.run() == DONE
-    two.write("b")
-    with pytest.raises(RunLogError) as refused:
-        two.run()
-    told = str(refused.value)
-    assert "ods.a of the run log" in told
-    assert f"belong to project a (folder {one.root} on " in told
-    assert f"not to project b in {two.root}; give b a run log or a schema of its own" in told
-    with pytest.raises(RunLogError, match=r"nothing was begun"):
-        open_runner(load_project(two.root))
-    assert one.run() == []
+    assert two.write("b").run() == DONE
+    assert one.run() == two.run() == []
 
 
 def test_a_second_project_of_the_same_name_in_another_folder_is_refused(one: Owner, two: Owner):
@@ -109,14 +95,8 @@ def test_a_second_project_of_the_same_name_does_not_delete_definitions_of_the_fi
 ):
     one.run()
     two.write("a", "ods.other")
-    with pytest.raises(RunLogError, match="a second project needs a name and a run log of its own"):
+    with pytest.raises(RunLogError, match="a second project needs a name of its own"):
         register(two.root)
-
-
-def test_projects_with_different_tables_share_a_log(one: Owner, two: Owner):
-    assert one.run() == DONE
-    assert two.write("b", "ods.b").run() == DONE
-    assert one.run() == two.run() == []
 
 
 def test_one_project_goes_on_from_any_folder_if_its_rows_are_in_one_place(
@@ -127,31 +107,49 @@ def test_one_project_goes_on_from_any_folder_if_its_rows_are_in_one_place(
     assert two.write("a", more=shared).run() == []
 
 
-def test_two_projects_of_different_names_are_not_one_since_they_share_a_warehouse(
-    one: Owner, two: Owner, tmp_path: Path
-):
+def test_two_projects_do_not_keep_their_rows_in_one_place(one: Owner, two: Owner, tmp_path: Path):
     shared = f"warehouse: {tmp_path / 'lake'}"
     assert one.write("a", more=shared).run() == DONE
-    with pytest.raises(RunLogError, match="belong to project a"):
-        two.write("b", more=shared).run()
+    two.write("b", more=shared)
+    with pytest.raises(RunLogError) as refused:
+        two.run()
+    told = str(refused.value)
+    assert f"nothing was begun: the place of ods.a is {tmp_path / 'lake'}/ods/a" in told
+    assert f"project a (folder {one.root}) keeps its ods.a; give b a place of its own" in told
+    two.write("b", "ods.b", more=shared)
+    assert two.run() == DONE
 
 
 def test_a_renamed_project_goes_on_and_its_old_name_is_free(one: Owner, two: Owner):
     assert one.run() == DONE
     assert one.write("renamed").run() == []
-    assert two.write("a", "ods.b").run() == DONE
+    assert two.write("a").run() == DONE
+    assert one.run() == two.run() == []
 
 
 def test_a_project_that_was_renamed_and_moved_goes_on_once_it_is_adopted(one: Owner, two: Owner):
     one.run()
     two.write("b")
     project = load_project(two.root)
-    adopted = adopt(project, RunLog.open(project.run_log_url))
-    assert [item.home.name for item in adopted] == ["ods.a", "project b"]
-    assert f"project a, {one.root}/.logdriven/warehouse/ods/a" in str(adopted[0].was)
+    adopted = adopt(project, RunLog.open(project.run_log_url), "a")
+    assert [item.name for item in adopted] == ["project b", "ods.a"]
+    assert f"a: {one.root}/.logdriven/warehouse (folder {one.root}" in str(adopted[0].was)
+    assert f"{one.root}/.logdriven/warehouse/ods/a" in str(adopted[1].was)
     assert two.run() == []
-    with pytest.raises(RunLogError, match="belong to project b"):
-        one.run()
+
+
+def test_only_a_project_without_windows_takes_over_those_of_another_name(one: Owner, two: Owner):
+    one.run()
+    project = load_project(two.write("b").root)
+    log = RunLog.open(project.run_log_url)
+    with pytest.raises(UsageError, match="the run log has no project nobody"):
+        adopt(project, log, "nobody")
+    register(two.root)
+    assert adopt(project, log, "a")
+    assert two.run() == []
+    assert one.run() == DONE
+    with pytest.raises(UsageError, match="project b has windows of its own in the run log"):
+        adopt(project, log, "a")
 
 
 @pytest.mark.parametrize("target", ["parquet", "delta", "iceberg"])
@@ -191,46 +189,16 @@ def test_a_place_that_is_not_known_here_is_compared_with_nothing(
     one.write("a", more="warehouse: ${env:LAKE}").run()
     monkeypatch.delenv("LAKE")
     project = load_project(one.root)
-    refuse_others(project, RunLog.open(project.run_log_url))
+    enter(project, RunLog.open(project.run_log_url))
 
 
-def test_of_two_projects_that_run_for_the_first_time_at_once_one_has_the_table(
+def test_of_two_folders_of_a_name_that_run_for_the_first_time_at_once_one_has_it(
     one: Owner, two: Owner
 ):
-    """Both have seen an empty log; the second meets the primary key."""
-    first, second = (load_project(owner.root) for owner in (one, two.write("b")))
+    """Both have seen an empty log; the second meets the unique name."""
+    first, second = (load_project(owner.root) for owner in (one, two.write("a")))
     runners = [open_runner(project) for project in (first, second)]
     settle(first, runners[0].run_log, first.tables.values())
-    with pytest.raises(RunLogError, match="belong to project a"):
+    with pytest.raises(RunLogError, match="a second project needs a name of its own"):
         list(runners[1].catch_up(NOW))
     assert len(list(runners[0].catch_up(NOW))) == len(DONE)
-
-
-def test_a_log_of_an_earlier_version_belongs_to_the_project_of_its_attempts(
-    one: Owner, two: Owner, log: str
-):
-    one.run()
-    with RunLog.open(log).begin() as conn:
-        conn.execute(text("UPDATE table_home SET host = NULL, folder = NULL, place = NULL"))
-    with pytest.raises(RunLogError, match=r"ods\.a of the run log .* belong to project a, not"):
-        two.write("b").run()
-    assert one.run() == []
-    with pytest.raises(RunLogError, match="second project"):
-        two.write("a").run()
-
-
-def test_archiving_leaves_attempts_of_other_projects_alone(one: Owner, two: Owner, log: str):
-    one.run()
-    two.write("b", "ods.b").run()
-    opened, project = RunLog.open(log), load_project(two.root)
-    with opened.begin() as conn:
-        conn.execute(text("UPDATE job_log SET job_end_time = '2022-01-01'"))
-    assert sum(archive_log(project, opened, timedelta(days=1))) == 2
-    with opened.read() as conn:
-        left = conn.execute(text("SELECT DISTINCT job_name FROM job_log")).scalars()
-        assert list(left) == ["ods.a"]
-
-
-def test_a_home_that_is_only_half_known_continues_no_other_project():
-    unknown = Home("ods.a", "a", None, None, None)
-    assert not Home("ods.a", "b", "host", "/b", None).continues(unknown)

@@ -16,4 +16,4 @@ def age(log, pattern="%"):
 
 
 def move(log, *tables):
-    return log.write(lambda conn: archive(conn, "project", tables or [table()], DAY))
+    return log.write(lambda conn: archive(conn, tables or [table()], DAY))

@@ -2,11 +2,11 @@
 
 import pytest
 
-from logdriven_dagster.runlog import RunLog
+from tests.runlog.logbook import open_log
 
 
 @pytest.fixture
 def log(database_url):
-    opened = RunLog.open(database_url)
+    opened = open_log(database_url)
     yield opened
     opened.engine.dispose()

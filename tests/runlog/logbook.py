@@ -12,13 +12,20 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.homes import LogProject
 from tests.builders import at, claimed, end_step, finish, table
 
 ME = Owner("here", 10, 20, "run-1")
 
-ME = Owner("here", 10, 20, "run-1")
+
+def open_log(url, project="project") -> RunLog:
+    """The run log of a project that has no folder."""
+    log = RunLog.open(url)
+    log.enter(LogProject(project, "here", f"/{project}", None))
+    return log
 
 
 def request(

@@ -91,9 +91,10 @@ def test_an_archived_window_over_a_refreshed_upstream_is_stale(log):
 
 def test_a_row_that_somebody_inserts_counts_and_is_absorbed(log):
     succeed(log, day(1))
-    columns = "job_name, job_period, job_schedule_id, status, window_start, window_end, latest"
+    columns = "project_id, job_name, job_period, job_schedule_id, status"
+    columns += ", window_start, window_end, latest"
     start_of_2, start_of_3 = (int(day(n).start.timestamp()) for n in (2, 3))
-    values = f"'ods.t', 1440, 'ods.t-20220102000000', 'SUCCESS', {start_of_2}, {start_of_3}, 1"
+    values = f"1, 'ods.t', 1440, 'ods.t-20220102000000', 'SUCCESS', {start_of_2}, {start_of_3}, 1"
     execute(log, f"INSERT INTO job_log ({columns}) VALUES ({values})")
     assert table_log(log).finished == (days(1, 3),)
     age(log)

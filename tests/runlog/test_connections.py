@@ -16,7 +16,7 @@ from logdriven_dagster.runlog.store import UnreachableError
 from tests.builders import claim_one, day
 from tests.faults.network import wire_to
 from tests.patience import PATIENCE, within
-from tests.runlog.logbook import request, rows
+from tests.runlog.logbook import open_log, request, rows
 
 WHO = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
 END = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
@@ -29,7 +29,7 @@ def url(request):
 
 @pytest.fixture
 def log(url):
-    opened = RunLog.open(url)
+    opened = open_log(url)
     yield opened
     opened.engine.dispose()
 
@@ -177,7 +177,7 @@ def test_a_runner_that_was_frozen_in_a_transaction_does_it_again_when_it_wakes(l
     monkeypatch.setattr("logdriven_dagster.runlog.store.limits", partial(limits, idle=1))
     monkeypatch.setattr("logdriven_dagster.runlog.store._FROZEN_SECONDS", 1.0)
     monkeypatch.setattr(RunLog, "patience", 0.5)
-    frozen = RunLog.open(log.engine.url)
+    frozen = open_log(log.engine.url)
     tries = []
 
     def work(conn):
@@ -199,7 +199,7 @@ def _refused(log):
 @pytest.mark.sampled
 def test_a_frozen_transaction_does_not_keep_its_locks(log, monkeypatch):
     monkeypatch.setattr("logdriven_dagster.runlog.store.limits", partial(limits, idle=1))
-    frozen = RunLog.open(log.engine.url)
+    frozen = open_log(log.engine.url)
     held, done = threading.Event(), threading.Event()
 
     def freeze():

@@ -31,6 +31,7 @@ from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Tri
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.planning import PlannedWindow
+from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.history import refreshes
@@ -65,8 +66,8 @@ class World:
         self.project = register(folder).project
         self.runner: Runner = open_runner(self.project)
         engine = self.runner.run_log.engine
-        fill(engine, shape)
-        archive(engine, 75 * shape.windows)
+        fill(self.runner.run_log, shape)
+        archive(self.runner.run_log, 75 * shape.windows)
         self.engine = engine
         self.statements: list[Statement] = []
         # Sensors open the log by themselves.
@@ -105,17 +106,18 @@ class World:
         self.engine.dispose()
 
 
-def archive(engine: sa.Engine, job_runs: int) -> None:
+def archive(log: RunLog, job_runs: int) -> None:
     """A history on the other side as long as this one, and so many runs of nine jobs."""
-    with engine.begin() as conn:
-        for log, old in ((job_log, job_log_archive), (step_log, step_log_archive)):
-            moved = {"job_id": -log.c.job_id}
-            if log is job_log:
-                moved["job_schedule_id"] = "old-" + log.c.job_schedule_id
-                moved["window_start"] = log.c.window_start - 10**9
-                moved["window_end"] = log.c.window_end - 10**9
-            rows = sa.select(*(moved.get(c.name, c) for c in log.columns))
-            conn.execute(sa.insert(old).from_select([c.name for c in log.columns], rows))
+    engine = log.engine
+    with log.begin() as conn:
+        for new, old in ((job_log, job_log_archive), (step_log, step_log_archive)):
+            moved = {"job_id": -new.c.job_id}
+            if new is job_log:
+                moved["job_schedule_id"] = "old-" + new.c.job_schedule_id
+                moved["window_start"] = new.c.window_start - 10**9
+                moved["window_end"] = new.c.window_end - 10**9
+            rows = sa.select(*(moved.get(c.name, c) for c in new.columns))
+            conn.execute(sa.insert(old).from_select([c.name for c in new.columns], rows))
         ran = {"job_name": "nightly", "job_type": "standard", "status": "SUCCESS"}
         rows = [{**ran, "job_code": f"c{n % 9}", "project_name": "scale"} for n in range(job_runs)]
         conn.execute(sa.insert(job_run), rows)
@@ -216,8 +218,8 @@ def test_what_operators_look_at_reads_no_history(world):
 def test_a_report_reads_what_ran_since(world):
     def report() -> None:
         span = SHAPE.now - timedelta(hours=2), SHAPE.now
-        world.runner.run_log.ask(lambda conn: reports.attempts_between(conn, "scale", *span))
-        world.runner.run_log.ask(lambda conn: reports.job_runs_between(conn, "scale", *span))
+        world.runner.run_log.ask(lambda conn: reports.attempts_between(conn, *span))
+        world.runner.run_log.ask(lambda conn: reports.job_runs_between(conn, *span))
 
     assert world.explained(report) == []
 

@@ -24,7 +24,6 @@ from logdriven_dagster.model.batches import (
     Enqueuer,
     SubProcess,
 )
-from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts import leases
 from logdriven_dagster.runlog.lifecycle import EXEC_STATES, ExecState
 from logdriven_dagster.runlog.schema.attempts import batch_archive, batch_queue, job_log, step_log
@@ -32,7 +31,7 @@ from tests.builders import day, hours
 from tests.patience import PATIENCE
 from tests.runlog import bdre
 from tests.runlog.bdre import ACCESSED, FAILED, HIVE, NEW, PROCESSED, TRANSFER
-from tests.runlog.logbook import ME, execute, expire, rows
+from tests.runlog.logbook import ME, execute, expire, open_log, rows
 
 KNOWN = bdre.registry()
 OTHER = Owner("there", 1, 2)
@@ -580,7 +579,7 @@ def at_once(url, *calls):
     barrier = Barrier(len(calls))
 
     def work(call):
-        log = RunLog.open(url)
+        log = open_log(url)
         try:
             barrier.wait(PATIENCE)
             return call(log)

@@ -161,12 +161,12 @@ def _reached(project: "Project") -> dict[str, str | None]:
 def _of_another(project: "Project") -> str | None:
     """Why the run log is not to be used by this project; None: it may be used."""
     from logdriven_dagster.errors import RunLogError
-    from logdriven_dagster.execution.definitions.homes import refuse_others
+    from logdriven_dagster.execution.definitions.homes import enter
     from logdriven_dagster.runlog import RunLog
 
     try:
         if (run_log := RunLog.open_to_look(project.run_log_url)) is not None:
-            refuse_others(project, run_log)
+            enter(project, run_log)
     except RunLogError as error:
         return str(error)
     return None

@@ -111,23 +111,30 @@ def archive(
     print_line(f"{number} moved to job_log_archive and step_log_archive.")
 
 
-def adopt(project: ProjectOption = None, as_json: JsonOption = False) -> None:
-    """Go on with the windows of a project that was renamed or moved, as its files are now."""
+def adopt(
+    old_name: Annotated[
+        str | None,
+        typer.Option("--from", metavar="PROJECT", help="The name that the project had before."),
+    ] = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with the windows of a project that was moved or renamed, as its files are now."""
     loaded = open_project(project)
 
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.definitions import homes
     from logdriven_dagster.runlog import RunLog
 
-    adopted = homes.adopt(loaded, RunLog.open(loaded.run_log_url))
+    adopted = homes.adopt(loaded, RunLog.open(loaded.run_log_url), old_name)
     if as_json:
         rendering.print_json_list(
-            {"name": item.home.name, "now": item.now, "before": item.was} for item in adopted
+            {"name": item.name, "now": item.now, "before": item.was} for item in adopted
         )
         return
     for item in adopted:
         before = f"  (before: {item.was})" if item.was else ""
-        rendering.print_line(f"{item.home.name}  {item.now}{before}")
+        rendering.print_line(f"{item.name}  {item.now}{before}")
     if not adopted:
         rendering.print_line(f"The run log has the tables of {loaded.name} as they are here.")
 

@@ -25,6 +25,7 @@ from logdriven_dagster.model.windows import Along, TimeWindow, refresh_command
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import history
 from logdriven_dagster.runlog.schema.attempts import job_log
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _OF_LOWER_KEYS = "the next window begins above the last key; rows with lower keys are not loaded"
 _OF_BOTH_TYPES = "a row may be loaded by windows of both types, or by none"
@@ -182,6 +183,7 @@ def _written(
             func.max(job_log.c.window_end).label("end"),
         )
         .where(
+            of_project(job_log),
             job_log.c.job_name == table.table,
             job_log.c.latest == 1,
             job_log.c.status == Status.SUCCESS.value,

@@ -1,4 +1,4 @@
-"""Whose the windows of a run log are: a project runs and shows only windows of its own tables."""
+"""Whose the windows of a run log are: each project has its own, and its rows are in one place."""
 
 import socket
 from collections.abc import Iterable, Mapping
@@ -9,133 +9,153 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.places import place_of_project, place_of_table
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.model.definitions import Home, project_entry
+from logdriven_dagster.errors import RunLogError, UsageError
+from logdriven_dagster.model.definitions import Home
 from logdriven_dagster.runlog import RunLog, homes
+from logdriven_dagster.runlog.homes import LogProject, TakenPlace
 
 _MOST_NAMED = 3
 
 
 def open_run_log(project: Project) -> RunLog:
-    """Open the run log of a project; RunLogError as `refuse_others`, or if it cannot be used."""
+    """Open the run log of a project; RunLogError as `enter`, or if it cannot be used."""
     run_log = RunLog.open(project.run_log_url)
-    refuse_others(project, run_log)
+    enter(project, run_log)
     return run_log
 
 
-def refuse_others(project: Project, run_log: RunLog) -> None:
-    """RunLogError if tables of the log are another project's, or their rows are in another place.
+def enter(project: Project, run_log: RunLog) -> None:
+    """Make a run log that of a project; nothing is written.
 
-    Nothing is written. Without this check, finished windows of another project count as done.
+    RunLogError if the log knows another project of this name, or rows of the tables in another
+    place, or if another project keeps its rows where the tables are.
     """
+    run_log.enter(_here(project))
     present = _homes_of(project, project.tables.values())
-    _refuse(project, run_log, present, run_log.ask(lambda conn: homes.recorded(conn, present)))
+    run_log.ask(lambda conn: _missing(conn, project, present))
 
 
 def settle(project: Project, run_log: RunLog, tables: Iterable[TableConfig]) -> None:
-    """Record the homes of tables before a window of them runs; RunLogError as `refuse_others`.
+    """Record the project and the homes of tables before a window runs; RunLogError as `enter`."""
+    here, present = _here(project), _homes_of(project, tables)
 
-    The primary key decides between two projects that run for the first time at once.
-    """
-    present = _homes_of(project, tables)
+    def is_settled(conn: Connection) -> bool:
+        return here.is_recorded(conn) and not _missing(conn, project, present)
 
     def write(conn: Connection) -> None:
-        before = homes.recorded(conn, present)
-        _refuse(project, run_log, present, before)
-        homes.put(conn, _additions(present, before), before)
+        here.record(conn)
+        missing = _missing(conn, project, present)
+        homes.put(conn, missing, homes.recorded(conn, present))
 
-    before = run_log.ask(lambda conn: homes.recorded(conn, present))
-    if any(_additions(present, before)) or _conflicts(present, before):
+    if not run_log.ask(is_settled):
         run_log.write(write)
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A home that was recorded in place of another one."""
+    """The home of a project or a table that was recorded in place of another one."""
 
-    home: Home
-    before: Home | None
-
-    @property
-    def now(self) -> str:
-        """The home in words."""
-        return _in_words(self.home)
-
-    @property
-    def was(self) -> str | None:
-        """The home before in words; None if there was none."""
-        return None if self.before is None else _in_words(self.before)
+    name: str
+    now: str | None
+    """The home in words."""
+    was: str | None
+    """The home before in words; None if there was none."""
 
 
-def adopt(project: Project, run_log: RunLog) -> list[Adopted]:
-    """Record that the project goes on with the windows of its tables, and where their rows are.
+def adopt(project: Project, run_log: RunLog, old_name: str | None = None) -> list[Adopted]:
+    """Record that the project goes on with the windows of the log, and where its rows are.
 
-    For a project that was renamed elsewhere or moved: its operator knows that it is the same one.
+    For a project that was moved, or that had another name (`old_name`): its operator knows that it
+    is the same one. UsageError if the log knows no such project, or if this one has windows itself.
     """
-    present = _homes_of(project, project.tables.values())
+    here, present = _here(project), _homes_of(project, project.tables.values())
 
     def write(conn: Connection) -> list[Adopted]:
+        project_id, was = _adoptable(conn, here, old_name)
+        if was != here:
+            homes.move(conn, project_id, here)
+        homes.speak_for(conn, project_id)
         before = homes.recorded(conn, present)
         changed = [home for name, home in present.items() if before.get(name) != home]
         homes.put(conn, changed, before)
-        return [Adopted(home, before.get(home.name)) for home in changed]
+        of_project = [Adopted(f"project {here.name}", _in_words(here), _in_words(was))]
+        return (of_project if was != here else []) + [
+            Adopted(home.name, _in_words(home), _in_words(before.get(home.name)))
+            for home in changed
+        ]
 
     return run_log.write(write)
 
 
+def _adoptable(
+    conn: Connection, here: LogProject, old_name: str | None
+) -> tuple[int, LogProject | None]:
+    """The project whose windows go on here: its number in the log, and what the log knows of it."""
+    known = homes.named(conn, here.name)
+    if old_name in (None, here.name):
+        return known or (here.record(conn), None)
+    old = homes.named(conn, old_name or "")
+    if old is None:
+        raise UsageError(f"the run log has no project {old_name}")
+    if known is not None and not homes.remove_unused(conn, known[0]):
+        raise UsageError(
+            f"project {here.name} has windows of its own in the run log; give this project"
+            f" another name (`project` in logdriven.yaml) to go on with those of {old_name}"
+        )
+    return old
+
+
+def _here(project: Project) -> LogProject:
+    host, folder = socket.gethostname(), str(project.root.resolve())
+    return LogProject(project.name, host, folder, place_of_project(project))
+
+
 def _homes_of(project: Project, tables: Iterable[TableConfig]) -> dict[str, Home]:
     host, folder = socket.gethostname(), str(project.root.resolve())
-    places = {table.table: place_of_table(project, table) for table in tables}
-    places[project_entry(project.name)] = place_of_project(project)
-    return {name: Home(name, project.name, host, folder, place) for name, place in places.items()}
+    return {
+        table.table: Home(table.table, host, folder, place_of_table(project, table))
+        for table in tables
+    }
 
 
-def _additions(present: Mapping[str, Home], before: Mapping[str, Home]) -> list[Home]:
-    return [home for name, home in present.items() if home.adds_to(before.get(name))]
+def _missing(conn: Connection, project: Project, present: Mapping[str, Home]) -> list[Home]:
+    """The homes that the log does not know yet as they are here; RunLogError as `enter`."""
+    before = homes.recorded(conn, present)
+    moved = [old for name, old in before.items() if not present[name].continues(old)]
+    log = conn.engine.url.render_as_string(hide_password=True)
+    if moved:
+        raise RunLogError(_elsewhere(project, log, moved[-1], present[moved[-1].name]))
+    missing = [home for name, home in present.items() if home.adds_to(before.get(name))]
+    if taken := homes.taken_places(conn, missing):
+        raise RunLogError(_taken(project, log, taken))
+    return missing
 
 
-def _conflicts(present: Mapping[str, Home], before: Mapping[str, Home]) -> list[Home]:
-    """The recorded homes that the present ones do not continue."""
-    return [old for name, old in before.items() if not present[name].continues(old)]
-
-
-def _refuse(
-    project: Project, run_log: RunLog, present: Mapping[str, Home], before: Mapping[str, Home]
-) -> None:
-    found = _conflicts(present, before)
-    log = run_log.engine.url.render_as_string(hide_password=True)
-    if others := [home for home in found if home.project != project.name]:
-        raise RunLogError(_of_another(project, log, others))
-    if found:
-        raise RunLogError(_elsewhere(project, log, found[-1], present[found[-1].name]))
-
-
-def _of_another(project: Project, log: str, others: list[Home]) -> str:
-    names = ", ".join(home.name for home in others[:_MOST_NAMED])
-    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-    owner = others[0]
+def _taken(project: Project, log: str, taken: list[TakenPlace]) -> str:
+    first = taken[0]
+    names = ", ".join(each.home.name for each in taken[:_MOST_NAMED])
+    more = f" and {len(taken) - _MOST_NAMED} more" if len(taken) > _MOST_NAMED else ""
     return (
-        f"nothing was begun: {names}{more} of the run log {log} belong to project {owner.project}"
-        f"{_of(owner)}, not to project {project.name} in {project.root.resolve()}; give"
-        f" {project.name} a run log or a schema of its own (`run_log` in logdriven.yaml), or other"
-        f" names of tables. If {project.name} is {owner.project} under a new name, `logdriven"
-        " adopt` carries the windows over"
+        f"nothing was begun: the place of {names}{more} is {first.home.place}, where by the run"
+        f" log {log} project {first.project} (folder {first.folder}) keeps its {first.table};"
+        f" give {project.name} a place of its own (`warehouse` or `path`). If {project.name} is"
+        f" {first.project} under a new name, `logdriven adopt --from {first.project}` goes on"
+        " with its windows"
     )
 
 
 def _elsewhere(project: Project, log: str, old: Home, new: Home) -> str:
-    what = "its tables are" if old.name == project_entry(project.name) else f"{old.name} is"
     return (
-        f"nothing was begun: by the run log {log}, project {project.name}{_of(old)} has run, and"
-        f" {what} in {old.place}; here, in {new.folder}, the place is {new.place}. Use the old"
-        " place again (`warehouse` or `path`), or, if all rows were moved to the new one,"
-        " `logdriven adopt`; a second project needs a name and a run log of its own"
+        f"nothing was begun: by the run log {log}, project {project.name} (folder {old.folder} on"
+        f" {old.host}) has run, and {old.name} is in {old.place}; here, in {new.folder}, the place"
+        f" is {new.place}. Use the old place again (`warehouse` or `path`), or, if all rows were"
+        " moved to the new one, `logdriven adopt`; a second project needs a name of its own"
+        " (`project` in logdriven.yaml)"
     )
 
 
-def _in_words(home: Home) -> str:
-    return f"project {home.project}, {home.place or 'place unknown'}{_of(home)}"
-
-
-def _of(home: Home) -> str:
-    return "" if home.folder is None else f" (folder {home.folder} on {home.host})"
+def _in_words(home: Home | LogProject | None) -> str | None:
+    if home is None:
+        return None
+    place = f"{home.place or 'place unknown'} (folder {home.folder} on {home.host})"
+    return f"{home.name}: {place}" if isinstance(home, LogProject) else place

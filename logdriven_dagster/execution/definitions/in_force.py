@@ -20,7 +20,7 @@ from logdriven_dagster.config.models.jobs import with_enabled_steps
 from logdriven_dagster.config.models.settings import with_settings
 from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
-from logdriven_dagster.execution.definitions.homes import refuse_others
+from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.model.definitions import Declared, Derived, Kind, VersionChange, code_of
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import registry as definitions
@@ -62,7 +62,7 @@ class Folder:
     @classmethod
     def read(cls, sources: ProjectFiles, project: Project, run_log: RunLog) -> "Folder":
         """Build the folder from files that have been read; RunLogError for another's tables."""
-        refuse_others(project, run_log)
+        enter(project, run_log)
         return cls(sources, project, run_log, tuple(declared(sources, project)))
 
     def apply(self, conn: Connection, author: Author) -> list[VersionChange]:

@@ -65,7 +65,7 @@ def rehearse(run_log: RunLog, work: Callable[[Connection], Any]) -> Any:
         finally:
             savepoint.rollback()
 
-    return run_log.write(undone)
+    return RunLog(run_log.engine).write(undone)  # which records no project
 
 
 @garbage_kept()

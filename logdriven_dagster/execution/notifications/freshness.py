@@ -51,10 +51,10 @@ def tell(outbox: Outbox, project: Project, found: Mapping[str, Freshness]) -> No
     if not standings:
         return
     run_log, owner = outbox.run_log, str(outbox.owner)
-    news = run_log.ask(lambda conn: freshness_notices.changed(conn, project.name, standings))
+    news = run_log.ask(lambda conn: freshness_notices.changed(conn, standings))
     if not news:
         return  # what many ticks find, without a transaction that writes
-    told = run_log.write(lambda conn: freshness_notices.post(conn, project.name, news, owner))
+    told = run_log.write(lambda conn: freshness_notices.post(conn, news, owner))
     if told:
         outbox.deliver()
 

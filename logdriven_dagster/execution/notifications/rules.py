@@ -115,7 +115,7 @@ class Announcer:
             for name, event in events.items()
             if name in known  # an older version of a table may name others
         ]
-        notifications.post(conn, self.project.name, notices, str(self.owner))
+        notifications.post(conn, notices, str(self.owner))
 
 
 def of_job_run(conn: Connection, project: Project, run: JobRun, status: Status) -> None:
@@ -177,12 +177,12 @@ class Outbox:
             thread.join(max(0.0, until - time.monotonic()))
 
     def _waiting(self) -> Sequence[str]:
-        project, recipients = self.project, self.project.config.recipients
+        recipients = self.project.config.recipients
         if not recipients:
             return ()
         try:
             with self.run_log.read() as conn:
-                return notifications.waiting(conn, project.name, recipients, str(self.owner))
+                return notifications.waiting(conn, recipients, str(self.owner))
         except Exception as error:  # noqa: BLE001 - the run has ended; this must not change how
             logger.warning("Notifications could not be looked up: %s", redact(str(error)))
             return ()
@@ -190,7 +190,7 @@ class Outbox:
     def _deliver_to(self, recipient: str) -> None:
         try:
             parcel = self.run_log.write(
-                lambda conn: notifications.take(conn, self.project.name, recipient, str(self.owner))
+                lambda conn: notifications.take(conn, recipient, str(self.owner))
             )
             if parcel is not None:
                 self._send(parcel)

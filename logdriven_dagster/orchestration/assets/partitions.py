@@ -24,6 +24,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period, Unit
 from logdriven_dagster.model.windows import Slice, TimeWindow, comes_twice, on_clock
+from logdriven_dagster.orchestration.location import Location
 
 _WEEKS_VERIFIED = 52 * 30
 _DATE, _MINUTE = "%Y-%m-%d", "%Y-%m-%d-%H:%M"
@@ -116,10 +117,15 @@ Partitions: TypeAlias = TablePartitions | SlicePartitions
 """How the windows of a table are shown as partitions."""
 
 
-def table_partitions(table: TableConfig) -> Partitions:
-    """The partitions of a table; tables with equal grids of time share one definition."""
+def table_partitions(table: TableConfig, location: Location) -> Partitions:
+    """The partitions of a table; tables with equal grids of time share one definition.
+
+    Slices belong to one table of one project, which the prefix of its code location tells from a
+    table of the same name in another one.
+    """
     if table.is_sliced:
-        return SlicePartitions(DynamicPartitionsDefinition(name=f"slices of {table.table}"))
+        name = location.name(f"slices of {table.table}")
+        return SlicePartitions(DynamicPartitionsDefinition(name=name))
     return partitions_of(table.grid)
 
 
@@ -129,12 +135,12 @@ def partitions_of(grid: Grid) -> TablePartitions:
 
 
 def add_partitions(
-    instance: DagsterInstance, windows: Iterable[tuple[TableConfig, TimeWindow]]
+    instance: DagsterInstance, location: Location, windows: Iterable[tuple[TableConfig, TimeWindow]]
 ) -> None:
     """Make partitions known to the instance that no cron makes, all of a definition at once."""
     keys: dict[str, list[str]] = {}
     for table, window in windows:
-        partitions = table_partitions(table)
+        partitions = table_partitions(table, location)
         if name := partitions.dynamic_name:
             keys.setdefault(name, []).append(partitions.key(window))
     for name, of_name in keys.items():

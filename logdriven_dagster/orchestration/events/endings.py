@@ -103,7 +103,10 @@ def failed_partitions(
     `opened` has the unfinished windows of each table, as the run log gives them.
     """
     return {
-        (location.key(name), table_partitions(location.project.tables[name]).key(item.window))
+        (
+            location.key(name),
+            table_partitions(location.project.tables[name], location).key(item.window),
+        )
         for name, items in opened.items()
         for item in items
         if item.status is Status.FAILURE and not item.stands

@@ -86,7 +86,7 @@ def _begun_or_failed(
     for row in begun_in(conn, [run_id]):
         table = tables.get(row["job_name"])
         if table is not None and row["status"] != Status.DISCARDED.value:
-            key = table_partitions(table).key(window_of(table, row))
+            key = table_partitions(table, location).key(window_of(table, row))
             failed.add((location.key(table.table), key))
     return failed
 

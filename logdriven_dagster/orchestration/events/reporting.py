@@ -17,6 +17,7 @@ from logdriven_dagster.errors import (
     in_brief,
 )
 from logdriven_dagster.execution.definitions.changed_targets import changed_targets
+from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.execution.events import (
     NeedUnmet,
     WindowEvent,
@@ -207,7 +208,7 @@ class Reporter:
 
     @cached_property
     def _run_log(self) -> RunLog:
-        return RunLog.open(self.project.run_log_url)
+        return open_run_log(self.project)
 
     def _of_failure(self, event: WindowFailed) -> dict[str, Any]:
         return failure_metadata(event) | self._story(event.attempt)
@@ -302,7 +303,7 @@ class Reporter:
 
     def _partition(self, table: str, window: TimeWindow) -> str | None:
         """The partition key; None for a window without a partition."""
-        partitions = table_partitions(self.project.table(table))
+        partitions = table_partitions(self.project.table(table), self.location)
         if not partitions.holds(window):
             self.context.log.info("%s %s is only a part of a partition", table, window)
             return None
@@ -310,7 +311,7 @@ class Reporter:
 
     def _add_partitions(self, windows: Iterable[tuple[str, TimeWindow]]) -> None:
         of_tables = ((self.project.table(table), window) for table, window in windows)
-        add_partitions(self.context.instance, of_tables)
+        add_partitions(self.context.instance, self.location, of_tables)
 
 
 def failure_text(event: WindowFailed) -> str:

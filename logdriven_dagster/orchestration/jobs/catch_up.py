@@ -115,17 +115,21 @@ def run_tags(settings: Settings) -> dict[str, str]:
     return tags | ({WORKER_GROUP_TAG: group} if group else {})
 
 
-def add_next_partitions(instance: DagsterInstance, plan: Plan) -> None:
+def add_next_partitions(instance: DagsterInstance, location: Location, plan: Plan) -> None:
     """Make the next pending windows of tables with dynamic partitions known to Dagster."""
     for table in plan.tables.values():
-        partitions = table_partitions(table.table)
+        partitions = table_partitions(table.table, location)
         if partitions.dynamic_name:
             windows = filter(partitions.holds, table.unfinished[:_KEYS_AHEAD])
-            add_partitions(instance, [(table.table, window) for window in windows])
+            add_partitions(instance, location, [(table.table, window) for window in windows])
 
 
 def add_first_partitions(
-    instance: DagsterInstance, runner: Runner, now: datetime, tables: Collection[str]
+    instance: DagsterInstance,
+    location: Location,
+    runner: Runner,
+    now: datetime,
+    tables: Collection[str],
 ) -> None:
     """Make the next windows known of those of some tables that have no dynamic partition yet.
 
@@ -134,11 +138,11 @@ def add_first_partitions(
     empty = [
         name
         for name in tables
-        if (partitions := table_partitions(runner.project.table(name)).dynamic_name)
+        if (partitions := table_partitions(runner.project.table(name), location).dynamic_name)
         and not instance.get_paginated_dynamic_partitions(partitions, 1, ascending=True).results
     ]
     if empty:
-        add_next_partitions(instance, runner.plan(now, empty))
+        add_next_partitions(instance, location, runner.plan(now, empty))
 
 
 def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpConfig) -> None:
@@ -166,7 +170,7 @@ def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpCo
             ),
             backoff=backoff,
         )
-        add_next_partitions(context.instance, work.plan)
+        add_next_partitions(context.instance, location, work.plan)
         reporter.follow(work.events())
         context.log.info(summary(reporter))
         if not reporter.has_work:

@@ -170,7 +170,7 @@ def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[J
                 case JobEnded():
                     ended = event
                 case JobStarted() | StepStarted() | StepTriedAgain():
-                    _report_progress(context, event)
+                    _report_progress(context, reporter.location, event)
                 case _:
                     reporter.report(event)
     assert ended is not None  # whatever else ends a run raises
@@ -192,12 +192,14 @@ def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[J
 
 
 def _report_progress(
-    context: OpExecutionContext, event: JobStarted | StepStarted | StepTriedAgain
+    context: OpExecutionContext,
+    location: Location,
+    event: JobStarted | StepStarted | StepTriedAgain,
 ) -> None:
     match event:
         case JobStarted(run=run, notes=notes, plan=plan):
             if plan is not None:
-                add_next_partitions(context.instance, plan)
+                add_next_partitions(context.instance, location, plan)
             context.log.info("run %s of %s", run.job_run_id, run.job)
             for note in notes:
                 context.log.warning(note)

@@ -82,7 +82,7 @@ def _observe(
     decision: str,
 ) -> None:
     """Show the decision with each partition of the asset."""
-    partitions = table_partitions(location.project.tables[name])
+    partitions = table_partitions(location.project.tables[name], location)
     for window in windows:
         context.log.info("%s %s: %s", name, window, decision)
         context.log_event(

@@ -111,7 +111,7 @@ def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         if not online:
             return SensorResult(skip_reason=SkipReason(OFFLINE), cursor=context.cursor)
         plan = runner.plan(now, online, backoff=config.interval, in_force=current)
-        add_next_partitions(context.instance, plan)
+        add_next_partitions(context.instance, location, plan)
         runs = _latest_runs(context.instance, project, job.name)
         ready, reason = _ready(plan)
         ready, group = _of_one_group(current, online, ready)

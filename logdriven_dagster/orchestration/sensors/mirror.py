@@ -117,7 +117,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
                     break
             window.check_refreshes([*begun, *rows[:looked_at]])
         if new_tables:  # behind those that were run: Dagster lists partitions as they come
-            add_first_partitions(context.instance, runner, now, new_tables)
+            add_first_partitions(context.instance, location, runner, now, new_tables)
             new_tables.clear()
         message = f"{shown} windows that were run elsewhere, or not told by their runs, are shown"
         if looked_at < len(rows):
@@ -194,12 +194,14 @@ class _Shown:
         discarded = row["status"] == Status.DISCARDED.value
         if table is None or discarded:
             return None
-        partitions, window = table_partitions(table), window_of(table, row)
+        partitions, window = table_partitions(table, self._location), window_of(table, row)
         return (table, window, partitions.key(window)) if partitions.holds(window) else None
 
     def _add_partitions(self, rows: Sequence[dict[str, Any]]) -> None:
         found = filter(None, map(self._partition, rows))
-        add_partitions(self._instance, [(table, window) for table, window, _ in found])
+        add_partitions(
+            self._instance, self._location, [(table, window) for table, window, _ in found]
+        )
 
     def _materialized(
         self,

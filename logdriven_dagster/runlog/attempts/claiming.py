@@ -19,6 +19,7 @@ from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.rows import insert_rows, numbered, schedule_id
 from logdriven_dagster.runlog.leases import next_token
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _WITHOUT_REMAINS = (Status.SUCCESS.value, Status.SKIPPED.value, Status.DISCARDED.value)
 _KEPT = (Status.RUNNING.value, Status.SUCCESS.value, Status.SKIPPED.value)
@@ -221,7 +222,9 @@ def _turn(conn: Connection, request: Claim, past: EarlierAttempts) -> _NextAttem
 
 def _demote_archived(conn: Connection, request: Claim) -> None:
     mine = job_log_archive.c.job_schedule_id == schedule_id(request)
-    conn.execute(update(job_log_archive).where(mine).values(latest=None))
+    conn.execute(
+        update(job_log_archive).where(of_project(job_log_archive), mine).values(latest=None)
+    )
 
 
 def _demote(

@@ -8,7 +8,7 @@ running again, or that somebody has set to FAILURE, is taken out when they are r
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, null, select, union_all, update
+from sqlalchemy import and_, bindparam, delete, insert, null, select, union_all, update
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.attempts import Status, Trigger
@@ -16,6 +16,7 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, log_range
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 DONE = (Status.SUCCESS.value, Status.SKIPPED.value)
@@ -27,7 +28,7 @@ _RANGES = select(
     log_range.c.window_end,
     null().label("run_trigger"),
     null().label("job_id"),
-)
+).where(of_project(log_range))
 
 _UNCOVERED = select(
     job_log.c.job_name,
@@ -37,6 +38,7 @@ _UNCOVERED = select(
     job_log.c.run_trigger,
     job_log.c.job_id,
 ).where(
+    of_project(job_log),
     job_log.c.latest == 1,
     job_log.c.covered.is_(None),  # 0: an empty slice, at whose place the next one begins
     job_log.c.status.in_(DONE),
@@ -49,7 +51,11 @@ _FINISHED = union_all(
     _UNCOVERED.where(among(unindexed(job_log.c.job_name))),
 )
 
-_OF_STATUS = (log_range.c.job_name == bindparam("name")) & (log_range.c.status == bindparam("was"))
+_OF_STATUS = and_(
+    of_project(log_range),
+    log_range.c.job_name == bindparam("name"),
+    log_range.c.status == bindparam("was"),
+)
 _LENGTHENED = (
     update(log_range)
     .where(_OF_STATUS, log_range.c.window_end == bindparam("start"))
@@ -86,6 +92,7 @@ def carve(conn: Connection, table: str, status: Status, window: TimeWindow) -> N
     """Take a window out of the ranges of a status."""
     start, end = int(window.start.timestamp()), int(window.end.timestamp())
     overlapping = select(log_range).where(
+        of_project(log_range),
         log_range.c.job_name == table,
         log_range.c.status == status.value,
         log_range.c.window_start < end,
@@ -119,7 +126,8 @@ def reopened(conn: Connection, open_ones: Sequence[str]) -> list[Row[Any]]:
     for part in chunks(open_ones):
         for log in (job_log, job_log_archive):
             query = select(log.c.job_name, log.c.window_start, log.c.window_end)
-            found += conn.execute(query.where(log.c.job_schedule_id.in_(part), log.c.covered == 1))
+            names = log.c.job_schedule_id.in_(part)
+            found += conn.execute(query.where(of_project(log), names, log.c.covered == 1))
     return sorted(found, key=lambda row: row.window_start)
 
 
@@ -129,7 +137,7 @@ def absorb(conn: Connection) -> None:
     Windows that operators have skipped stay rows, since who did it and why counts. What others add
     or extend meanwhile stays as it is.
     """
-    ranges = conn.execute(select(log_range).with_for_update()).all()
+    ranges = conn.execute(select(log_range).where(of_project(log_range)).with_for_update()).all()
     by_operators = job_log.c.run_trigger.is_not_distinct_from(Trigger.SKIP.value)
     rows = conn.execute(_UNCOVERED.where(~by_operators)).all()
     merged: list[dict[str, Any]] = []

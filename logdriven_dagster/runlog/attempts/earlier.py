@@ -20,6 +20,7 @@ from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _ROWS = select(
     job_log.c.job_id,
@@ -52,9 +53,12 @@ def _others(**known: Any) -> Select[Any]:
 
 _EARLIER = union_all(
     _ROWS.where(
-        job_log.c.job_schedule_id.in_(bindparam("windows", expanding=True)), job_log.c.latest == 1
+        of_project(job_log),
+        job_log.c.job_schedule_id.in_(bindparam("windows", expanding=True)),
+        job_log.c.latest == 1,
     ),
     _ROWS.where(
+        of_project(job_log),
         ATTEMPTS.running,
         job_log.c.job_name == bindparam("name"),
         job_log.c.window_start < bindparam("end"),
@@ -66,6 +70,7 @@ _EARLIER = union_all(
             job_schedule_id=log.c.job_schedule_id,
             window_start=log.c.window_start,
         ).where(
+            of_project(log),
             log.c.job_name == bindparam("name"),
             log.c.latest == 1,
             log.c.status.in_(EVERY_STATUS),
@@ -80,7 +85,10 @@ _EARLIER = union_all(
         attempt_number=func.max(job_log_archive.c.attempt_number),
         fencing_token=func.max(job_log_archive.c.fencing_token),
     )
-    .where(job_log_archive.c.job_schedule_id.in_(bindparam("windows", expanding=True)))
+    .where(
+        of_project(job_log_archive),
+        job_log_archive.c.job_schedule_id.in_(bindparam("windows", expanding=True)),
+    )
     .group_by(job_log_archive.c.job_schedule_id),
     _others(),
 )

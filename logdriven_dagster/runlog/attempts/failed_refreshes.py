@@ -21,6 +21,7 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.model.attempts import Attempt, Claim
 from logdriven_dagster.runlog.attempts.rows import schedule_id
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+from logdriven_dagster.runlog.sql.projects import of_project
 
 MARKED = 1
 """`job_log.failed_refresh` of the newest attempt at a window that is finished all the same."""
@@ -51,7 +52,7 @@ def standing_behind(conn: Connection, job_id: int) -> int | None:
 def standing_archived(conn: Connection, request: Claim) -> int | None:
     """Find the archived attempt that has finished a window."""
     log = job_log_archive
-    mine = log.c.job_schedule_id == schedule_id(request)
+    mine = of_project(log) & (log.c.job_schedule_id == schedule_id(request))
     newest = select(func.max(log.c.job_id)).where(mine, log.c.failed_refresh.is_(None))
     found: int | None = conn.execute(newest).scalar()
     return found
@@ -59,7 +60,11 @@ def standing_archived(conn: Connection, request: Claim) -> int | None:
 
 def repeated(conn: Connection, job_schedule_id: str) -> Row[Any] | None:
     """The failed refresh of a window that runs again now, which is past by that; None: none."""
-    mine = (job_log.c.job_schedule_id == job_schedule_id) & (job_log.c.failed_refresh == MARKED)
+    mine = (
+        of_project(job_log)
+        & (job_log.c.job_schedule_id == job_schedule_id)
+        & (job_log.c.failed_refresh == MARKED)
+    )
     row = conn.execute(select(job_log).where(mine)).first()
     if row is not None:
         conn.execute(update(job_log).where(mine).values(failed_refresh=REPEATED))
@@ -71,6 +76,7 @@ def superseded_by(log: Any, attempt: Attempt) -> Select[Any]:
     return (
         select(log.c.target_batch_id)
         .where(
+            of_project(log),
             log.c.job_schedule_id == schedule_id(attempt),
             log.c.attempt_number < attempt.attempt_number,
             log.c.failed_refresh.is_(None),

@@ -11,6 +11,7 @@ from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.runlog.attempts import failed_refreshes, steps
 from logdriven_dagster.runlog.attempts.names import find_names
 from logdriven_dagster.runlog.schema.attempts import job_log
+from logdriven_dagster.runlog.sql.projects import of_project
 
 
 def last_version(
@@ -18,7 +19,7 @@ def last_version(
 ) -> tuple[Status, int | None] | None:
     """How the latest attempt at a window ended, and which version of its table it ran."""
     (name,) = find_names(conn, table, [window])
-    mine = job_log.c.job_schedule_id == name
+    mine = of_project(job_log) & (job_log.c.job_schedule_id == name)
     newest = or_(job_log.c.latest == 1, job_log.c.failed_refresh == failed_refreshes.MARKED)
     query = select(job_log.c.status, job_log.c.table_version).where(mine, newest)
     row = conn.execute(query.order_by(job_log.c.job_id.desc()).limit(1)).first()
@@ -57,6 +58,7 @@ def _newer_inputs(conn: Connection, request: Claim, previous: Row[Any]) -> bool:
         if spans is not None and not within:
             continue
         newer = select(job_log.c.job_id).where(
+            of_project(job_log),
             job_log.c.job_name == upstream,
             job_log.c.latest == 1,
             or_(

@@ -24,6 +24,7 @@ from logdriven_dagster.runlog.attempts.names import find_names, with_name
 from logdriven_dagster.runlog.attempts.rows import insert_rows, numbered, schedule_id
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.store import OvertakenError
 
 _DONE = Status.SUCCESS
@@ -100,6 +101,7 @@ def _noted(conn: Connection, asset: str) -> Sequence[Row[Any]]:
             job_log.c.fencing_token,
         )
         .where(
+            of_project(job_log),
             job_log.c.job_name == asset,
             job_log.c.latest == 1,
             job_log.c.status == _DONE.value,
@@ -148,8 +150,10 @@ def _times(conn: Connection, claims: Sequence[Claim]) -> dict[tuple[float, float
         for log in (job_log, job_log_archive):
             columns = (log.c.window_start, log.c.window_end)
             newest = select(*columns, func.max(log.c.attempt_number).label("times"))
-            query = newest.where(log.c.job_schedule_id.in_(part)).group_by(*columns)
-            for row in conn.execute(query):
+            query = newest.where(of_project(log), log.c.job_schedule_id.in_(part)).group_by(
+                *columns
+            )
+            for row in conn.execute(query.group_by(*columns)):
                 window = (row.window_start, row.window_end)
                 found[window] = max(row.times, found.get(window, 0))
     return found

@@ -17,13 +17,14 @@ from logdriven_dagster.model.attempts import Claim, Status
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 
 EVERY_STATUS = tuple(status.value for status in Status)
 """Named in full, so that databases use the index in which the start follows the status."""
 
 
 def _columns(log: Any) -> Select[Any]:
-    return select(log.c.job_schedule_id, log.c.window_start)
+    return select(log.c.job_schedule_id, log.c.window_start).where(of_project(log))
 
 
 _KNOWN = union_all(

@@ -17,12 +17,14 @@ from logdriven_dagster.model.windows import TimeWindow, refresh_command
 from logdriven_dagster.runlog.attempts import coverage
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _SHOWN = 3
 _LOGS = (job_log, job_log_archive)
 _FINISHED = {
     log: (
-        (log.c.job_name == bindparam("table"))
+        of_project(log)
+        & (log.c.job_name == bindparam("table"))
         & (log.c.latest == 1)
         & (log.c.status == Status.SUCCESS.value)
     )

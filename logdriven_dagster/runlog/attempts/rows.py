@@ -14,9 +14,12 @@ from logdriven_dagster.runlog.leases import fresh_lease
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _OF_WINDOWS = select(job_log.c.job_schedule_id, job_log.c.job_id).where(
-    job_log.c.job_schedule_id.in_(bindparam("windows", expanding=True)), job_log.c.latest == 1
+    of_project(job_log),
+    job_log.c.job_schedule_id.in_(bindparam("windows", expanding=True)),
+    job_log.c.latest == 1,
 )
 """The latest attempts at windows."""
 

@@ -17,6 +17,7 @@ from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog.attempts import coverage, steps
 from logdriven_dagster.runlog.attempts.rows import insert_rows
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+from logdriven_dagster.runlog.sql.projects import of_project
 
 STEP = "taken_over"
 """The `step_log` row with the reason."""
@@ -26,7 +27,11 @@ def has_run(conn: Connection, table: str) -> bool:
     """Whether the log holds an attempt of ours at a window of the table."""
     for log in (job_log, job_log_archive):
         trigger = log.c.run_trigger
-        ours = (log.c.job_name == table) & (trigger.is_(None) | (trigger != Trigger.TAKEOVER.value))
+        ours = (
+            of_project(log)
+            & (log.c.job_name == table)
+            & (trigger.is_(None) | (trigger != Trigger.TAKEOVER.value))
+        )
         if conn.execute(select(log.c.job_id).where(ours).limit(1)).first() is not None:
             return True
     return False
@@ -42,7 +47,9 @@ def take_over(conn: Connection, request: Claim, reason: str) -> None:
     fields: dict[str, Any] = {"covered": 1}
     if isinstance(window, Slice):
         further = {"data_range_end": window.high, "data_now": int(request.now.timestamp())}
-        slices = (job_log.c.job_name == request.table) & (job_log.c.latest == 1)
+        slices = (
+            of_project(job_log) & (job_log.c.job_name == request.table) & (job_log.c.latest == 1)
+        )
         if conn.execute(update(job_log).where(slices).values(**further)).rowcount:
             return
     else:
@@ -57,6 +64,8 @@ def take_over(conn: Connection, request: Claim, reason: str) -> None:
 
 def _is_known(conn: Connection, schedule_id: str) -> bool:
     return any(
-        conn.execute(select(log.c.job_id).where(log.c.job_schedule_id == schedule_id)).first()
+        conn.execute(
+            select(log.c.job_id).where(of_project(log), log.c.job_schedule_id == schedule_id)
+        ).first()
         for log in (job_log, job_log_archive)
     )

@@ -22,6 +22,7 @@ from logdriven_dagster.runlog.batches.offering import (
 )
 from logdriven_dagster.runlog.schema.attempts import batch, batch_archive, batch_queue, file
 from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 
 Version: TypeAlias = tuple[str, str]
 """What names a version: the digest of its place, and its hash."""
@@ -39,7 +40,7 @@ def register_file(conn: Connection, found: FoundFile, batch_id: int | None = Non
         raise FileKnownError(f"{found.location} already exists, in batch {number}")
     if batch_id is None:
         (batch_id,) = make_batches(conn, [None], "file")
-    elif conn.execute(select(batch.c.batch_id).where(batch.c.batch_id == batch_id)).first() is None:
+    elif not _has_batch(conn, batch_id):
         raise LifeCycleError(114, f"there is no batch {batch_id}; leave it out for a new one")
     try:
         conn.execute(insert(file), [_row(found, batch_id)])
@@ -91,7 +92,7 @@ def files_of_batches(conn: Connection, batch_ids: Sequence[int]) -> list[Registe
     """The files of some batches, by batch."""
     found: list[RegisteredFile] = []
     for part in chunks(sorted(set(batch_ids))):
-        query = select(file).where(file.c.batch_id.in_(part))
+        query = select(file).where(of_project(file), file.c.batch_id.in_(part))
         rows = conn.execute(query.order_by(file.c.batch_id, file.c.file_id))
         found += map(_registered, rows)
     return found
@@ -109,6 +110,7 @@ def files_between(conn: Connection, min_batch: int, max_batch: int) -> list[Regi
     for rows in (batch_queue, batch_archive):
         for table, step in both:
             query = select(rows.c.source_batch_id).where(
+                of_project(rows),
                 rows.c.job_name == table,
                 rows.c.step_id == step,
                 rows.c.source_batch_id.between(min_batch, max_batch),
@@ -131,10 +133,17 @@ def _enqueue(conn: Connection, route: Route, new: Sequence[FoundFile], marking: 
     return numbers
 
 
+def _has_batch(conn: Connection, number: int) -> bool:
+    mine = of_project(batch) & (batch.c.batch_id == number)
+    return conn.execute(select(batch.c.batch_id).where(mine)).first() is not None
+
+
 def _consumers(conn: Connection, number: int) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for rows in (batch_queue, batch_archive):
-        query = select(rows.c.job_name, rows.c.step_id).where(rows.c.source_batch_id == number)
+        query = select(rows.c.job_name, rows.c.step_id).where(
+            of_project(rows), rows.c.source_batch_id == number
+        )
         found |= {(table, step) for table, step in conn.execute(query)}
     if not found:
         raise LifeCycleError(114, f"batch {number} was never queued for any step")
@@ -147,7 +156,8 @@ def _known(conn: Connection, found: Collection[FoundFile]) -> dict[Version, int]
     known: dict[Version, int] = {}
     for part in chunks(sorted({digest for digest, _ in wanted})):
         query = select(file.c.path_digest, file.c.file_hash, file.c.batch_id)
-        for digest, content, number in conn.execute(query.where(file.c.path_digest.in_(part))):
+        mine = of_project(file) & file.c.path_digest.in_(part)
+        for digest, content, number in conn.execute(query.where(mine)):
             if (digest, content) in wanted:
                 known[digest, content] = number
     return known

@@ -24,6 +24,7 @@ from logdriven_dagster.runlog.schema.attempts import (
 )
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.windows import window_of_row
 
 
@@ -124,15 +125,21 @@ def unoffered(conn: Connection, route: Route, *, locked: bool = False) -> list[R
         for rows in (batch_queue, batch_archive)
     )
     logs = [job_log]
-    archived = conn.execute(select(func.max(job_log_archive.c.job_id))).scalar()
-    if (archived or 0) > newest:
+    if last_archived(conn) > newest:
         logs.append(job_log_archive)
     found: list[Row[Any]] = []
     for log in logs:  # the archive last: a row that moves meanwhile is found there
-        query = select(log).where(finished(log), log.c.job_name == route.source)
+        query = select(log).where(of_project(log), finished(log), log.c.job_name == route.source)
         query = query.where(log.c.job_id > newest)
         found += conn.execute(query.with_for_update() if locked else query).all()
     return sorted(found, key=lambda row: (row.window_start, row.job_id))
+
+
+def last_archived(conn: Connection) -> int:
+    """The newest attempt of the project in the archive, 0 if there is none."""
+    key = job_log_archive.c.job_id
+    newest = select(key).where(of_project(job_log_archive)).order_by(key.desc()).limit(1)
+    return int(conn.execute(newest).scalar() or 0)
 
 
 def finished(log: Table) -> ColumnElement[bool]:
@@ -147,7 +154,8 @@ def finished(log: Table) -> ColumnElement[bool]:
 
 def of_route(rows: Table, route: Route) -> ColumnElement[bool]:
     """The rows of a consumer and a source, of the queue or of its archive."""
-    mine = (rows.c.job_name == route.table) & (rows.c.source_job_name == route.source)
+    mine = of_project(rows) & (rows.c.job_name == route.table)
+    mine &= rows.c.source_job_name == route.source
     return mine & (rows.c.step_id == route.step) if route.shared else mine
 
 

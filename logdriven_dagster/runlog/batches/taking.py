@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, insert, or_, select, update
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.errors import AlreadyRunningError, EarlierWindowError, LifeCycleError
@@ -25,6 +25,7 @@ from logdriven_dagster.runlog.schema.attempts import (
 )
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,8 @@ def take_none(conn: Connection, attempt: Attempt) -> ChosenBatches:
     """
     origin = schedule_id(attempt)
     mine = (
-        (batch_queue.c.job_name == attempt.table)
+        of_project(batch_queue)
+        & (batch_queue.c.job_name == attempt.table)
         & (batch_queue.c.source_job_name == origin)
         & (batch_queue.c.source_batch_id == PSEUDO_BATCH)
     )
@@ -136,7 +138,7 @@ def failed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
 def give_back(conn: Connection, job_id: int) -> None:
     """A refresh of a finished window has failed: its copies leave the queue, the archive stays."""
     made = select(job_log.c.target_batch_id).where(job_log.c.job_id == job_id)
-    mine = batch_queue.c.target_batch_id == made.scalar_subquery()
+    mine = of_project(batch_queue) & (batch_queue.c.target_batch_id == made.scalar_subquery())
     table = select(job_log.c.job_name).where(job_log.c.job_id == job_id)
     conn.execute(delete(batch_queue).where(batch_queue.c.job_name == table.scalar_subquery(), mine))
 
@@ -178,7 +180,9 @@ def _batch_of(row: Row[Any]) -> Batch:
 
 def _locked(conn: Connection, process: Process) -> list[Batch]:
     """All that waits for the process, in the order in which it was queued."""
-    query = select(batch_queue).where(batch_queue.c.job_name == process.table)
+    query = select(batch_queue).where(
+        of_project(batch_queue), batch_queue.c.job_name == process.table
+    )
     rows = conn.execute(query.order_by(batch_queue.c.queue_id).with_for_update())
     routes = {(route.step, route.source) for route in process.routes}
     return [item for item in map(_batch_of, rows) if (item.step, item.source) in routes]
@@ -190,6 +194,7 @@ def _others(conn: Connection, attempt: Attempt) -> dict[int, Row[Any]]:
     AlreadyRunningError if one is running. Source: BDRE, InitJob, one run of a process at a time.
     """
     query = select(job_log).where(
+        of_project(job_log),
         job_log.c.job_name == attempt.table,
         job_log.c.latest == 1,
         job_log.c.status.in_(coverage.OPEN),
@@ -271,6 +276,7 @@ def _copied(conn: Connection, process: Process, attempt: Attempt) -> tuple[Batch
         return ()
     names = [column.name for column in batch_queue.columns if column.name != "queue_id"]
     rows = select(*(batch_archive.c[name] for name in names)).where(
+        of_project(batch_archive),
         batch_archive.c.target_batch_id == before,
         or_(*(of_route(batch_archive, route) for route in process.routes)),
     )
@@ -306,6 +312,8 @@ def _mark(conn: Connection, attempt: Attempt, step: str | None, **values: Any) -
 
 def _taken_by(attempt: Attempt) -> ColumnElement[bool]:
     target = select(job_log.c.target_batch_id).where(job_log.c.job_id == attempt.job_id)
-    return (batch_queue.c.job_name == attempt.table) & (
-        batch_queue.c.target_batch_id == target.scalar_subquery()
+    return and_(
+        of_project(batch_queue),
+        batch_queue.c.job_name == attempt.table,
+        batch_queue.c.target_batch_id == target.scalar_subquery(),
     )

@@ -25,6 +25,7 @@ from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
 from logdriven_dagster.runlog.sql.clock import since, utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.unions import each
 from logdriven_dagster.runlog.sql.windows import is_of, window_of
 
@@ -32,7 +33,7 @@ _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
 _LONGEST_LINE = 300
 _NEWEST = (
     select(job_log.c.job_id)
-    .where(job_log.c.job_name == bindparam("name"))
+    .where(of_project(job_log), job_log.c.job_name == bindparam("name"))
     .order_by(job_log.c.job_id.desc())
     .limit(1)
 )
@@ -40,6 +41,7 @@ _NEWEST = (
 _PUBLISHED = (
     select(job_log.c.job_name)
     .where(
+        of_project(job_log),
         job_log.c.job_name == bindparam("name"),
         job_log.c.latest == 1,
         job_log.c.status == _DONE,
@@ -55,6 +57,7 @@ _DONE_OF_TABLE = select(
     job_log.c.data_now,
     job_log.c.seen_until,
 ).where(
+    of_project(job_log),
     job_log.c.job_name == bindparam("name"),
     job_log.c.latest == 1,
     job_log.c.status == _DONE,
@@ -85,7 +88,7 @@ _ATTEMPTS = select(
     job_log.c.last_update_time,
     is_expired(job_log),
     utc_now().label("read_at"),
-).where(among(job_log.c.job_name))
+).where(of_project(job_log), among(job_log.c.job_name))
 """What a plan asks of an attempt: half of its columns, some of them long, are for people."""
 _OPEN_OR_REFRESHED = union_all(
     _ATTEMPTS.where(job_log.c.status.in_(coverage.OPEN), job_log.c.latest == 1),
@@ -265,7 +268,8 @@ def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> li
 
     Moments are ISO 8601 in UTC, `runtime_args` is an object.
     """
-    query = select(job_log.c.job_id).order_by(job_log.c.job_id.desc()).limit(limit)
+    query = select(job_log.c.job_id).where(of_project(job_log))
+    query = query.order_by(job_log.c.job_id.desc()).limit(limit)
     if table is not None:
         query = query.where(job_log.c.job_name == table)
     return attempts_by_id(conn, conn.execute(query).scalars().all())
@@ -282,8 +286,8 @@ def attempts_of(
     ids: dict[str, list[int]] = {name: [] for name in called}
     for part in chunks(list(ids), LOOKED_UP):
         query = select(job_log.c.job_schedule_id, job_log.c.job_id)
-        query = query.where(job_log.c.job_schedule_id.in_(part)).order_by(job_log.c.job_id.desc())
-        for name, job_id in conn.execute(query):
+        query = query.where(of_project(job_log), job_log.c.job_schedule_id.in_(part))
+        for name, job_id in conn.execute(query.order_by(job_log.c.job_id.desc())):
             ids[name].append(job_id)
     ids = {name: newest[:limit] for name, newest in ids.items()}
     rows = attempts_by_id(conn, [job_id for newest in ids.values() for job_id in newest])
@@ -329,7 +333,7 @@ def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:
             func.coalesce(func.sum(step_log.c.success_count), 0),
         )
         .join_from(job_log, step_log, job_log.c.job_id == step_log.c.job_id)
-        .where(job_log.c.latest == 1, job_log.c.status == _DONE)
+        .where(of_project(job_log), job_log.c.latest == 1, job_log.c.status == _DONE)
         .group_by(job_log.c.job_name)
         .order_by(job_log.c.job_name)
     )

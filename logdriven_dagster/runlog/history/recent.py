@@ -13,6 +13,7 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.clock import not_in_future, utc_from_now, utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 
@@ -37,6 +38,7 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
     query = (
         select(*columns, *ends)
         .where(
+            of_project(job_log),
             # As a value: PostgreSQL then knows how few rows that leaves.
             job_log.c.job_end_time > since,
             not_in_future(job_log.c.job_end_time),

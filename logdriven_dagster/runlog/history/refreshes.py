@@ -38,6 +38,7 @@ from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, r
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
 from logdriven_dagster.runlog.sql.clock import utc_from_now
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 _DONE = Status.SUCCESS.value
@@ -46,7 +47,7 @@ _LONGER_THAN_A_CLAIM = timedelta(minutes=1)
 """A server ends a transaction that is idle for a quarter of it."""
 _BOOKMARKS = select(
     refresh_bookmark.c.job_name, refresh_bookmark.c.upstream, refresh_bookmark.c.job_id
-).where(among(refresh_bookmark.c.job_name))
+).where(of_project(refresh_bookmark), among(refresh_bookmark.c.job_name))
 _AGAIN = select(
     job_log.c.job_name,
     job_log.c.job_id,
@@ -54,6 +55,7 @@ _AGAIN = select(
     job_log.c.window_end,
     case((job_log.c.status == _DONE, 1), else_=0).label("succeeded"),
 ).where(
+    of_project(job_log),
     job_log.c.again == 1,
     # SQLite would look through all windows of an upstream for the few that ran again.
     unindexed(job_log.c.latest) == 1,
@@ -61,6 +63,7 @@ _AGAIN = select(
 )
 """The latest attempts after the first at windows."""
 _NOT_PASSED = _AGAIN.add_columns(refresh_bookmark.c.job_name.label("made")).where(
+    of_project(refresh_bookmark),
     among(refresh_bookmark.c.job_name),
     job_log.c.job_name == refresh_bookmark.c.upstream,
     job_log.c.job_id > refresh_bookmark.c.job_id,
@@ -155,7 +158,7 @@ def _harmless_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) ->
     known = [row for row in again if row.succeeded]
     probes = [(pair, row) for row in known]
     older = {probes[n][1].job_id for n, _ in _older(conn, probes, (_DONE, _RUNNING))}
-    mine = (job_log.c.job_name == pair.upstream) & (job_log.c.latest == 1)
+    mine = of_project(job_log) & (job_log.c.job_name == pair.upstream) & (job_log.c.latest == 1)
     job_ids = select(job_log.c.job_id).where(mine)
     # Each by its index: one condition with OR would look through all windows of the upstream.
     may_be_harmful = (
@@ -172,6 +175,7 @@ def _standing_behind_running(mine: ColumnElement[bool]) -> Select[Any]:
     """The successes that count again if the refreshes that are running over them fail."""
     before = job_log.alias()
     return select(before.c.job_id).where(
+        of_project(before),
         before.c.job_schedule_id == job_log.c.job_schedule_id,
         # SQLite would look through all successes for those of the few windows that run.
         unindexed(before.c.status) == _DONE,
@@ -267,7 +271,12 @@ def _older(
 
 def _over(log: Table, number: int, pair: _Pair, again: Row[Any], status: str) -> Select[Any]:
     """By two steps in an index: windows follow each other, so the first is the last that begins."""
-    mine = (log.c.job_name == pair.table) & (log.c.latest == 1) & (log.c.status == status)
+    mine = (
+        of_project(log)
+        & (log.c.job_name == pair.table)
+        & (log.c.latest == 1)
+        & (log.c.status == status)
+    )
     low = again.window_start - pair.longest
     first = select(func.max(log.c.window_start)).where(mine, log.c.window_start <= low)
     begin = func.coalesce(first.scalar_subquery(), low)
@@ -290,7 +299,8 @@ def _is_older(log: Table, again: Row[Any], status: str) -> ColumnElement[bool]:
 
 def _move(conn: Connection, pair: _Pair, job_id: int) -> None:
     mark = refresh_bookmark.c
-    mine = (mark.job_name == pair.table) & (mark.upstream == pair.upstream)
+    mine = of_project(refresh_bookmark) & (mark.job_name == pair.table)
+    mine &= mark.upstream == pair.upstream
     moved = update(refresh_bookmark).where(mine).values(job_id=job_id)
     if conn.execute(moved).rowcount:
         return

@@ -12,12 +12,14 @@ from logdriven_dagster.model.logs import LastSlice
 from logdriven_dagster.model.windows import Slice, instant
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.unions import each
 from logdriven_dagster.runlog.sql.windows import window_of
 
 _NEWEST = (
     select(job_log.c.job_id)
     .where(
+        of_project(job_log),
         job_log.c.job_name == bindparam("name"),
         job_log.c.latest == 1,
         job_log.c.status == Status.SUCCESS.value,
@@ -32,6 +34,7 @@ _LOOKED_BACK = 1000
 _LATELY = (
     select(job_log.c.job_name, job_log.c.data_now, job_log.c.has_more)
     .where(
+        of_project(job_log),
         job_log.c.job_name == bindparam("name"),
         job_log.c.latest == 1,
         job_log.c.status == Status.SUCCESS.value,
@@ -80,7 +83,7 @@ def _ends_before(conn: Connection, empty: Mapping[str, Slice]) -> dict[str, str 
     columns = ("job_name", "data_range_end")
     parts = [
         select(*(log.c[name] for name in columns)).where(
-            log.c.job_schedule_id.in_(names), log.c.latest == 1
+            of_project(log), log.c.job_schedule_id.in_(names), log.c.latest == 1
         )
         for log in (job_log, job_log_archive)
     ]
@@ -112,6 +115,7 @@ def begun(conn: Connection, table: TableConfig, keys: Collection[str] | None = N
     parts = []
     for log in (job_log, job_log_archive):
         found = select(*(log.c[name] for name in columns)).where(
+            of_project(log),
             log.c.job_name == table.table,
             log.c.incremental_type == table.incremental_type,
             log.c.latest == 1,

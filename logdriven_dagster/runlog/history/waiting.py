@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.model.batches import BatchState, Process, Route, reach
 from logdriven_dagster.runlog.batches.offering import (
     finished,
+    last_archived,
     marking_of_row,
     of_route,
     stored_markings,
@@ -29,6 +30,7 @@ from logdriven_dagster.runlog.schema.attempts import (
 )
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 
 Pair: TypeAlias = tuple[str, str]
 """A step and the table whose batches it consumes."""
@@ -104,7 +106,8 @@ def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[in
     is_new = case((batch_queue.c.batch_state == BatchState.NEW.value, 1), else_=0)
     columns = (func.sum(is_new), func.coalesce(func.max(batch_queue.c.source_job_id), 0))
     steps: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
-    query = select(*key, *columns).where(among(batch_queue.c.job_name)).group_by(*key)
+    query = select(*key, *columns).where(of_project(batch_queue), among(batch_queue.c.job_name))
+    query = query.group_by(*key)
     names = {route.table for route in routes}
     for table, source, step, new, newest in conn.execute(query, {"names": names}):
         steps.setdefault((table, source), {})[step] = (int(new), newest)
@@ -131,11 +134,11 @@ def _newest_offered(
 
 def _unoffered(conn: Connection, after: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """How many batches each source has made in attempts after the given ones."""
-    last = conn.execute(select(func.coalesce(func.max(job_log_archive.c.job_id), 0))).scalar_one()
+    last = last_archived(conn)
     asked = list(after)
     queries = [
         select(literal(n).label("number"), func.count().label("value")).where(
-            log.c.job_name == source, log.c.job_id > job_id, finished(log)
+            of_project(log), log.c.job_name == source, log.c.job_id > job_id, finished(log)
         )
         for n, (source, job_id) in enumerate(asked)
         for log in ((job_log, job_log_archive) if last > job_id else (job_log,))

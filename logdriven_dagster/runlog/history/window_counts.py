@@ -10,6 +10,7 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import WindowCount
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.unions import each
 from logdriven_dagster.runlog.sql.windows import is_of, window_of
 
@@ -24,6 +25,7 @@ _NEWEST = (
         job_log.c.data_range_end,
     )
     .where(
+        of_project(job_log),
         job_log.c.job_name == bindparam("name"),
         job_log.c.latest == 1,
         job_log.c.status == bindparam("status"),

@@ -12,6 +12,7 @@ from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.schema.observations import job_run, job_run_step
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _MOST_ATTEMPTS = 10_000
 
@@ -24,7 +25,7 @@ def latest_runs(conn: Connection, codes: Sequence[str]) -> dict[str, dict[str, A
     """
     newest = (
         select(func.max(job_run.c.job_run_id))
-        .where(job_run.c.job_code.in_(codes))
+        .where(of_project(job_run), job_run.c.job_code.in_(codes))
         .group_by(job_run.c.job_code)
     )
     ids = conn.execute(newest).scalars().all()
@@ -33,7 +34,7 @@ def latest_runs(conn: Connection, codes: Sequence[str]) -> dict[str, dict[str, A
 
 def runs(conn: Connection, code: str, limit: int = 100) -> list[dict[str, Any]]:
     """The runs of a job, newest first."""
-    query = select(job_run.c.job_run_id).where(job_run.c.job_code == code)
+    query = select(job_run.c.job_run_id).where(of_project(job_run), job_run.c.job_code == code)
     ids = conn.execute(query.order_by(job_run.c.job_run_id.desc()).limit(limit)).scalars().all()
     return _runs(conn, ids)
 
@@ -43,7 +44,7 @@ def attempts_of(conn: Connection, job_run_id: int) -> list[dict[str, Any]]:
 
     What other jobs did to the same tables is not among them.
     """
-    query = select(job_log.c.job_id).where(job_log.c.job_run_id == job_run_id)
+    query = select(job_log.c.job_id).where(of_project(job_log), job_log.c.job_run_id == job_run_id)
     ids = conn.execute(query.order_by(job_log.c.job_id).limit(_MOST_ATTEMPTS)).scalars().all()
     return history.attempts_by_id(conn, ids)
 

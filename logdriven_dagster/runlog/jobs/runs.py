@@ -19,6 +19,7 @@ from logdriven_dagster.runlog.leases import LeasedRows, fresh_lease, next_token
 from logdriven_dagster.runlog.schema.definitions import job_definition
 from logdriven_dagster.runlog.schema.observations import job_run, job_run_step
 from logdriven_dagster.runlog.sql.clock import utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.texts import stored
 
 _RUNNING, _READY, _SUCCESS = (s.value for s in (Status.RUNNING, Status.READY, Status.SUCCESS))
@@ -113,7 +114,7 @@ def living_owners(conn: Connection, code: str | None = None) -> list[tuple[int, 
 
 def stopped_at(conn: Connection, code: str) -> RunStep | None:
     """The step at which the newest run of a job stopped; None if it succeeded, or there is none."""
-    mine = job_run.c.job_code == code
+    mine = of_project(job_run) & (job_run.c.job_code == code)
     newest = select(func.max(job_run.c.job_run_id)).where(mine).scalar_subquery()
     query = (
         select(job_run_step.c.exec_order, job_run_step.c.step_id)
@@ -149,7 +150,7 @@ def _close_steps(conn: Connection, job_run_id: int, status: Status, reason: str 
 
 
 def _next_token(conn: Connection, code: str) -> int:
-    mine = job_run.c.job_code == code
+    mine = of_project(job_run) & (job_run.c.job_code == code)
     last = select(func.max(job_run.c.fencing_token)).where(mine).scalar_subquery()
     row = conn.execute(select(utc_now().label("now"), last.label("last"))).one()
     return next_token(row.now, row.last)

@@ -22,6 +22,7 @@ from logdriven_dagster.runlog.sql.clock import (
     since,
     utc_now,
 )
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 _SETTLED = timedelta(minutes=10)
@@ -124,7 +125,7 @@ def _attempts(start: datetime, end: datetime | None) -> Select[Any]:
             func.sum(_of_steps(step_log.c.source_count)).label("rows_read"),
             func.sum(_of_steps(step_log.c.success_count)).label("rows_written"),
         )
-        .where(ended >= start, before)
+        .where(of_project(job_log), ended >= start, before)
         # SQLite would else read the whole log, in the order of the groups.
         .group_by(unindexed(job_log.c.job_name), unindexed(job_log.c.status))
     )
@@ -148,6 +149,7 @@ def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
     over = (
         select(success.c.job_id)
         .where(
+            of_project(success),
             success.c.job_schedule_id == earlier.c.job_schedule_id,
             success.c.job_id > earlier.c.job_id,
             unindexed(success.c.status).in_((_DONE, Status.SKIPPED.value)),
@@ -161,7 +163,12 @@ def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
             utc_now().label("read_at"),
         )
         .join_from(latest, earlier, latest.c.job_schedule_id == earlier.c.job_schedule_id)
-        .where(unindexed(earlier.c.status) == _FAILED, earlier.c.job_end_time.is_not(None), ~over)
+        .where(
+            of_project(earlier),
+            unindexed(earlier.c.status) == _FAILED,
+            earlier.c.job_end_time.is_not(None),
+            ~over,
+        )
         .group_by(latest.c.job_id)
     )
     found = {}

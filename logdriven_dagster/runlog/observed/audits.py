@@ -11,6 +11,7 @@ from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, s
 from logdriven_dagster.runlog.schema.observations import source_audit
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _COLUMNS = {
     "job_name": "table",
@@ -29,7 +30,8 @@ _COLUMNS = {
 
 def record(conn: Connection, rows: SourceRows) -> None:
     """Keep what was found, in place of what was found before."""
-    mine = (source_audit.c.job_name == rows.table) & (source_audit.c.step_id == rows.step_id)
+    mine = of_project(source_audit) & (source_audit.c.job_name == rows.table)
+    mine &= source_audit.c.step_id == rows.step_id
     conn.execute(delete(source_audit).where(mine))
     values = {column: getattr(rows, name) for column, name in _COLUMNS.items()}
     conn.execute(insert(source_audit).values(looked_at=utc_now(), **values))
@@ -39,7 +41,9 @@ def found(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
     """Read what was found in the sources of these tables."""
     found = []
     for names in chunks(sorted(tables)):
-        query = select(source_audit).where(source_audit.c.job_name.in_(names))
+        query = select(source_audit).where(
+            of_project(source_audit), source_audit.c.job_name.in_(names)
+        )
         for row in conn.execute(query.order_by(source_audit.c.job_name, source_audit.c.step_id)):
             values = {name: getattr(row, column) for column, name in _COLUMNS.items()}
             found.append(SourceRows(**values, looked_at=row.looked_at))
@@ -48,13 +52,16 @@ def found(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
 
 def rows_read(conn: Connection, table: str, step_id: str) -> int | None:
     """What a step has read for the windows that are done; None if one of them does not say."""
-    archived = select(job_log_archive.c.job_id).where(job_log_archive.c.job_name == table)
+    archived = select(job_log_archive.c.job_id).where(
+        of_project(job_log_archive), job_log_archive.c.job_name == table
+    )
     if conn.execute(archived.limit(1)).first() is not None:
         return None
     counts = (
         select(func.count(), func.count(step_log.c.source_count), func.sum(step_log.c.source_count))
         .join_from(job_log, step_log, job_log.c.job_id == step_log.c.job_id)
         .where(
+            of_project(job_log),
             job_log.c.job_name == table,
             job_log.c.latest == 1,
             job_log.c.status == Status.SUCCESS.value,

@@ -17,6 +17,7 @@ from logdriven_dagster.runlog.observed.notifications import GATHERING, Event, No
 from logdriven_dagster.runlog.schema.observations import notification_log
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_from_now, utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +38,17 @@ class Standing:
         return Notice(self.recipient, "freshness", self.table, self.event, self.moment)
 
 
-def changed(conn: Connection, project: str, found: Sequence[Standing]) -> list[Standing]:
+def changed(conn: Connection, found: Sequence[Standing]) -> list[Standing]:
     """Select what is otherwise than it was noted last; changes nothing."""
-    known = _known(conn, project, found)
+    known = _known(conn, found)
     return [standing for standing in found if _is_change(standing, known.get(standing))]
 
 
-def post(conn: Connection, project: str, found: Sequence[Standing], owner: str) -> int:
+def post(conn: Connection, found: Sequence[Standing], owner: str) -> int:
     """Put what has changed into the outbox; how many notices are to be sent."""
-    known = _known(conn, project, found)
+    known = _known(conn, found)
     return sum(
-        _noted(conn, project, standing, known.get(standing), owner)
+        _noted(conn, standing, known.get(standing), owner)
         for standing in found
         if _is_change(standing, known.get(standing))
     )
@@ -60,24 +61,27 @@ def _is_change(standing: Standing, row: Any) -> bool:
     return (row.event, standing.event) != ("late", "warning") and row.event != standing.event
 
 
-def _known(conn: Connection, project: str, found: Sequence[Standing]) -> dict[Standing, Any]:
+def _known(conn: Connection, found: Sequence[Standing]) -> dict[Standing, Any]:
     log = notification_log.c
     columns = (log.digest, log.event, log.sent_time, log.sending, log.error)
-    by_digest = {standing.notice.digest(project): standing for standing in found}
+    by_digest = {standing.notice.digest: standing for standing in found}
     return {
         by_digest[row.digest]: row
         for part in chunks(list(by_digest))
-        for row in conn.execute(select(*columns).where(log.digest.in_(part)))
+        for row in conn.execute(
+            select(*columns).where(of_project(notification_log), log.digest.in_(part))
+        )
     }
 
 
-def _noted(conn: Connection, project: str, standing: Standing, row: Any, owner: str) -> bool:
+def _noted(conn: Connection, standing: Standing, row: Any, owner: str) -> bool:
     """Note what has changed; whether that is to be sent."""
     values = _values(standing, owner)
     if row is None:
-        first = {"project_name": project, "digest": standing.notice.digest(project)}
+        first = {"digest": standing.notice.digest}
         return _inserted(conn, values | first) and standing.is_news
-    unchanged = (notification_log.c.digest == row.digest) & (notification_log.c.event == row.event)
+    unchanged = of_project(notification_log) & (notification_log.c.digest == row.digest)
+    unchanged &= notification_log.c.event == row.event
     on_its_way = row.sending is not None and row.error is None
     if standing.event == "recovery" and not (row.sent_time or on_its_way):
         # Nobody has heard that it was late.

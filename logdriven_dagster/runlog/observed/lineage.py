@@ -25,6 +25,7 @@ from logdriven_dagster.runlog.schema.observations import (
     lineage_run,
 )
 from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _RAN = insert(lineage_run)
 _LONGEST = 512
@@ -52,7 +53,9 @@ Edges: TypeAlias = list[tuple[LineageNode | None, LineageNode]]
 
 def find(conn: Connection, digest: str) -> int | None:
     """The query of a digest, if the log has it."""
-    query = select(lineage_query.c.query_id).where(lineage_query.c.digest == digest)
+    query = select(lineage_query.c.query_id).where(
+        of_project(lineage_query), lineage_query.c.digest == digest
+    )
     found: int | None = conn.execute(query).scalar()
     return found
 
@@ -239,20 +242,21 @@ def _by_digest(conn: Connection, digests: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in chunks(list(digests)):
         query = select(lineage_node.c.digest, lineage_node.c.node_id)
-        rows = conn.execute(query.where(lineage_node.c.digest.in_(part)))
+        rows = conn.execute(query.where(of_project(lineage_node), lineage_node.c.digest.in_(part)))
         found |= {row.digest: row.node_id for row in rows}
     return found
 
 
 def _last_query_of(conn: Connection, container: Container) -> int | None:
     result = select(lineage_node.c.node_id).where(
-        lineage_node.c.digest == node_of(container).digest
+        of_project(lineage_node),
+        lineage_node.c.digest == node_of(container).digest,
     )
     newest = select(func.max(lineage_run.c.job_id)).where(
         lineage_run.c.query_id == lineage_query.c.query_id
     )
     query = select(lineage_query.c.query_id, newest.scalar_subquery().label("newest")).where(
-        lineage_query.c.container_node_id.in_(result)
+        of_project(lineage_query), lineage_query.c.container_node_id.in_(result)
     )
     rows = [row for row in conn.execute(query) if row.newest is not None]
     return max(rows, key=lambda row: (row.newest, row.query_id)).query_id if rows else None

@@ -19,6 +19,7 @@ from logdriven_dagster.runlog.schema.observations import (
     lineage_run,
 )
 from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 
 Direction = Literal["U", "D"]
 """Upstream: what a column is made from; downstream: what is made from it."""
@@ -62,7 +63,9 @@ class Link:
 def by_attempt(conn: Connection, job_id: int) -> AttemptLineage:
     """Read what an attempt ran; UsageError if there is no attempt of this number."""
     for log in (job_log, archive):
-        found = conn.execute(select(log.c.job_name).where(log.c.job_id == job_id)).scalar()
+        found = conn.execute(
+            select(log.c.job_name).where(of_project(log), log.c.job_id == job_id)
+        ).scalar()
         if found is not None:
             return _attempt(conn, job_id, found)
     raise UsageError(f"no attempt has the job_id {job_id}; `logdriven log` shows them")
@@ -73,7 +76,7 @@ def of_table(conn: Connection, table: str) -> tuple[QueryLineage, ...]:
     newest = (
         select(func.max(lineage_run.c.job_id))
         .join(lineage_query, lineage_query.c.query_id == lineage_run.c.query_id)
-        .where(lineage_query.c.job_name == table)
+        .where(of_project(lineage_query), lineage_query.c.job_name == table)
     )
     job_id = conn.execute(newest).scalar()
     return () if job_id is None else _attempt(conn, job_id, table).queries
@@ -81,13 +84,15 @@ def of_table(conn: Connection, table: str) -> tuple[QueryLineage, ...]:
 
 def by_batch(conn: Connection, batch_id: int) -> BatchLineage:
     """Read what made a batch, and of which batches; UsageError for an unknown number."""
-    known = conn.execute(select(batch.c.source_job_id).where(batch.c.batch_id == batch_id)).first()
+    mine = of_project(batch) & (batch.c.batch_id == batch_id)
+    known = conn.execute(select(batch.c.source_job_id).where(mine)).first()
     if known is None:
         raise UsageError(f"no batch has the number {batch_id}")
     made = union(
         *(
             select(log.c.job_id, log.c.job_name).where(
-                or_(log.c.target_batch_id == batch_id, log.c.job_id == known.source_job_id)
+                of_project(log),
+                or_(log.c.target_batch_id == batch_id, log.c.job_id == known.source_job_id),
             )
             for log in (job_log, archive)
         )
@@ -96,7 +101,7 @@ def by_batch(conn: Connection, batch_id: int) -> BatchLineage:
     taken = union(
         *(
             select(queue.c.source_job_name, queue.c.source_batch_id, queue.c.source_job_id).where(
-                queue.c.target_batch_id == batch_id
+                of_project(queue), queue.c.target_batch_id == batch_id
             )
             for queue in (batch_queue, batch_archive)
         )
@@ -118,7 +123,9 @@ def by_column(conn: Connection, column: ColumnRef) -> tuple[Link, ...]:
     assert column.column is not None
     start = LineageNode(NodeType.COLUMN, column.column, column.container)
     node = conn.execute(
-        select(lineage_node.c.node_id).where(lineage_node.c.digest == start.digest)
+        select(lineage_node.c.node_id).where(
+            of_project(lineage_node), lineage_node.c.digest == start.digest
+        )
     ).scalar()
     if node is None:
         fix = "no query that ran makes or reads it; a table's columns are known once it has run"
@@ -175,7 +182,8 @@ class _Search:
             query = (
                 select(lineage_relation, lineage_query.c.job_name, lineage_query.c.step_id)
                 .join(lineage_query, lineage_query.c.query_id == lineage_relation.c.query_id)
-                .where(ends[direction].in_(part), lineage_relation.c.src_node_id.is_not(None))
+                .where(of_project(lineage_query), ends[direction].in_(part))
+                .where(lineage_relation.c.src_node_id.is_not(None))
                 .order_by(lineage_relation.c.relation_id)
             )
             found += self.conn.execute(query).all()
@@ -197,7 +205,9 @@ class _Search:
         ran = func.coalesce(newest.scalar_subquery(), 0).label("ran")
         columns = (lineage_query.c.job_name, lineage_query.c.step_id, lineage_query.c.query_id)
         for part in chunks(sorted(set(tables) - known)):
-            query = select(*columns, ran).where(lineage_query.c.job_name.in_(part))
+            query = select(*columns, ran).where(
+                of_project(lineage_query), lineage_query.c.job_name.in_(part)
+            )
             for row in sorted(self.conn.execute(query), key=lambda row: (row.ran, row.query_id)):
                 self.current[row.job_name, row.step_id] = row.query_id
 

@@ -14,6 +14,7 @@ from logdriven_dagster.runlog.history.logs import attempts_by_id
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.schema.observations import job_run
 from logdriven_dagster.runlog.sql.clock import not_in_future, utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 from logdriven_dagster.runlog.sql.unions import each
 
@@ -53,7 +54,7 @@ def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Seque
     (number,) = log.primary_key.columns
     newest = (
         select(number.label("number"))
-        .where(log.c.dagster_run_id == bindparam("run_id"))
+        .where(of_project(log), log.c.dagster_run_id == bindparam("run_id"))
         .order_by(number.desc())
         .limit(1)
     )
@@ -62,7 +63,9 @@ def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Seque
     columns = (number, log.c.owner, log.c.dagster_run_id, log.c.lease_expires_at)
     query = (
         select(*columns, utc_now().label("read_at"))
-        .where(log.c.lease_expires_at.is_not(None), or_(running, number.in_(numbers)))
+        .where(
+            of_project(log), log.c.lease_expires_at.is_not(None), or_(running, number.in_(numbers))
+        )
         .order_by(number)
     )
     return conn.execute(query).all()
@@ -71,6 +74,7 @@ def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Seque
 def begun_in(conn: Connection, run_ids: Collection[str]) -> list[dict[str, Any]]:
     """The latest attempts that began in some runs of a scheduler; rows as of `ended_since`."""
     begun = select(job_log.c.job_id).where(
+        of_project(job_log),
         job_log.c.dagster_run_id.in_(run_ids),
         unindexed(job_log.c.latest) == 1,
         job_log.c.window_start.is_not(None),
@@ -94,6 +98,7 @@ def ended_since(
     is committed, so a reader looks some time back and leaves out what it has seen.
     """
     query = select(job_log.c.job_id).where(
+        of_project(job_log),
         or_(unindexed(job_log.c.latest) == 1, unindexed(job_log.c.failed_refresh) == MARKED),
         unindexed(job_log.c.status).in_(_ENDED),
         job_log.c.window_start.is_not(None),

@@ -20,6 +20,7 @@ from logdriven_dagster.runlog.history.logs import plain
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.schema.observations import job_run, notification_log
 from logdriven_dagster.runlog.sql.clock import SET_BACK, utc_from_now, utc_now
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.texts import stored
 
 GATHERING = timedelta(minutes=5)
@@ -50,10 +51,11 @@ class Notice:
     job_id: int
     """The attempt, or the run of the job; of freshness the start of a window, in epoch seconds."""
 
-    def digest(self, project: str) -> str:
+    @property
+    def digest(self) -> str:
         """Nobody is told twice of one attempt; of a table's freshness the last news counts."""
         what = self.subject if self.subject_type == "freshness" else str(self.job_id)
-        parts = (project, self.recipient, self.subject_type, what)
+        parts = (self.recipient, self.subject_type, what)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -80,7 +82,7 @@ def window_failed_before(conn: Connection, job_id: int) -> bool:
         conn,
         [
             select(log.c.job_id.label("id"), log.c.status, _by_itself(log)).where(
-                log.c.job_schedule_id == this, log.c.job_id < job_id
+                of_project(log), log.c.job_schedule_id == this, log.c.job_id < job_id
             )
             for log in (job_log, job_log_archive)
         ],
@@ -92,7 +94,9 @@ def job_failed_before(conn: Connection, job_run_id: int) -> bool:
     this = select(job_run.c.job_code).where(job_run.c.job_run_id == job_run_id).scalar_subquery()
     by_itself = job_run.c.lease_expires_at.is_(None).label("by_itself")
     runs = select(job_run.c.job_run_id.label("id"), job_run.c.status, by_itself)
-    earlier = runs.where(job_run.c.job_code == this, job_run.c.job_run_id < job_run_id)
+    earlier = runs.where(
+        of_project(job_run), job_run.c.job_code == this, job_run.c.job_run_id < job_run_id
+    )
     return _failed_since_success(conn, [earlier])
 
 
@@ -102,12 +106,11 @@ def job_runs(conn: Connection, job_run_ids: Collection[int]) -> dict[int, dict[s
     return {row.job_run_id: plain(row) for row in rows}
 
 
-def post(conn: Connection, project: str, notices: Sequence[Notice], owner: str) -> None:
+def post(conn: Connection, notices: Sequence[Notice], owner: str) -> None:
     """Put notices into the outbox, in the transaction that makes them true."""
     for notice in notices:
         row = {
-            "digest": notice.digest(project),
-            "project_name": project,
+            "digest": notice.digest,
             "recipient": notice.recipient,
             "subject_type": notice.subject_type,
             "subject": notice.subject,
@@ -120,20 +123,18 @@ def post(conn: Connection, project: str, notices: Sequence[Notice], owner: str) 
         conn.execute(insert(notification_log).values(**row))
 
 
-def waiting(
-    conn: Connection, project: str, recipients: Collection[str], owner: str
-) -> Sequence[str]:
+def waiting(conn: Connection, recipients: Collection[str], owner: str) -> Sequence[str]:
     """The recipients for whom there is something that this owner should send now."""
-    query = select(notification_log.c.recipient).where(_due(project, recipients, owner)).distinct()
+    query = select(notification_log.c.recipient).where(_due(recipients, owner)).distinct()
     return conn.execute(query.order_by(notification_log.c.recipient)).scalars().all()
 
 
-def take(conn: Connection, project: str, recipient: str, owner: str) -> Parcel | None:
+def take(conn: Connection, recipient: str, owner: str) -> Parcel | None:
     """Take what a recipient should be told now; nobody else takes it for a while.
 
     At most a thousand notices; None if somebody else was faster.
     """
-    due = _due(project, [recipient], owner)
+    due = _due([recipient], owner)
     oldest = select(notification_log.c.id).where(due).order_by(notification_log.c.id)
     ids = conn.execute(oldest.limit(_AT_ONCE)).scalars().all()
     sending = uuid4().hex
@@ -149,9 +150,9 @@ def take(conn: Connection, project: str, recipient: str, owner: str) -> Parcel |
     )
     if not ids or conn.execute(taken).rowcount == 0:
         return None
-    mine = select(notification_log).where(notification_log.c.sending == sending)
+    mine = select(notification_log).where(_of_sending(sending))
     rows = conn.execute(mine.order_by(notification_log.c.id)).all()
-    content = "\n".join(map(_identity, rows))
+    content = "\n".join((str(rows[0].project_id), *map(_identity, rows)))
     return Parcel(
         sending,
         recipient,
@@ -171,7 +172,7 @@ def _identity(row: Any) -> str:
 
 def sent(conn: Connection, parcel: Parcel) -> None:
     """Note that the recipient has the notices of a parcel."""
-    mine = notification_log.c.sending == parcel.sending
+    mine = _of_sending(parcel.sending)
     conn.execute(update(notification_log).where(mine).values(sent_time=utc_now(), error=None))
 
 
@@ -180,7 +181,7 @@ def unreached(conn: Connection, parcel: Parcel, error: str) -> None:
 
     Given up after `MOST_TRIES` tries, or when it is older than `OLDEST`.
     """
-    mine = notification_log.c.sending == parcel.sending
+    mine = _of_sending(parcel.sending)
     tries = conn.execute(select(notification_log.c.tries).where(mine)).scalars().all()
     pause = back_off(max(tries, default=1), timedelta(minutes=1), _LONGEST_PAUSE)
     failure = {"error": stored(error, _ERROR_LENGTH), "due_time": utc_from_now(pause)}
@@ -195,12 +196,19 @@ def forget(conn: Connection, age: timedelta) -> int:
     log = notification_log.c
     old = log.create_time < utc_from_now(-max(age, OLDEST))
     over = (log.subject_type != "freshness") | (log.event == "recovery")
-    return conn.execute(delete(notification_log).where(old, over)).rowcount
+    return conn.execute(
+        delete(notification_log).where(of_project(notification_log), old, over)
+    ).rowcount
 
 
-def _due(project: str, recipients: Collection[str], owner: str) -> ColumnElement[bool]:
+def _of_sending(sending: str) -> ColumnElement[bool]:
+    return of_project(notification_log) & (notification_log.c.sending == sending)
+
+
+def _due(recipients: Collection[str], owner: str) -> ColumnElement[bool]:
     log = notification_log.c
     return and_(
+        of_project(notification_log),
         log.sent_time.is_(None),
         log.create_time > utc_from_now(-OLDEST),
         log.tries < MOST_TRIES,
@@ -209,7 +217,6 @@ def _due(project: str, recipients: Collection[str], owner: str) -> ColumnElement
             log.due_time <= utc_now(),
             log.due_time > utc_from_now(_LONGEST_PAUSE + SET_BACK),
         ),
-        log.project_name == project,
         log.recipient.in_(list(recipients)),
     )
 

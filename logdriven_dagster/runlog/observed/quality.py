@@ -15,6 +15,7 @@ from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.quality import QualityReport, RuleResult, ids_text
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.schema.observations import process_log, quality_check_log
+from logdriven_dagster.runlog.sql.projects import of_project
 
 _CATEGORY = "quality"
 
@@ -74,7 +75,7 @@ def newest(conn: Connection, table: str, limit: int = 1) -> list[dict[str, Any]]
     log = quality_check_log
     looked_at = (
         select(log.c.job_id)
-        .where(log.c.job_name == table)
+        .where(of_project(log), log.c.job_name == table)
         .group_by(log.c.job_id)
         .order_by(func.max(log.c.id).desc())
         .limit(limit)

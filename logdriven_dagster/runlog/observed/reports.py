@@ -20,11 +20,11 @@ from logdriven_dagster.runlog.schema.attempts import (
 )
 from logdriven_dagster.runlog.schema.observations import job_run
 from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.projects import of_project
 
 
 def attempts_between(
     conn: Connection,
-    project: str,
     start: datetime,
     end: datetime,
     tables: Collection[str] | None = None,
@@ -35,7 +35,7 @@ def attempts_between(
     """
     found: dict[int, dict[str, Any]] = {}
     for log, step in ((job_log, step_log), (job_log_archive, step_log_archive)):
-        rows = _started(conn, log, project, start, end)
+        rows = _started(conn, log, start, end)
         kept = [plain(row) for row in rows if tables is None or row.job_name in tables]
         steps: dict[int, list[dict[str, Any]]] = {row["job_id"]: [] for row in kept}
         for ids in chunks(list(steps)):
@@ -47,21 +47,17 @@ def attempts_between(
     return [found[job_id] for job_id in sorted(found)]
 
 
-def job_runs_between(
-    conn: Connection, project: str, start: datetime, end: datetime
-) -> list[dict[str, Any]]:
+def job_runs_between(conn: Connection, start: datetime, end: datetime) -> list[dict[str, Any]]:
     """The runs of a project's jobs that began in `[start, end)`, oldest first."""
     query = select(job_run).where(
-        job_run.c.project_name == project,
+        of_project(job_run),
         job_run.c.begin_time >= _utc(start),
         job_run.c.begin_time < _utc(end),
     )
     return [plain(row) for row in conn.execute(query.order_by(job_run.c.job_run_id))]
 
 
-def _started(
-    conn: Connection, log: Table, project: str, start: datetime, end: datetime
-) -> list[Any]:
+def _started(conn: Connection, log: Table, start: datetime, end: datetime) -> list[Any]:
     # What started since then has ended since then, or runs: both are indexed, starts are not.
     since = log.c.job_end_time >= _utc(start)
     running = (log.c.status == Status.RUNNING.value) & (log.c.latest == 1)
@@ -69,7 +65,7 @@ def _started(
         or_(since, running) if log is job_log else since,  # what is archived has ended
         log.c.job_start_time >= _utc(start),
         log.c.job_start_time < _utc(end),
-        log.c.project_name == project,
+        of_project(log),
     )
     return list(conn.execute(query).all())
 

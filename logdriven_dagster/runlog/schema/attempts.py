@@ -27,6 +27,7 @@ from sqlalchemy.dialects import mysql
 
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH, Status
 from logdriven_dagster.runlog.sql.clock import Moment
+from logdriven_dagster.runlog.sql.projects import new_row_project
 
 metadata = MetaData()
 
@@ -40,6 +41,19 @@ INNODB: dict[str, Any] = {
 }
 
 
+def of_one_project(*, primary_key: bool = False) -> Column[int]:
+    """The column of a table whose rows belong to one project; inserts get it by themselves."""
+    return Column(
+        "project_id",
+        BigInteger,
+        primary_key=primary_key,
+        autoincrement=False,
+        nullable=False,
+        default=new_row_project,
+        comment="of the table project",
+    )
+
+
 def _one_of(statuses: Iterable[Status]) -> str:
     return "status IN ({})".format(", ".join(f"'{status.value}'" for status in statuses))
 
@@ -51,6 +65,22 @@ STATUS_CHECKS = {
 """What the databases hold by themselves: there are no other states."""
 LEASE_CHECK = "status <> 'RUNNING' OR fencing_token IS NOT NULL"
 """No lease without its fencing token."""
+
+project = Table(
+    "project",
+    metadata,
+    Column("project_id", Id, primary_key=True, autoincrement=True),
+    Column("project_name", String(256), nullable=False),
+    Column("host", String(256), nullable=False, comment="the machine that recorded it"),
+    Column("folder", Text, nullable=False, comment="of the project, on that machine"),
+    Column("place", Text, comment="the warehouse; NULL: no table is stored in one"),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
+    Column("last_update_time", Moment, nullable=False, server_default=NOW),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""The projects that share the log; each has its rows in the tables with a `project_id`."""
+Index("uq_project", project.c.project_name, unique=True)
 
 job_log = Table(
     "job_log",
@@ -100,6 +130,7 @@ job_log = Table(
     Column("seen_until", BigInteger, comment="lookback: all was there up to here; NULL: for good"),
     Column("failed_refresh", SmallInteger, comment="1: it failed, what was before stands; 0: past"),
     Column("standing", BigInteger, comment="what counts if a refresh ends that changed nothing"),
+    of_one_project(),
     CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
     CheckConstraint(LEASE_CHECK, name="ck_job_log_lease"),
     sqlite_autoincrement=True,
@@ -107,24 +138,36 @@ job_log = Table(
 )
 # NULLs differ from each other in a unique index: one latest attempt per window, any number of
 # older ones. This index is what makes a second start impossible.
-Index("uq_job_log_latest", job_log.c.job_schedule_id, job_log.c.latest, unique=True)
+Index(
+    "uq_job_log_latest",
+    job_log.c.job_schedule_id,
+    job_log.c.project_id,
+    job_log.c.latest,
+    unique=True,
+)
+# The project never comes first: SQLite, which has no statistics, would take any index that begins
+# with it for one that leaves a few rows.
 Index(
     "ix_job_log_windows",
     job_log.c.job_name,
+    job_log.c.project_id,
     job_log.c.latest,
     job_log.c.status,
     job_log.c.window_start,
     job_log.c.window_end,
 )
-Index("ix_job_log_status", job_log.c.status, job_log.c.latest)
-Index("ix_job_log_seen", job_log.c.job_name, job_log.c.latest, job_log.c.seen_until)
-Index("ix_job_log_failed_refresh", job_log.c.failed_refresh, job_log.c.job_name)
-Index("ix_job_log_again", job_log.c.job_name, job_log.c.again, job_log.c.job_id)
-Index("ix_job_log_name", job_log.c.job_name, job_log.c.job_id)
-Index("ix_job_log_ended", job_log.c.job_end_time)
-Index("ix_job_log_run", job_log.c.dagster_run_id, job_log.c.job_id)
-Index("ix_job_log_job_run", job_log.c.job_run_id)
-Index("ix_job_log_uncovered", job_log.c.latest, job_log.c.covered, job_log.c.status)
+for _index, _columns in {
+    "ix_job_log_status": ("status", "latest", "project_id"),
+    "ix_job_log_seen": ("job_name", "project_id", "latest", "seen_until"),
+    "ix_job_log_failed_refresh": ("failed_refresh", "job_name", "project_id"),
+    "ix_job_log_again": ("job_name", "project_id", "again", "job_id"),
+    "ix_job_log_name": ("job_name", "project_id", "job_id"),
+    "ix_job_log_ended": ("job_end_time",),
+    "ix_job_log_run": ("dagster_run_id", "job_id"),
+    "ix_job_log_job_run": ("job_run_id",),
+    "ix_job_log_uncovered": ("latest", "covered", "status", "project_id"),
+}.items():
+    Index(_index, *(job_log.c[name] for name in _columns))
 STATISTICS = "CREATE STATISTICS IF NOT EXISTS st_job_log ON status, latest, covered FROM job_log"
 """For PostgreSQL, which would else expect that as many latest rows failed as older ones."""
 _statistics = DDL(STATISTICS)  # type: ignore[no-untyped-call]
@@ -163,14 +206,22 @@ log_range = Table(
     Column("status", String(32), nullable=False, comment="SUCCESS or SKIPPED"),
     Column("window_start", BigInteger, nullable=False, comment="epoch seconds"),
     Column("window_end", BigInteger, nullable=False, comment="epoch seconds"),
+    of_one_project(),
     **INNODB,
 )
 """What the covered rows of `job_log` add up to: planning reads this, not the history."""
-Index("ix_log_range_end", log_range.c.job_name, log_range.c.status, log_range.c.window_end)
+Index(
+    "ix_log_range_end",
+    log_range.c.job_name,
+    log_range.c.project_id,
+    log_range.c.status,
+    log_range.c.window_end,
+)
 
 refresh_bookmark = Table(
     "refresh_bookmark",
     metadata,
+    of_one_project(primary_key=True),
     Column("job_name", String(128), primary_key=True),
     Column("upstream", String(128), primary_key=True),
     Column("job_id", BigInteger, nullable=False, comment="of the upstream"),
@@ -181,16 +232,16 @@ refresh_bookmark = Table(
 table_home = Table(
     "table_home",
     metadata,
-    Column("name", String(384), primary_key=True, comment="of a table, or: project NAME"),
-    Column("project_name", String(256), nullable=False),
-    Column("host", String(256), comment="the machine that recorded it; NULL: an earlier version"),
-    Column("folder", Text, comment="of the project, there"),
+    of_one_project(primary_key=True),
+    Column("name", String(384), primary_key=True, comment="of the table"),
+    Column("host", String(256), nullable=False, comment="the machine that recorded it"),
+    Column("folder", Text, nullable=False, comment="of the project, on that machine"),
     Column("place", Text, comment="of the target; NULL: not known"),
     Column("create_time", Moment, nullable=False, server_default=NOW),
     Column("last_update_time", Moment, nullable=False, server_default=NOW),
     **INNODB,
 )
-"""Which project the windows of a table belong to, and where their rows are."""
+"""Where the rows of a project's tables are."""
 
 batch = Table(
     "batch",
@@ -200,6 +251,7 @@ batch = Table(
     Column("batch_type", String(32), nullable=False, comment="window, file"),
     Column("batch_marking", LongText, comment="of a finished attempt; dates or NAME@date"),
     Column("create_time", Moment, nullable=False, server_default=NOW),
+    of_one_project(),
     sqlite_autoincrement=True,
     **INNODB,
 )
@@ -224,6 +276,7 @@ batch_queue = Table(
     Column("insert_ts", Moment, nullable=False, server_default=NOW),
     Column("start_ts", Moment),
     Column("end_ts", Moment),
+    of_one_project(),
     sqlite_autoincrement=True,
     **INNODB,
 )
@@ -231,13 +284,19 @@ batch_queue = Table(
 Index(
     "uq_batch_queue",
     batch_queue.c.job_name,
+    batch_queue.c.project_id,
     batch_queue.c.source_job_name,
     batch_queue.c.source_batch_id,
     batch_queue.c.step_id,
     unique=True,
 )
 Index("ix_batch_queue_source", batch_queue.c.source_batch_id)
-Index("ix_batch_queue_target", batch_queue.c.job_name, batch_queue.c.target_batch_id)
+Index(
+    "ix_batch_queue_target",
+    batch_queue.c.job_name,
+    batch_queue.c.project_id,
+    batch_queue.c.target_batch_id,
+)
 
 file = Table(
     "file",
@@ -250,21 +309,24 @@ file = Table(
     Column("file_size", BigInteger, nullable=False),
     Column("file_hash", String(128), nullable=False, comment="of the content, or size and time"),
     Column("creation_ts", Moment, nullable=False, comment="last modification"),
+    of_one_project(),
     sqlite_autoincrement=True,
     **INNODB,
 )
 """Files that were found, one row for each version. Source: BDRE, FILE."""
-Index("uq_file", file.c.path_digest, file.c.file_hash, unique=True)
+Index("uq_file", file.c.path_digest, file.c.project_id, file.c.file_hash, unique=True)
 Index("ix_file_batch", file.c.batch_id)
 
 
 def _archive_of(table: Table) -> Table:
     """A table for old rows of another one: the same columns, no sequence and no constraints."""
+    of_project = [of_one_project()] if "project_id" in table.columns else []
     columns = [
         Column(c.name, c.type, primary_key=c.primary_key, autoincrement=False, nullable=c.nullable)
         for c in table.columns
+        if c.name != "project_id"
     ]
-    return Table(f"{table.name}_archive", metadata, *columns, **INNODB)
+    return Table(f"{table.name}_archive", metadata, *columns, *of_project, **INNODB)
 
 
 job_log_archive, step_log_archive = _archive_of(job_log), _archive_of(step_log)
@@ -273,21 +335,34 @@ batch_archive = _archive_of(batch_queue)
 Index(
     "ix_batch_archive_consumer",
     batch_archive.c.job_name,
+    batch_archive.c.project_id,
     batch_archive.c.source_job_name,
     batch_archive.c.source_batch_id,
 )
 Index(
     "ix_batch_archive_newest",
     batch_archive.c.job_name,
+    batch_archive.c.project_id,
     batch_archive.c.source_job_name,
     batch_archive.c.source_job_id,
 )
 Index("ix_batch_archive_source", batch_archive.c.source_batch_id)
-Index("ix_batch_archive_target", batch_archive.c.job_name, batch_archive.c.target_batch_id)
-Index("ix_job_log_archive_id", job_log_archive.c.job_schedule_id, job_log_archive.c.attempt_number)
+Index(
+    "ix_batch_archive_target",
+    batch_archive.c.job_name,
+    batch_archive.c.project_id,
+    batch_archive.c.target_batch_id,
+)
+Index(
+    "ix_job_log_archive_id",
+    job_log_archive.c.job_schedule_id,
+    job_log_archive.c.project_id,
+    job_log_archive.c.attempt_number,
+)
 Index(
     "ix_job_log_archive_windows",
     job_log_archive.c.job_name,
+    job_log_archive.c.project_id,
     job_log_archive.c.latest,
     job_log_archive.c.status,
     job_log_archive.c.window_start,

@@ -12,7 +12,14 @@ from sqlalchemy import (
     Text,
 )
 
-from logdriven_dagster.runlog.schema.attempts import INNODB, NOW, Id, LongText, metadata
+from logdriven_dagster.runlog.schema.attempts import (
+    INNODB,
+    NOW,
+    Id,
+    LongText,
+    metadata,
+    of_one_project,
+)
 from logdriven_dagster.runlog.sql.clock import Moment
 
 job_run = Table(
@@ -37,6 +44,7 @@ job_run = Table(
     Column("heartbeat_at", Moment),
     Column("lease_expires_at", Moment),
     Column("blocked", LongText, comment="a line for each table that could not go on, and why"),
+    of_one_project(),
     CheckConstraint(
         "status IN ('RUNNING', 'SUCCESS', 'FAILURE', 'DISCARDED')", name="ck_job_run_status"
     ),
@@ -45,10 +53,16 @@ job_run = Table(
 )
 """The log of jobs. Source: Kettle, `t_etl_kjb_log`."""
 # One run of a job at a time: NULLs differ from each other in a unique index.
-Index("uq_job_run_running", job_run.c.job_code, job_run.c.running, unique=True)
+Index(
+    "uq_job_run_running",
+    job_run.c.job_code,
+    job_run.c.project_id,
+    job_run.c.running,
+    unique=True,
+)
 Index("ix_job_run_name", job_run.c.job_name, job_run.c.job_run_id)
 Index("ix_job_run_begin", job_run.c.begin_time)
-Index("ix_job_run_code", job_run.c.job_code, job_run.c.job_run_id)
+Index("ix_job_run_code", job_run.c.job_code, job_run.c.project_id, job_run.c.job_run_id)
 Index("ix_job_run_open", job_run.c.running)
 Index("ix_job_run_dagster", job_run.c.dagster_run_id, job_run.c.job_run_id)
 
@@ -72,6 +86,7 @@ job_run_step = Table(
 source_audit = Table(
     "source_audit",
     metadata,
+    of_one_project(primary_key=True),
     Column("job_name", String(128), primary_key=True, comment="the table's name"),
     Column("step_id", String(64), primary_key=True),
     Column("looked_at", Moment, nullable=False, server_default=NOW),
@@ -103,12 +118,18 @@ quality_check_log = Table(
     Column("checked_count", BigInteger, comment="rows that were looked at"),
     Column("create_time", Moment, nullable=False, server_default=NOW),
     Column("last_update_time", Moment, nullable=False, server_default=NOW),
+    of_one_project(),
     sqlite_autoincrement=True,
     **INNODB,
 )
 """Source: Sharp ETL, `quality_check_log`."""
 Index("ix_quality_check_log_job", quality_check_log.c.job_id)
-Index("ix_quality_check_log_name", quality_check_log.c.job_name, quality_check_log.c.id)
+Index(
+    "ix_quality_check_log_name",
+    quality_check_log.c.job_name,
+    quality_check_log.c.project_id,
+    quality_check_log.c.id,
+)
 
 process_log = Table(
     "process_log",
@@ -138,12 +159,18 @@ lineage_query = Table(
     Column("container_node_id", BigInteger, comment="what its columns are of"),
     Column("absent", Text, comment="why no lineage is known, or none of some columns"),
     Column("create_ts", Moment, nullable=False, server_default=NOW),
+    of_one_project(),
     sqlite_autoincrement=True,
     **INNODB,
 )
 """Queries whose lineage is known, each once. Source: BDRE, LINEAGE_QUERY."""
-Index("uq_lineage_query", lineage_query.c.digest, unique=True)
-Index("ix_lineage_query_step", lineage_query.c.job_name, lineage_query.c.step_id)
+Index("uq_lineage_query", lineage_query.c.digest, lineage_query.c.project_id, unique=True)
+Index(
+    "ix_lineage_query_step",
+    lineage_query.c.job_name,
+    lineage_query.c.project_id,
+    lineage_query.c.step_id,
+)
 Index("ix_lineage_query_result", lineage_query.c.container_node_id)
 
 lineage_run = Table(
@@ -164,11 +191,12 @@ lineage_node = Table(
     Column("container_node_id", BigInteger, comment="of a column: its table"),
     Column("display_name", String(512), nullable=False),
     Column("digest", String(64), nullable=False, comment="of type and full name"),
+    of_one_project(),
     sqlite_autoincrement=True,
     **INNODB,
 )
 """Source: BDRE, LINEAGE_NODE."""
-Index("uq_lineage_node", lineage_node.c.digest, unique=True)
+Index("uq_lineage_node", lineage_node.c.digest, lineage_node.c.project_id, unique=True)
 
 lineage_relation = Table(
     "lineage_relation",
@@ -192,8 +220,7 @@ notification_log = Table(
     "notification_log",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
-    Column("digest", String(64), nullable=False, comment="of project, recipient, what and job_id"),
-    Column("project_name", String(256), nullable=False),
+    Column("digest", String(64), nullable=False, comment="of recipient, what and job_id"),
     Column("recipient", String(64), nullable=False, comment="a name of the project, no address"),
     Column("subject_type", String(16), nullable=False, comment="table, job"),
     Column("subject", String(256), nullable=False, comment="the name of the table or job"),
@@ -206,6 +233,7 @@ notification_log = Table(
     Column("sent_time", Moment),
     Column("error", Text, comment="why the last try did not reach the recipient"),
     Column("create_time", Moment, nullable=False, server_default=NOW),
+    of_one_project(),
     sqlite_autoincrement=True,
     **INNODB,
 )
@@ -213,6 +241,6 @@ notification_log = Table(
 
 An outbox, so that a crash neither loses nor repeats what was to be told.
 """
-Index("uq_notification_log", notification_log.c.digest, unique=True)
+Index("uq_notification_log", notification_log.c.digest, notification_log.c.project_id, unique=True)
 Index("ix_notification_log_unsent", notification_log.c.sent_time, notification_log.c.create_time)
 Index("ix_notification_log_sending", notification_log.c.sending)

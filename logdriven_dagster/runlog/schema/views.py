@@ -5,12 +5,12 @@ from sqlalchemy.engine import Connection
 
 
 def _newest(log: str, key: str, number: str) -> tuple[str, str]:
-    """The newest row of each key, its number as `newest`: for MariaDB, and for the others.
+    """The newest row of each key of a project, its number as `newest`: for MariaDB, for the others.
 
     By a step or two in an index for each key, instead of reading the history. MariaDB does that for
     GROUP BY only, the others for a subquery only.
     """
-    grouped = f"SELECT MAX({number}) AS newest FROM {log} GROUP BY {key}"  # noqa: S608 - names
+    grouped = f"SELECT MAX({number}) AS newest FROM {log} GROUP BY {key}, project_id"  # noqa: S608 - names
     stepwise = f"""
         WITH RECURSIVE keys (name) AS (
             SELECT MIN({key}) FROM {log}
@@ -18,7 +18,9 @@ def _newest(log: str, key: str, number: str) -> tuple[str, str]:
             SELECT (SELECT MIN(l.{key}) FROM {log} l WHERE l.{key} > keys.name)
             FROM keys WHERE keys.name IS NOT NULL
         )
-        SELECT (SELECT MAX(l.{number}) FROM {log} l WHERE l.{key} = keys.name) AS newest FROM keys
+        SELECT (SELECT MAX(l.{number}) FROM {log} l
+                WHERE l.{key} = keys.name AND l.project_id = p.project_id) AS newest
+        FROM keys CROSS JOIN project p
     """  # noqa: S608 - names
     return grouped, stepwise
 
@@ -33,13 +35,13 @@ VIEWS = {
                j.job_start_time AS begin_dttm, j.job_end_time AS end_dttm, j.status,
                COALESCE((SELECT SUM(s.success_count) FROM step_log s WHERE s.job_id = j.job_id), 0)
                    AS row_count,
-               j.error_count
+               j.error_count, j.project_name
         FROM ({newest_of_tables}) n JOIN job_log j ON j.job_id = n.newest
     """,
-    # Kettle's v_etl_kjb_log; by id as well. Two projects may share a log: the code says which.
+    # Kettle's v_etl_kjb_log; by id as well.
     "v_job_log": """
         SELECT r.job_name, r.job_run_id, r.job_type, r.begin_time AS begin_dttm,
-               r.end_time AS end_dttm, r.status, r.error
+               r.end_time AS end_dttm, r.status, r.error, r.project_name
         FROM ({newest_of_jobs}) n JOIN job_run r ON r.job_run_id = n.newest
     """,
 }

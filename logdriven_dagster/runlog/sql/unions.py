@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection, Row
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
+from logdriven_dagster.runlog.sql.projects import own_parameter
 
 _NAMED = re.compile(r"%\((\w+)\)s")
 
@@ -32,21 +33,22 @@ def each(
     """
     if not values:
         return
+    own = own_parameter(conn)
     compiled = _compiled(query, conn.dialect)
     text = f"SELECT * FROM ({compiled}) AS each_of"  # noqa: S608 - compiled, values are bound
-    names = compiled.positiontup
+    fixed, names = {**compiled.construct_params(own, _check=False), **own}, compiled.positiontup
     for part in chunks(values, QUERIES):
         parameters: Any
         if names is not None:
             statement = " UNION ALL ".join([text] * len(part))
-            parameters = tuple((compiled.params | {**of})[name] for of in part for name in names)
+            parameters = tuple((fixed | {**of})[name] for of in part for name in names)
         else:
             numbered = [_NAMED.sub(rf"%(\1_{n})s", text) for n in range(len(part))]
             statement = " UNION ALL ".join(numbered)
             parameters = {
                 f"{name}_{n}": value
                 for n, of in enumerate(part)
-                for name, value in (compiled.params | {**of}).items()
+                for name, value in (fixed | {**of}).items()
             }
         yield from conn.exec_driver_sql(statement, parameters)
 

@@ -8,8 +8,8 @@ import pytest
 
 from logdriven_dagster.cli.commands import audit as audit_commands
 from logdriven_dagster.config import load_project
+from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.model.source_rows import SourceRows
-from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing import NullEngine
 from logdriven_dagster.testing.null_engine import null_engine
@@ -23,7 +23,7 @@ SENTENCE = (
 
 
 def test_status_tells_of_rows_of_no_window(shop, logdriven):
-    with RunLog.open(load_project(shop).run_log_url).begin() as conn:
+    with open_run_log(load_project(shop)).begin() as conn:
         audits.record(conn, replace(ROWS, unplaced=0))
         audits.record(conn, ROWS)
     assert f"ods.orders · load: {SENTENCE}" in logdriven("status").out

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.config import load_project
+from logdriven_dagster.execution.definitions.homes import open_run_log
 
 SWEEP = """
 job: sweep
@@ -15,6 +16,7 @@ steps:
 """
 CODE = """
 from pathlib import Path
+from logdriven_dagster.execution.definitions.homes import open_run_log
 
 def first():
     return 3
@@ -38,7 +40,7 @@ def jobs(shop: Path) -> Path:
 
 
 def rows(shop: Path) -> int:
-    with RunLog.open(f"sqlite:///{shop}/.logdriven/run_log.db").read() as conn:
+    with open_run_log(load_project(shop)).read() as conn:
         return int(conn.exec_driver_sql("SELECT count(*) FROM job_run").scalar_one())
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.model.lineage import ColumnOrigin, ColumnRef, Container, QueryLineage
-from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import lineage
 from tests.builders import day
 from tests.runlog.logbook import succeed
@@ -13,7 +13,7 @@ from tests.runlog.logbook import succeed
 @pytest.fixture
 def log(shop):
     """The log of a run of ods.t, whose query makes ods.t.two of one.csv.one."""
-    opened = RunLog.open(load_project(shop).run_log_url)
+    opened = open_run_log(load_project(shop))
     succeed(opened, day(1))
     made = ColumnOrigin("two", (ColumnRef(Container("one.csv"), "one"),), ("upper",), ("cleaned",))
     query = QueryLineage(

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.execution.reports import data as reports
 from logdriven_dagster.execution.reports.flow import MOST_TABLES, flow
 from logdriven_dagster.execution.reports.heat_map import MOST_COLUMNS
-from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from tests.builders import at
 from tests.recipients import mail_server
@@ -43,7 +43,7 @@ class Ledger:
             (root / "tables" / f"{name}.yaml").write_text(text)
         (root / "jobs" / "nightly.yaml").write_text("job: nightly\ntables: [dws.revenue]\n")
         self.root = root
-        self.log = RunLog.open(self.project.run_log_url)
+        self.log = open_run_log(self.project)
         self.rows, self.steps = [], []
 
     @property

@@ -21,7 +21,7 @@ from logdriven_dagster.model.attempts import (
     Status,
     Trigger,
 )
-from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.partitions import partitions_of
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location, default_key
@@ -190,7 +190,7 @@ def test_a_long_history_is_shown_tick_by_tick(
 def test_a_table_of_dynamic_partitions_that_never_ran_has_its_next_ones(world: World) -> None:
     world.write({**EVENTS, "period": "2 days"})
     tick(world)
-    (name,) = (p.definition.name for p in map(table_partitions, world.project.tables.values()))
+    (name,) = (partitions_of(t.grid).dynamic_name for t in world.project.tables.values())
     assert world.instance.get_dynamic_partitions(name)[:2] == [
         "2022-01-01-00:00",
         "2022-01-03-00:00",

@@ -25,14 +25,14 @@ from logdriven_dagster.model.attempts import (
     Status,
     Trigger,
 )
-from logdriven_dagster.runlog import RunLog, archive
+from logdriven_dagster.runlog import archive
 from logdriven_dagster.runlog.attempts import claiming, leases
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.rows import schedule_id
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.schema.attempts import job_log, metadata
 from tests.builders import claim_one, day, finish, table
-from tests.runlog.logbook import request
+from tests.runlog.logbook import open_log, request
 
 WINDOWS = range(1, 6)
 RUNNERS = [Owner(f"host-{n}", n, n) for n in range(3)]
@@ -84,7 +84,7 @@ class RunLogMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
-        self.log = RunLog.open(self.url or f"sqlite:///{self.folder}/log.db")
+        self.log = open_log(self.url or f"sqlite:///{self.folder}/log.db")
         with self.log.begin() as conn:
             for each in reversed(metadata.sorted_tables):
                 conn.execute(delete(each))
@@ -197,7 +197,7 @@ class RunLogMachine(RuleBasedStateMachine):
     @rule()
     def archive(self) -> None:
         with self.log.begin() as conn:
-            archive.archive(conn, "project", [TABLE], timedelta(0))
+            archive.archive(conn, [TABLE], timedelta(0))
         for n, model in self.model.items():
             model.archived = model.status is not None and self._row(n) is None
             assert not model.archived or model.status in (Status.SUCCESS, Status.SKIPPED)

@@ -149,7 +149,7 @@ def test_a_window_that_an_operator_sets_to_failure_is_open(done):
 def test_a_success_that_was_archived_stands_too(done):
     execute(done, "UPDATE job_log SET job_end_time = '2022-01-01 00:00:00.000000'")
     with done.begin() as conn:
-        archive(conn, "project", [table()], at("2022-02-01") - at("2022-01-31"))
+        archive(conn, [table()], at("2022-02-01") - at("2022-01-31"))
     assert rows(done, "SELECT * FROM job_log") == []
     fail_refresh(done, day(1))
     assert table_log(done).finished == (days(1, 3),)
@@ -249,7 +249,7 @@ def test_a_window_behind_one_that_was_killed_is_not_passed_over(done):
 def test_an_archived_success_stands_behind_one_that_was_killed(done):
     execute(done, "UPDATE job_log SET job_end_time = '2022-01-01 00:00:00.000000'")
     with done.begin() as conn:
-        archive(conn, "project", [table()], at("2022-02-01") - at("2022-01-31"))
+        archive(conn, [table()], at("2022-02-01") - at("2022-01-31"))
     killed(done)
     end(done, start(done, day(1), definition="d"), Status.FAILURE, "broken", nothing=True)
     assert table_log(done).finished == (days(1, 3),)

@@ -80,6 +80,6 @@ def test_what_is_noted_is_not_archived(log):
     look(log, (day(1), 7))
     succeed(log, day(1))
     execute(log, "UPDATE job_log SET job_end_time = '2022-01-01 00:00:00.000000'")
-    assert log.write(lambda conn: archive(conn, "project", [TABLE], timedelta(days=1))) == 1
+    assert log.write(lambda conn: archive(conn, [TABLE], timedelta(days=1))) == 1
     assert look(log, (day(1), 7)) == (0, 0)
     assert finished(log) == (day(1),)

@@ -16,12 +16,12 @@ from logdriven_dagster.model.attempts import (
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
 from tests.builders import day
-from tests.runlog.logbook import rows, succeed
+from tests.runlog.logbook import open_log, rows, succeed
 
 
 def race(url: str, runner: int, windows: int) -> list[int]:
     """Claim and finish every window that nobody else holds; the ones that were ours."""
-    log, won = RunLog.open(make_url(url)), []
+    log, won = open_log(make_url(url)), []
     for n in range(windows):
         try:
             window = TimeWindow(

@@ -9,13 +9,13 @@ import pytest
 from logdriven_dagster.errors import FileKnownError, LifeCycleError
 from logdriven_dagster.model.batches import ALL_BATCHES, Enqueuer, Route, SubProcess
 from logdriven_dagster.model.files import joined
-from logdriven_dagster.runlog import RunLog, transitions
+from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.batches import files
 from tests.builders import UTC
 from tests.patience import PATIENCE
 from tests.runlog import bdre
 from tests.runlog.bdre import ACCESSED, NEW, a_file
-from tests.runlog.logbook import rows
+from tests.runlog.logbook import open_log, rows
 
 A, B, C = (a_file(f"{name}.csv", minute=n) for n, name in enumerate("abc"))
 
@@ -169,7 +169,7 @@ def test_callers_at_once_queue_each_file_once(log, database_url):
     barrier = Barrier(4)
 
     def work(route):
-        each = RunLog.open(database_url)
+        each = open_log(database_url)
         barrier.wait(PATIENCE)
         try:
             for n in range(10):

@@ -99,7 +99,7 @@ def test_history_is_found_when_the_consumer_starts_and_in_the_archive_s22(log):
         bdre.load(log, ALONE, day(n))
     execute(log, "UPDATE job_log SET job_end_time = '2000-01-01 00:00:00.000000'")
     with log.begin() as conn:
-        archive.archive(conn, "project", [], at("2022-01-01") - at("2021-12-31"))
+        archive.archive(conn, [], at("2022-01-01") - at("2021-12-31"))
     bdre.load(log, ALONE, day(3))
     assert queued(log) == {HIVE: {("125", TRANSFER): 3}}
     taken = consume(log, number=0)

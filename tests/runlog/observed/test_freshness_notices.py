@@ -12,18 +12,18 @@ def standing(event, moment=1, *, is_news=True):
 
 
 def told(log, *standings):
-    return log.write(lambda conn: post(conn, "shop", standings, ME))
+    return log.write(lambda conn: post(conn, standings, ME))
 
 
 def sent(log):
     """The message with what is due has reached its recipient; what it tells."""
-    parcel = log.write(lambda conn: notifications.take(conn, "shop", "ops", ME))
+    parcel = log.write(lambda conn: notifications.take(conn, "ops", ME))
     log.write(lambda conn: notifications.sent(conn, parcel))
     return [(notice.event, notice.job_id) for notice in parcel.notices]
 
 
 def waiting(log):
-    return list(log.ask(lambda conn: notifications.waiting(conn, "shop", ["ops"], ME)))
+    return list(log.ask(lambda conn: notifications.waiting(conn, ["ops"], ME)))
 
 
 def test_each_change_is_told_once_whoever_finds_it_again(log):
@@ -41,7 +41,7 @@ def test_each_change_is_told_once_whoever_finds_it_again(log):
 def test_what_is_known_needs_no_writing(log):
     told(log, standing("late"))
     found = [standing("late"), Standing("chat", "ods.t", "late", 1, is_news=True)]
-    assert log.ask(lambda conn: changed(conn, "shop", found)) == found[1:]
+    assert log.ask(lambda conn: changed(conn, found)) == found[1:]
 
 
 def test_who_does_not_want_to_hear_of_it_is_sent_nothing(log):

@@ -13,12 +13,11 @@ from logdriven_dagster.model.lineage import (
     Query,
     QueryLineage,
 )
-from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import lineage, lineage_answers
 from logdriven_dagster.runlog.schema.observations import lineage_node, lineage_query
 from tests.builders import day
 from tests.runlog import bdre
-from tests.runlog.logbook import start, succeed
+from tests.runlog.logbook import open_log, start, succeed
 
 KNOWN = bdre.registry(bdre.transfer(), bdre.hive(None))
 
@@ -191,7 +190,7 @@ def test_wide_tables_are_stored_in_one_go(log):
 
 
 def test_two_writers_of_the_same_nodes_leave_them_once(log, database_url):
-    other = RunLog.open(database_url)
+    other = open_log(database_url)
     failures = []
 
     def write(run_log, n):

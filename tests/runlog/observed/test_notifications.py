@@ -20,15 +20,15 @@ FAILED = Notice("ops", "table", "ods.t", "failure", 1)
 
 
 def post(log, *notices, owner="me"):
-    log.write(lambda conn: notifications.post(conn, "shop", notices, owner))
+    log.write(lambda conn: notifications.post(conn, notices, owner))
 
 
 def take(log, owner="me", recipient="ops"):
-    return log.write(lambda conn: notifications.take(conn, "shop", recipient, owner))
+    return log.write(lambda conn: notifications.take(conn, recipient, owner))
 
 
 def waiting(log, owner="me"):
-    return log.ask(lambda conn: notifications.waiting(conn, "shop", ["ops", "boss"], owner))
+    return log.ask(lambda conn: notifications.waiting(conn, ["ops", "boss"], owner))
 
 
 def failed_before(log, attempt):
@@ -83,7 +83,7 @@ def test_failures_count_when_they_are_archived(log):
     fail(log, day(1))
     again = start(log, day(1))
     columns = "job_id, job_name, job_period, job_schedule_id, status, create_time"
-    others = "last_update_time, attempt_number, error_count, failures"
+    others = "last_update_time, attempt_number, error_count, failures, project_id"
     execute(
         log,
         f"INSERT INTO job_log_archive ({columns}, {others}) "
@@ -185,7 +185,7 @@ def test_notices_are_forgotten_with_the_log_they_tell_of(log):
 
 def test_a_transaction_that_is_rolled_back_tells_nothing(log):
     def crash(conn):
-        notifications.post(conn, "shop", [FAILED], "me")
+        notifications.post(conn, [FAILED], "me")
         raise RuntimeError
 
     with pytest.raises(RuntimeError):

@@ -8,14 +8,14 @@ from logdriven_dagster.runlog import archive
 from logdriven_dagster.runlog.jobs import runs as job_runs
 from logdriven_dagster.runlog.observed import reports
 from tests.builders import day, table
-from tests.runlog.logbook import ME, execute, fail, start, succeed
+from tests.runlog.logbook import ME, execute, fail, open_log, start, succeed
 
 HOUR = timedelta(hours=1)
 
 
 def between(log, start, end, tables=None):
     with log.read() as conn:
-        return reports.attempts_between(conn, "project", start, end, tables)
+        return reports.attempts_between(conn, start, end, tables)
 
 
 def now():
@@ -56,15 +56,16 @@ def test_only_the_tables_that_were_asked_for_are_there(log):
 
 def test_other_projects_in_the_same_log_are_left_out(log):
     succeed(log, day(1))
-    execute(log, "UPDATE job_log SET project_name = 'another'")
-    assert between(log, now() - HOUR, now() + HOUR) == []
+    other = open_log(log.engine.url, "another")
+    assert between(other, now() - HOUR, now() + HOUR) == []
+    assert len(between(log, now() - HOUR, now() + HOUR)) == 1
 
 
 def test_archived_attempts_are_there_as_well_s40(log):
     for n in (1, 2, 3):
         succeed(log, day(n))
     before = between(log, now() - HOUR, now() + HOUR)
-    assert log.write(lambda conn: archive.archive(conn, "project", [table()], timedelta(0))) == 3
+    assert log.write(lambda conn: archive.archive(conn, [table()], timedelta(0))) == 3
     assert between(log, now() - HOUR, now() + HOUR) == before
 
 
@@ -73,5 +74,5 @@ def test_runs_of_jobs_are_there(log):
     run = log.write(lambda conn: job_runs.start(conn, request))
     log.write(lambda conn: job_runs.finish(conn, run, Status.FAILURE, "broken"))
     with log.read() as conn:
-        (row,) = reports.job_runs_between(conn, "project", now() - HOUR, now() + HOUR)
+        (row,) = reports.job_runs_between(conn, now() - HOUR, now() + HOUR)
     assert (row["job_name"], row["status"], row["error"]) == ("nightly", "FAILURE", "broken")

@@ -1,0 +1,192 @@
+"""Two projects on one run log are two projects, also where their tables have the same names."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, text
+from sqlalchemy.engine import URL
+
+from logdriven_dagster.execution.definitions.homes import open_run_log
+from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.execution.reports.metrics import Metrics
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.execution.upkeep import archive_log
+from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.jobs import history as job_history
+from logdriven_dagster.runlog.observed import lineage_answers
+from logdriven_dagster.runlog.observed.activity import Today
+from logdriven_dagster.runlog.schema.attempts import file
+from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.testing.null_engine import NullEngine, null_engine
+from tests.builders import at, day
+
+DAILY = """
+table: ods.a
+period: 1 day
+default_start: 2022-01-01
+lookback: {lookback}
+steps:
+  - step: load
+    sql: SELECT {value} AS n
+    target: {{type: parquet}}
+"""
+FILES = """
+table: ods.f
+period: 1 day
+incremental_type: files
+steps:
+  - step: load
+    source: {type: csv, path: in/*.csv, header: true, columns: v STRING}
+    target: {type: parquet}
+"""
+COPIES = """
+table: dwd.c
+period: 1 day
+incremental_type: upstream
+depends_on: [ods.a]
+steps:
+  - step: copy
+    sql: SELECT n FROM ods.a
+    target: {type: parquet}
+"""
+NOW = at("2022-01-04")
+COMMAND = """
+from logdriven_dagster.cli import main
+from logdriven_dagster.runlog.schema.attempts import file
+from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.testing.null_engine import null_engine
+with null_engine():
+    main()
+"""
+"""The command with an engine that does nothing."""
+
+
+@dataclass(frozen=True)
+class OnLog:
+    """A project of a table of each kind on a run log that it shares."""
+
+    root: Path
+    log: str
+    name: str
+
+    def write(self, lookback: int = 0, value: int = 1) -> "OnLog":
+        (self.root / "tables").mkdir(parents=True, exist_ok=True)
+        (self.root / "in").mkdir(exist_ok=True)
+        settings = f'project: {self.name}\nrun_log: "{self.log}"\n'
+        (self.root / "logdriven.yaml").write_text(settings)
+        tables = {"a": DAILY.format(lookback=lookback, value=value), "f": FILES, "c": COPIES}
+        for name, content in tables.items():
+            (self.root / "tables" / f"{name}.yaml").write_text(content)
+        return self
+
+    def put(self, name: str) -> "OnLog":
+        (self.root / "in" / name).write_text("v\n1\n")
+        return self
+
+    @property
+    def runner(self) -> Runner:
+        registered = register(self.root)
+        return open_runner(registered.project, run_log=registered.run_log)
+
+    def run(self, now: Any = NOW) -> list[str]:
+        return [type(event).__name__ for event in self.runner.catch_up(now)]
+
+    def begin_run(self) -> subprocess.Popen[str]:
+        words = ["run", "--project", str(self.root), "--now", "2022-01-04"]
+        return subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def attempts(self) -> list[tuple[Any, ...]]:
+        """Every attempt that the log has for the project, by table and window."""
+        names = ("job_name", "data_range_start", "data_range_end", "status", "attempt_number")
+        with open_run_log(self.runner.project).read() as conn:
+            rows = history.attempts(conn, limit=1_000)
+        return sorted(tuple(str(row[name]) for name in names) for row in rows)
+
+    def stands(self) -> dict[str, Any]:
+        """What is planned by, shown of and counted of the project, by what the log says."""
+        runner = self.runner
+        tables = list(runner.project.tables.values())
+
+        def ask(conn: Any) -> dict[str, Any]:
+            return {
+                "logs": history.table_logs(conn, tables),
+                "statuses": history.latest_statuses(conn, runner.project.tables),
+                "counts": history.finished_counts(conn),
+                "jobs": job_history.latest_runs(conn, ["any"]),
+                "lineage": lineage_answers.of_table(conn, "ods.a"),
+            }
+
+        found = runner.run_log.ask(ask)
+        planned = [str(item) for item in runner.plan(NOW).windows()]
+        return {**found, "plan": planned, "attempts": self.attempts()}
+
+
+@pytest.fixture
+def engine() -> Iterator[NullEngine]:
+    with null_engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def projects(tmp_path: Path, database_url: URL) -> tuple[OnLog, OnLog]:
+    log = database_url.render_as_string(hide_password=False)
+    one, two = (OnLog(tmp_path / name, log, name).write() for name in "ab")
+    one.put("1.csv").put("2.csv")
+    return one, two.put("1.csv")
+
+
+def test_two_processes_at_once_give_each_project_its_own_windows(projects: tuple[OnLog, OnLog]):
+    running = [project.begin_run() for project in projects]
+    ended = [(process.communicate(timeout=300)[0], process.returncode) for process in running]
+    assert [code for _, code in ended] == [0, 0], ended
+    for project, files in zip(projects, (2, 1), strict=True):
+        days = [f"2022010{n}000000" for n in (1, 2, 3, 4)]
+        daily = [("ods.a", start, end, "SUCCESS", "1") for start, end in pairwise(days)]
+        found = project.attempts()
+        assert [row for row in found if row[0] == "ods.a"] == daily
+        assert {row[3:] for row in found} == {("SUCCESS", "1")}
+        with open_run_log(project.runner.project).read() as conn:
+            mine = select(func.count()).select_from(file).where(of_project(file))
+            assert conn.execute(mine).scalar() == files
+
+
+@pytest.mark.usefixtures("engine")
+def test_what_one_project_does_changes_nothing_of_another(projects: tuple[OnLog, OnLog]):
+    one, two = projects
+    nothing = two.stands()
+    one.run()
+    assert two.stands() == nothing
+    assert len(nothing["plan"]) > 3
+    two.run()
+    before, of_one = two.stands(), one.stands()
+    assert [len(each["attempts"]) for each in (of_one, before)] == [7, 7]
+
+    runner = one.runner
+    assert len(list(runner.refresh("ods.a", day(2), NOW))) > 0
+    one.write(lookback=1, value=2).put("3.csv")
+    one.run(at("2022-01-05"))
+    runner = one.runner
+    runner.skip("ods.a", [day(5)], NOW, "broken", "me")
+    assert one.stands() != of_one
+    assert two.stands() == before
+
+    shown = Metrics(two.runner.run_log, lambda: two.runner.project, Today()).text()
+    assert 'project="b"' in str(shown)
+    with runner.run_log.begin() as conn:
+        conn.execute(text("UPDATE job_log SET job_end_time = '2022-01-01'"))
+    assert sum(archive_log(runner.project, runner.run_log, timedelta(days=1))) > 0
+    assert two.stands() == before
+    assert two.run() == []
