@@ -10,6 +10,7 @@ from typing import Any
 
 from dagster import (
     AssetMaterialization,
+    AssetObservation,
     DagsterInstance,
     DagsterRun,
     DefaultSensorStatus,
@@ -26,7 +27,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.freshness import FreshnessShown
@@ -160,6 +161,9 @@ class _Shown:
         if _is_failed_refresh(row):
             self._observed(table, window, partition, row)
             return True
+        if _is_decision(row):
+            self._decided(table, partition, row)
+            return True
         if row["status"] == Status.SUCCESS.value:
             self._materialized(table, window, partition, row)
         else:
@@ -191,7 +195,7 @@ class _Shown:
         shown = row["job_name"] in self._location.keys
         table = self._location.project.tables[row["job_name"]] if shown else None
         # A discarded window is pending again: nothing is wrong with it.
-        discarded = row["status"] == Status.DISCARDED.value
+        discarded = row["status"] == Status.DISCARDED.value and not _is_decision(row)
         if table is None or discarded:
             return None
         partitions, window = table_partitions(table), window_of(table, row)
@@ -226,6 +230,12 @@ class _Shown:
             report_planned(self._instance, key, partition, None)
         metadata = _identity(row, window) | self._story(table, window, row)
         event = describe_failed_refresh(key, partition, _end_text(row), metadata)
+        self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
+
+    def _decided(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
+        """Show that an operator has skipped the window, or made it pending again."""
+        key, decision = self._location.key(table.table), redact(row["steps"][0]["output"])
+        event = AssetObservation(key, partition=partition, metadata={"decision": decision})
         self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
 
     def _failed(
@@ -279,6 +289,11 @@ def _is_failed_refresh(row: dict[str, Any]) -> bool:
     """Whether an attempt failed at a window that is finished all the same."""
     unsuccessful = row["status"] != Status.SUCCESS.value
     return unsuccessful and (row["standing"] is not None or row["failed_refresh"] is not None)
+
+
+def _is_decision(row: dict[str, Any]) -> bool:
+    """Whether an operator has skipped the window, or made it pending again."""
+    return bool(row["run_trigger"] == Trigger.SKIP.value)
 
 
 def _died_in_refresh(row: dict[str, Any]) -> bool:
