@@ -133,9 +133,9 @@ class Claim:
     seen_until: datetime | None = None
     """With `lookback`: up to which moment of data time all that is read is there; None: no row
     can come later than that."""
-    fills_gap: bool = False
-    """Whether later windows of an ordered table are finished, as after an earlier
-    `default_start`: tables downstream may have run without this window."""
+    is_late: bool = False
+    """Whether tables downstream may have run without this window, as after an earlier
+    `default_start` or a later `end`."""
     replaces: tuple[int, ...] = ()
     """The jobs of finished windows of an earlier grid that lie within this one."""
     name: str = ""

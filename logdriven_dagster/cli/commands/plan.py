@@ -64,6 +64,7 @@ def plan(
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
     _print_parts(found)
+    _print_made_without(found)
     print_changed_targets(changed)
     _print_failed_refreshes(found)
 
@@ -210,6 +211,7 @@ def status(
     rendering.console().print(grid)
     print_late(standing)
     _print_parts(found)
+    _print_made_without(found)
     print_changed_targets(changed.values())
     _print_failed_refreshes(found)
     for name, table in found.tables.items():
@@ -273,6 +275,15 @@ def _print_parts(found: "Plan") -> None:
                 f"{name}: its {windows} do not fit what has run, since period, default_start or "
                 f"timezone has changed; what is left of windows there runs as it is: {shown}"
             )
+
+
+def _print_made_without(found: "Plan") -> None:
+    """Name finished windows that were made before any window of an upstream had run."""
+    from logdriven_dagster.cli.shown.rendering import print_line
+    from logdriven_dagster.planning.unread import made_without
+
+    for made in made_without(found.tables):
+        print_line(made.text)
 
 
 def _print_failed_refreshes(found: "Plan") -> None:
