@@ -119,8 +119,19 @@ Partitions: TypeAlias = TablePartitions | SlicePartitions
 def table_partitions(table: TableConfig) -> Partitions:
     """The partitions of a table; tables with equal grids of time share one definition."""
     if table.is_sliced:
-        return SlicePartitions(DynamicPartitionsDefinition(name=f"slices of {table.table}"))
+        return SlicePartitions(DynamicPartitionsDefinition(name=_name_of_slices(table.table)))
     return partitions_of(table.grid)
+
+
+def _name_of_slices(table: str) -> str:
+    return f"slices of {table}"
+
+
+def remove_partitions(instance: DagsterInstance, table: str) -> None:
+    """Delete the partitions of a table's slices; those of a grid may be other tables' as well."""
+    name = _name_of_slices(table)
+    for key in instance.get_dynamic_partitions(name):
+        instance.delete_dynamic_partition(name, key)
 
 
 def partitions_of(grid: Grid) -> TablePartitions:

@@ -23,6 +23,7 @@ from dagster import (
     sensor,
 )
 
+from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
@@ -38,7 +39,11 @@ from logdriven_dagster.orchestration.assets.metadata import (
     rows_shown,
     window_metadata,
 )
-from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
+from logdriven_dagster.orchestration.assets.partitions import (
+    add_partitions,
+    remove_partitions,
+    table_partitions,
+)
 from logdriven_dagster.orchestration.assets.refresh_check import refresh_evaluations
 from logdriven_dagster.orchestration.assets.stories import (
     describe_failed_refresh,
@@ -58,7 +63,7 @@ from logdriven_dagster.orchestration.events.unreported import BrokenRuns
 from logdriven_dagster.orchestration.jobs.catch_up import add_first_partitions
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
-from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog import RunLog, forgetting
 from logdriven_dagster.runlog.observed import quality
 from logdriven_dagster.runlog.observed.mirror import begun_in, ended_since, present
 from logdriven_dagster.runlog.sql.windows import window_of
@@ -119,6 +124,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
             window.check_refreshes([*begun, *rows[:looked_at]])
         if new_tables:  # behind those that were run: Dagster lists partitions as they come
             add_first_partitions(context.instance, runner, now, new_tables)
+            _forget_removed_tables(context.instance, project, run_log)
             new_tables.clear()
         message = f"{shown} windows that were run elsewhere, or not told by their runs, are shown"
         if looked_at < len(rows):
@@ -128,6 +134,15 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         )
 
     return evaluate
+
+
+def _forget_removed_tables(instance: DagsterInstance, project: Project, run_log: RunLog) -> None:
+    """Remove the partitions of tables that are not defined any more, once the log forgot them."""
+    with run_log.read() as conn:
+        names = set(forgetting.removed_tables(conn, project.name)) - set(project.tables)
+        forgotten = [name for name in sorted(names) if not forgetting.count_attempts(conn, name)]
+    for name in forgotten:
+        remove_partitions(instance, name)
 
 
 class _Shown:
