@@ -121,6 +121,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Upkeep": {
         "clean": upkeep_commands.clean,
         "archive": upkeep_commands.archive,
+        "forget": upkeep_commands.forget,
         "adopt": upkeep_commands.adopt,
     },
 }

@@ -147,6 +147,17 @@ class Project:
             return self.tables[name]
         raise UsageError(f"no table {name!r} in project {self.name}" + _nearest(name, self.tables))
 
+    @cached_property
+    def rerun_behind(self) -> Mapping[str, list[str]]:
+        """Upstream table → the tables whose windows wait for its own and run again after them."""
+        found: dict[str, list[str]] = {}
+        for name, table in self.tables.items():
+            if table.on_upstream_refresh == "rerun" and not table.is_sliced:
+                for dependency in table.managed_dependencies:
+                    if dependency.is_input and dependency.window == "overlapping":
+                        found.setdefault(dependency.table, []).append(name)
+        return found
+
     def version(self, kind: Kind, name: str) -> int | None:
         """Return the registered version of a table or job, or None before registration."""
         return self.versions.get(code_of(self.name, kind, name))

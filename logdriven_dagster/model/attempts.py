@@ -137,10 +137,10 @@ class Claim:
 
     None means that no row can arrive for a later time.
     """
-    fills_gap: bool = False
-    """True if later windows of an ordered table are finished, as after an earlier `default_start`.
+    is_late: bool = False
+    """True if downstream tables may have run without this window.
 
-    Downstream tables may have run without this window.
+    This follows an earlier `default_start` or a later `end`.
     """
     replaces: tuple[int, ...] = ()
     """Jobs of finished windows of an earlier grid that lie within this window."""

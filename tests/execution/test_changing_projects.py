@@ -86,14 +86,28 @@ class Case:
     zone: str
     periods: dict[str, str]
     starts: dict[str, int]
+    """Hours between the base and the start of a table."""
+    lasting: dict[str, int] = field(default_factory=dict)
+    """Hours between the start and the end of a table that has one."""
     model: Model = field(default_factory=Model)
 
     def write(self) -> None:
         self.sandbox.write("logdriven.yaml", f"project: p\ntimezone: {self.zone}\nlineage: false")
         for name, upstreams in UPSTREAMS.items():
             start = self.base.replace(tzinfo=None) + timedelta(hours=self.starts.get(name, 0))
-            text = null_table(name, self.periods[name], start.isoformat(), *upstreams, **FIELDS)
+            fields = dict(FIELDS)
+            if hours := self.lasting.get(name):
+                fields["end"] = (start + timedelta(hours=hours)).isoformat()
+            text = null_table(name, self.periods[name], start.isoformat(), *upstreams, **fields)
             self.sandbox.write(f"tables/{name}.yaml", text)
+
+    def change(self, what: str, *values: Any) -> None:
+        """Change the zone of the project, or the period, start or end of a table."""
+        if what == "zone":
+            (self.zone,) = values
+        else:
+            of = {"period": self.periods, "start": self.starts, "end": self.lasting}[what]
+            of[values[0]] = values[1]
 
     def run(self) -> bool:
         """Catch up; whether there was anything to do."""
@@ -108,7 +122,7 @@ class Case:
         grid = self.sandbox.project.table(name).grid
         low = grid.bound(first)
         span = TimeWindow(low, grid.bound(first + count), zone=grid.zone)
-        if span.end > self.now:
+        if span.end > self.now or (grid.end is not None and span.end > grid.end):
             return
         try:
             list(self.sandbox.runner.refresh(name, span, self.now))
@@ -144,8 +158,10 @@ FIELDS = {"batch_size": "all"}
 def is_held(window: TimeWindow, upstream: Grid, held: set[int]) -> bool:
     """Whether an upstream holds all rows that a window awaits."""
     awaited = upstream.covering(window)
-    low = max(awaited.span[0], upstream.origin_seconds)
-    return held.issuperset(range(int(low), int(awaited.span[1]), ROW))
+    low, high = max(awaited.span[0], upstream.origin_seconds), awaited.span[1]
+    if upstream.end is not None:
+        high = min(high, upstream.bound(upstream.index(upstream.end)).timestamp())
+    return held.issuperset(range(int(low), int(high), ROW))
 
 
 def must_hold(grid: Grid, upstreams: Sequence[tuple[Grid, set[int]]], now: datetime) -> set[int]:
@@ -153,7 +169,7 @@ def must_hold(grid: Grid, upstreams: Sequence[tuple[Grid, set[int]]], now: datet
     found: set[int] = set()
     for n in range(10_000):
         window = grid.window(n)
-        if window.end > now:
+        if window.end > now or (grid.end is not None and window.end > grid.end):
             break
         if not all(is_held(window, *each) for each in upstreams):
             break
@@ -176,6 +192,7 @@ def histories(draw: Any) -> History:
         st.tuples(st.just("period"), table, period),
         st.tuples(st.just("zone"), st.sampled_from(ZONES)),
         st.tuples(st.just("start"), table, STARTS),
+        st.tuples(st.just("end"), table, st.sampled_from((0, 3, 12, 50, 500))),
         st.tuples(st.just("fail"), table),
     )
     day = draw(st.sampled_from(CHANGES))
@@ -196,21 +213,17 @@ def play(history: History) -> None:
         case.run()
         for name, *values in acts:
             match name:
-                case "start" | "zone" if not case.model.windows.get("t.a"):
+                case "start" | "end" | "zone" if not case.model.windows.get("t.a"):
                     pass  # before an upstream has a window, nothing says what was made without it
                 case "run":
                     case.now += values[0]
                     case.run()
                 case "refresh":
                     case.refresh(*values)
-                case "period":
-                    case.periods[values[0]] = values[1]
-                case "zone":
-                    case.zone = values[0]
-                case "start":
-                    case.starts[values[0]] = values[1]
                 case "fail":
                     sandbox.engine.fail(values[0])
+                case _:
+                    case.change(name, *values)
             case.write()
         case.settle()
 
@@ -229,10 +242,18 @@ STALE_BEHIND_AN_EARLIER_START = (
     7,
     [("run", timedelta(days=2)), ("start", "t.a", 0)],
 )
+STALE_BEHIND_A_LATER_END = (
+    SCALES[1],
+    "UTC",
+    "2022-03-27",
+    0,
+    [("end", "t.a", 12), ("run", timedelta(days=2)), ("end", "t.a", 50)],
+)
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 @settings(max_examples=examples(200), deadline=None, suppress_health_check=CHECKS)
+@example(STALE_BEHIND_A_LATER_END)
 @example(STALE_BEHIND_AN_EARLIER_START)
 @example(STALE_BEHIND_A_LONGER_PERIOD)
 @given(histories())

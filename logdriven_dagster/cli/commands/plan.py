@@ -1,6 +1,7 @@
 """`plan`, `status` and `graph`: what is left to do, where tables stand, what waits for what."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -64,6 +65,7 @@ def plan(
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
     _print_parts(found)
+    _print_made_without(found)
     print_changed_targets(changed)
     _print_failed_refreshes(found)
 
@@ -173,6 +175,7 @@ def status(
     )
     from logdriven_dagster.cli.shown.freshness import freshness_json, freshness_shown, print_late
     from logdriven_dagster.execution.definitions.disagreements import Disagreements
+    from logdriven_dagster.execution.definitions.removed_tables import removed_tables
     from logdriven_dagster.execution.opening import open_runner
     from logdriven_dagster.planning import freshness
     from logdriven_dagster.runlog.history.logs import latest_statuses
@@ -188,6 +191,7 @@ def status(
         latest = latest_statuses(conn, found.tables)
         looked = audits.found(conn, found.tables)
     disagreements = Disagreements.of(registered)
+    removed = removed_tables(registered) if not tables else []
     changed = {each.table: each for each in changed_targets_of(registered, found.tables)}
     rows = [
         _status_json(table, latest.get(name), changed.get(name))
@@ -196,6 +200,7 @@ def status(
     ]
     if as_json:
         fields = {"tables": rows, "sources": [rows_json(each) for each in looked]}
+        fields["removed_tables"] = [asdict(each) for each in removed]
         rendering.print_json({**fields, "definitions": disagreements_json(disagreements)})
         return
     # Who asks for no freshness sees no column of it.
@@ -210,6 +215,7 @@ def status(
     rendering.console().print(grid)
     print_late(standing)
     _print_parts(found)
+    _print_made_without(found)
     print_changed_targets(changed.values())
     _print_failed_refreshes(found)
     for name, table in found.tables.items():
@@ -217,6 +223,8 @@ def status(
             rendering.print_line(f"{name} {item.window}: {item.reason}")
     rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
     print_lost(looked)
+    for gone in removed:
+        rendering.print_line(gone.text)
     print_disagreements(disagreements)
 
 
@@ -273,6 +281,15 @@ def _print_parts(found: "Plan") -> None:
                 f"{name}: its {windows} do not fit what has run, since period, default_start or "
                 f"timezone has changed; what is left of windows there runs as it is: {shown}"
             )
+
+
+def _print_made_without(found: "Plan") -> None:
+    """Name finished windows that were made before any window of an upstream had run."""
+    from logdriven_dagster.cli.shown.rendering import print_line
+    from logdriven_dagster.planning.unread import made_without
+
+    for made in made_without(found.tables):
+        print_line(made.text)
 
 
 def _print_failed_refreshes(found: "Plan") -> None:

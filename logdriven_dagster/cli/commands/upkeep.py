@@ -90,6 +90,36 @@ def clean(
     rendering.print_line(f"{number}, {total / 1e6:.1f} MB, {verb}.")
 
 
+def forget(
+    table: Annotated[str, typer.Argument(help="A table that the project defines no more.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count what would be removed.")
+    ] = False,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove what the run log has of a removed table; the rows of its target stay."""
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.execution.definitions.removed_tables import forget_table, rows_to_forget
+
+    registered = open_in_force(project)
+    rows = rows_to_forget(registered, table)
+    if not dry_run:
+        if not yes:
+            question = f"Remove {sum(rows.values()):,} rows of {table} from the run log?"
+            typer.confirm(question, abort=True, err=True)
+        rows = forget_table(registered, table)
+    if as_json:
+        rendering.print_json({"table": table, "removed": not dry_run, "rows": rows})
+        return
+    for name, count in rows.items():
+        rendering.print_line(f"{name}  {count:,}")
+    verb = "would be removed" if dry_run else "removed"
+    rendering.print_line(f"{sum(rows.values()):,} rows of {table} {verb} from the run log.")
+
+
 def archive(
     *,
     older_than: Annotated[

@@ -95,14 +95,14 @@ def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator
     for name, versions in earlier.items():
         table, differing = project.table(name), {}
         for version in versions:
-            known = _recorded(project, version)
+            known = recorded_table(project, version)
             if known is not None and (change := _change(known, table)):
                 differing[version.version] = change
         yield from _written(conn, table, differing)
 
 
-def _recorded(project: Project, version: Version) -> TableConfig | None:
-    """The table as a version has it; None if this release cannot read it any more."""
+def recorded_table(project: Project, version: Version) -> TableConfig | None:
+    """Return the table as a version has it; None if this release cannot read it any more."""
     folder = definitions_folder(project.root)
     try:
         document = recorded(

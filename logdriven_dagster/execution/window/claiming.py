@@ -48,6 +48,7 @@ from logdriven_dagster.runlog.attempts import claiming, overlaps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.history import refreshes
+from logdriven_dagster.runlog.history.reach import reach_since
 
 
 def claim_windows(
@@ -68,6 +69,7 @@ def claim_windows(
     _refuse_unready(order, logs)
     claims = [_claim(order, owner, logs), *_following(conn, orders, owner, logs)]
     claims = _with_replaced(conn, claims, logs[order.table.table])
+    claims = _with_late(conn, order, claims)
     if len(claims) > 1:
         # Whoever was faster with a later window must not keep the oldest one from running.
         with suppress(RefusedError), conn.begin_nested():
@@ -87,6 +89,25 @@ def _with_replaced(conn: Connection, claims: list[Claim], log: TableLog) -> list
     span = first.up_to_end_of(last)
     is_over = any(done.overlaps(span) for done in log.finished)
     return overlaps.with_replaced(conn, claims) if is_over else claims
+
+
+def _with_late(conn: Connection, order: Order, claims: list[Claim]) -> list[Claim]:
+    """Mark the claims of windows over which tables downstream are finished, without their rows.
+
+    Nothing is awaited before an upstream's `default_start` and after its `end`, which have changed
+    then. Only windows that ran since the first attempt at any of the table's own count: those that
+    are older were made before it was read.
+    """
+    table, project = order.table, order.project
+    of_table = project.version(Kind.TABLE, table.table)
+    unchanged = of_table == project.version(Kind.PROJECT, project.name) == 1
+    readers = project.rerun_behind.get(table.table)
+    if unchanged or table.is_sliced or not readers:
+        return claims
+    reached = reach_since(conn, readers, table.table)
+    if reached is None:
+        return claims
+    return [replace(each, is_late=reached > each.window.span[0]) for each in claims]
 
 
 def _following(
@@ -271,14 +292,7 @@ def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
         other_version=order.other_version,
         reads=reads(project, table, order.window),
         seen_until=last_seen(table, order.window, order.tables, logs, order.now),
-        fills_gap=_fills_gap(table, order.window, logs[table.table]),
     )
-
-
-def _fills_gap(table: TableConfig, window: TimeWindow, log: TableLog) -> bool:
-    if table.is_sliced or not table.ordered:
-        return False
-    return any(done.start >= window.end for done in log.finished[-1:])
 
 
 def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, Reads]:

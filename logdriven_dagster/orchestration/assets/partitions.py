@@ -124,9 +124,19 @@ def table_partitions(table: TableConfig, location: Location) -> Partitions:
     table of the same name in another one.
     """
     if table.is_sliced:
-        name = location.name(f"slices of {table.table}")
-        return SlicePartitions(DynamicPartitionsDefinition(name=name))
+        return SlicePartitions(DynamicPartitionsDefinition(name=_slices(location, table.table)))
     return partitions_of(table.grid)
+
+
+def _slices(location: Location, table: str) -> str:
+    return location.name(f"slices of {table}")
+
+
+def remove_partitions(instance: DagsterInstance, location: Location, table: str) -> None:
+    """Delete the partitions of a table's slices; those of a grid may be other tables' as well."""
+    name = _slices(location, table)
+    for key in instance.get_dynamic_partitions(name):
+        instance.delete_dynamic_partition(name, key)
 
 
 def partitions_of(grid: Grid) -> TablePartitions:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dagster import (
     AssetMaterialization,
+    AssetObservation,
     DagsterInstance,
     DagsterRun,
     DefaultSensorStatus,
@@ -26,7 +27,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.freshness import FreshnessShown
@@ -37,7 +38,11 @@ from logdriven_dagster.orchestration.assets.metadata import (
     rows_shown,
     window_metadata,
 )
-from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
+from logdriven_dagster.orchestration.assets.partitions import (
+    add_partitions,
+    remove_partitions,
+    table_partitions,
+)
 from logdriven_dagster.orchestration.assets.refresh_check import refresh_evaluations
 from logdriven_dagster.orchestration.assets.stories import (
     describe_failed_refresh,
@@ -57,7 +62,7 @@ from logdriven_dagster.orchestration.events.unreported import BrokenRuns
 from logdriven_dagster.orchestration.jobs.catch_up import add_first_partitions
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
-from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog import RunLog, forgetting
 from logdriven_dagster.runlog.observed import quality
 from logdriven_dagster.runlog.observed.mirror import begun_in, ended_since, present
 from logdriven_dagster.runlog.sql.windows import window_of
@@ -118,6 +123,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
             window.check_refreshes([*begun, *rows[:looked_at]])
         if new_tables:  # behind those that were run: Dagster lists partitions as they come
             add_first_partitions(context.instance, location, runner, now, new_tables)
+            _forget_removed_tables(context.instance, location, run_log)
             new_tables.clear()
         message = f"{shown} windows that were run elsewhere, or not told by their runs, are shown"
         if looked_at < len(rows):
@@ -127,6 +133,16 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         )
 
     return evaluate
+
+
+def _forget_removed_tables(instance: DagsterInstance, location: Location, run_log: RunLog) -> None:
+    """Remove the partitions of tables that are not defined any more, once the log forgot them."""
+    project = location.project
+    with run_log.read() as conn:
+        names = set(forgetting.removed_tables(conn, project.name)) - set(project.tables)
+        forgotten = [name for name in sorted(names) if not forgetting.count_attempts(conn, name)]
+    for name in forgotten:
+        remove_partitions(instance, location, name)
 
 
 class _Shown:
@@ -160,6 +176,9 @@ class _Shown:
         if _is_failed_refresh(row):
             self._observed(table, window, partition, row)
             return True
+        if _is_decision(row):
+            self._decided(table, partition, row)
+            return True
         if row["status"] == Status.SUCCESS.value:
             self._materialized(table, window, partition, row)
         else:
@@ -191,7 +210,7 @@ class _Shown:
         shown = row["job_name"] in self._location.keys
         table = self._location.project.tables[row["job_name"]] if shown else None
         # A discarded window is pending again: nothing is wrong with it.
-        discarded = row["status"] == Status.DISCARDED.value
+        discarded = row["status"] == Status.DISCARDED.value and not _is_decision(row)
         if table is None or discarded:
             return None
         partitions, window = table_partitions(table, self._location), window_of(table, row)
@@ -228,6 +247,12 @@ class _Shown:
             report_planned(self._instance, key, partition, None)
         metadata = _identity(row, window) | self._story(table, window, row)
         event = describe_failed_refresh(key, partition, _end_text(row), metadata)
+        self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
+
+    def _decided(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
+        """Show that an operator has skipped the window, or made it pending again."""
+        key, decision = self._location.key(table.table), redact(row["steps"][0]["output"])
+        event = AssetObservation(key, partition=partition, metadata={"decision": decision})
         self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
 
     def _failed(
@@ -281,6 +306,11 @@ def _is_failed_refresh(row: dict[str, Any]) -> bool:
     """Whether an attempt failed at a window that is finished all the same."""
     unsuccessful = row["status"] != Status.SUCCESS.value
     return unsuccessful and (row["standing"] is not None or row["failed_refresh"] is not None)
+
+
+def _is_decision(row: dict[str, Any]) -> bool:
+    """Whether an operator has skipped the window, or made it pending again."""
+    return bool(row["run_trigger"] == Trigger.SKIP.value)
 
 
 def _died_in_refresh(row: dict[str, Any]) -> bool:

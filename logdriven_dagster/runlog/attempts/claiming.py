@@ -66,7 +66,7 @@ def claim(
             # Whoever has no definition does not say before it begins to publish either.
             "standing": turn.standing if request.definition is not None else None,
             **turn.columns,
-            **({"again": 1} if request.replaces or request.fills_gap else {}),
+            **({"again": 1} if request.replaces or request.is_late else {}),
             **looked_at(request, past.of(request)),
         }
         for request, turn in zip(requests, turns, strict=True)

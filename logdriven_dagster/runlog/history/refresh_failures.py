@@ -15,9 +15,10 @@ from logdriven_dagster.runlog.attempts.failed_refreshes import MARKED
 from logdriven_dagster.runlog.history.logs import attempts_by_id
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.among import among
+from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.windows import window_of
 
-_OF_TABLES = select(job_log.c.job_id).where(among(job_log.c.job_name))
+_OF_TABLES = select(job_log.c.job_id).where(of_project(job_log), among(job_log.c.job_name))
 _FAILED = union_all(
     _OF_TABLES.where(job_log.c.failed_refresh == MARKED),
     _OF_TABLES.where(

@@ -1,7 +1,7 @@
 """Upstreams that ran again after what was made from them: which windows are stale by that.
 
 Only attempts after the first one at a window can make another table's window stale, and first ones
-that replace windows of another grid or fill a gap before finished windows. They are found by an
+that replace windows of another grid or run after what is downstream of them. They are found by an
 index, and for each table a bookmark says up to which of them nothing is stale any more, so that the
 cost follows what ran again lately, not the length of the history.
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Table, bindparam, or_, select
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.model.attempts import Owner, Status
+from logdriven_dagster.model.attempts import Owner, Status, Trigger
 from logdriven_dagster.runlog.attempts.failed_refreshes import MARKED
 from logdriven_dagster.runlog.history.logs import attempts_by_id
 from logdriven_dagster.runlog.schema.attempts import job_log
@@ -93,6 +93,8 @@ def ended_since(
 ) -> list[dict[str, Any]]:
     """The latest attempts and failed refreshes that ended since a moment (naive UTC), in order.
 
+    Of skipped windows, those that an operator has skipped.
+
     Those that ended in the future of a clock that was set back come when it gets there. Rows are as
     `history.attempts` gives them. `job_end_time` is written a little before its transaction
     is committed, so a reader looks some time back and leaves out what it has seen.
@@ -100,7 +102,10 @@ def ended_since(
     query = select(job_log.c.job_id).where(
         of_project(job_log),
         or_(unindexed(job_log.c.latest) == 1, unindexed(job_log.c.failed_refresh) == MARKED),
-        unindexed(job_log.c.status).in_(_ENDED),
+        or_(
+            unindexed(job_log.c.status).in_(_ENDED),
+            unindexed(job_log.c.run_trigger) == Trigger.SKIP.value,
+        ),
         job_log.c.window_start.is_not(None),
         job_log.c.job_end_time.is_not(None),
         not_in_future(job_log.c.job_end_time),

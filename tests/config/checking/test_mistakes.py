@@ -224,6 +224,7 @@ IN_A_TABLE = {
     ("description:", "notify: ops\ndescription:"): "2: notify: must be a list, such as [{to: operators}], not 'ops'",
     ("description:", "notify: [{to: ops}]\ndescription:"): "2: notify[0].to: unknown recipient 'ops'; add it to logdriven.yaml",
     ("description:", "checks: [{check: a}]\ndescription:"): "2: checks[0].sql: missing; add `sql: SELECT …`",
+    ("description:", "checks: [{check: latest_refresh, sql: SELECT 1}]\ndescription:"): "2: checks: latest_refresh is what Dagster shows of refreshes; choose another name",
     ("description:", "checks: {a: SELECT 1}\ndescription:"): "2: checks: must be a list, such as [{check: positive, sql: SELECT …}], not {a: SELECT 1}",
     ("    target", "    quality: {columns: {id: [not_nul]}}\n    target"): "12: steps[0].quality.columns.id[0].rule: unknown quality rule 'not_nul'; did you mean 'not_null'?; quality_rules of logdriven.yaml, sql and python define others",
     ("    target", "    quality: [not_null]\n    target"): "12: steps[0].quality: must be fields, such as {id: …}, not [not_null]",

@@ -187,6 +187,6 @@ def test_the_web_server_shows_them(world: World, monkeypatch: pytest.MonkeyPatch
         answer = execute_dagster_graphql(context, QUERY, {"key": {"path": KEY.path}})
     checks = answer.data["assetNodeOrError"]["assetChecksOrError"]["checks"]
     shown = {check["name"]: check for check in checks}
-    assert set(shown) == {"value_positive", "value_in_range", "some"}
+    assert set(shown) == {"latest_refresh", "value_positive", "value_in_range", "some"}
     assert shown["some"]["blocking"]
     assert shown["value_positive"]["canExecuteIndividually"] == "REQUIRES_MATERIALIZATION"

@@ -4,7 +4,10 @@ from typing import Any
 
 from dagster import AssetKey
 
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.orchestration.location import SKIP, UNSKIP
+from tests.builders import at, day
+from tests.orchestration.ticks import tick
 from tests.orchestration.world import EVENTS, World
 
 
@@ -33,6 +36,22 @@ def test_windows_are_skipped_with_who_and_why_and_made_pending_again(world: Worl
     assert decide(world, UNSKIP, window="2022-01-02")
     assert world.log("ods.events")[-1] == ("20220102", "DISCARDED")
     assert observed(world)[0] == ("2022-01-02", "unskip_windows by ann: the file is lost")
+
+
+def test_decisions_of_the_command_line_are_shown(world: World) -> None:
+    world.write(EVENTS)
+    runner = open_runner(world.project)
+    windows = [day(1)]
+    runner.skip("ods.events", windows, at("2022-01-02"), "the file is lost", "ann")
+    cursor = tick(world)
+    assert observed(world) == [("2022-01-01", "skipped by ann: the file is lost")]
+    assert world.colours("ods.events") == {}
+    runner.unskip("ods.events", windows, at("2022-01-02"), "it was found", "bob")
+    tick(world, tick(world, cursor))
+    assert [text for _, text in observed(world)] == [
+        "unskipped by bob: it was found",
+        "skipped by ann: the file is lost",
+    ]
 
 
 def test_what_cannot_be_skipped_fails_the_run(world: World) -> None:

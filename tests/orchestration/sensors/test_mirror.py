@@ -14,6 +14,7 @@ from dagster import (
 )
 from dagster._core.utils import make_new_run_id
 
+from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.model.attempts import (
@@ -21,7 +22,7 @@ from logdriven_dagster.model.attempts import (
     Status,
     Trigger,
 )
-from logdriven_dagster.orchestration.assets.partitions import partitions_of
+from logdriven_dagster.orchestration.assets.partitions import partitions_of, table_partitions
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location, default_key
@@ -314,3 +315,19 @@ def test_a_run_between_two_windows_is_left_alone(world: World, status: Status) -
 def test_a_run_without_an_attempt_is_left_alone(world: World) -> None:
     working_run(world.write(EVENTS).instance)
     assert dead_runs(world) == []
+
+
+def test_partitions_of_a_removed_table_go_once_the_log_forgot_it(world: World) -> None:
+    keys = {**EVENTS, "table": "ods.keys", "incremental_type": "files", "checks": []}
+    keys["steps"] = [{**EVENTS["steps"][0], "target": {"type": "iceberg"}}]
+    source = {k: v for k, v in EVENTS["steps"][0]["source"].items() if k != "window_column"}
+    keys["steps"][0]["source"] = source
+    register(world.write(EVENTS, keys).root)
+    location = Location(world.project, {})
+    name = table_partitions(world.project.table("ods.keys"), location).dynamic_name
+    assert name is not None
+    world.instance.add_dynamic_partitions(name, ["0", "1"])
+    (world.root / "tables/ods.keys.yaml").unlink()
+    register(world.root)
+    tick(world)
+    assert world.instance.get_dynamic_partitions(name) == []

@@ -1,0 +1,95 @@
+"""Tables that a project defines no more, and what is left of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from logdriven_dagster.config.derived.places import place_of_table
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution.definitions.changed_targets import recorded_table
+from logdriven_dagster.execution.definitions.registering import Registered
+from logdriven_dagster.model.definitions import Kind, Operation, code_of
+from logdriven_dagster.runlog import forgetting
+from logdriven_dagster.runlog.definitions import history
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedTable:
+    """A table that was removed from a project, of which the run log still has attempts."""
+
+    table: str
+    attempts: int
+    place: str | None
+    """The place of its rows, where the newest version that can be read says it."""
+
+    @property
+    def text(self) -> str:
+        """One sentence for people, with the command that removes it."""
+        attempts = "1 attempt" if self.attempts == 1 else f"{self.attempts:,} attempts"
+        rows = f", and its rows stay in {self.place}" if self.place else ""
+        said = f"{self.table} is not defined any more; the run log has {attempts} of it{rows}"
+        return f"{said}; `logdriven forget {self.table}` removes it from the run log"
+
+
+def removed_tables(registered: Registered) -> list[RemovedTable]:
+    """Find the tables that files define no more, in the order of names; reads only."""
+    return list(_removed(registered))
+
+
+def forget_table(registered: Registered, table: str) -> dict[str, int]:
+    """Remove all of a table from the run log; how many rows of which of the log's tables.
+
+    UsageError if the project defines the table, or the log has nothing of it; AlreadyRunningError
+    while a runner holds one of its windows. Nothing is removed then.
+    """
+    _refuse_defined(registered, table)
+    return registered.run_log.write(lambda conn: forgetting.forget(conn, table))
+
+
+def rows_to_forget(registered: Registered, table: str) -> dict[str, int]:
+    """Count what `forget_table` would remove; UsageError as there."""
+    _refuse_defined(registered, table)
+    counts = registered.run_log.ask(lambda conn: forgetting.count_rows(conn, table))
+    if not counts:
+        raise UsageError(f"the run log has nothing of {table}; `logdriven status` names the rest")
+    return counts
+
+
+def _refuse_defined(registered: Registered, table: str) -> None:
+    project = registered.project
+    if table in project.tables:
+        fix = "remove its file first"
+        raise UsageError(
+            f"{table} is defined in {project.files[table]} and cannot be forgotten; {fix}"
+        )
+    known = registered.run_log.ask(lambda conn: forgetting.removed_tables(conn, project.name))
+    if table not in {*known, *_unapplied(registered)}:
+        raise UsageError(f"project {project.name} has never had a table {table}")
+
+
+def _unapplied(registered: Registered) -> set[str]:
+    """The tables whose removal is not registered yet."""
+    return {
+        change.name
+        for change in registered.changes
+        if change.kind is Kind.TABLE and change.operation is Operation.DELETE
+    }
+
+
+def _removed(registered: Registered) -> Iterator[RemovedTable]:
+    project, run_log = registered.project, registered.run_log
+    known = run_log.ask(lambda conn: forgetting.removed_tables(conn, project.name))
+    for name in sorted({*known, *_unapplied(registered)} - set(project.tables)):
+        attempts = run_log.ask(partial(forgetting.count_attempts, table=name))
+        if attempts:
+            yield RemovedTable(name, attempts, _place(registered, name))
+
+
+def _place(registered: Registered, name: str) -> str | None:
+    project = registered.project
+    code = code_of(project.name, Kind.TABLE, name)
+    versions = registered.run_log.ask(lambda conn: history.versions(conn, Kind.TABLE, [code]))
+    for version in reversed(versions):
+        if (table := recorded_table(project, version)) is not None:
+            return place_of_table(project, table)
+    return None

@@ -1,0 +1,51 @@
+"""Finished windows that were made before any window of an upstream had run.
+
+Nothing says whether they were to have its rows: the upstream may be new, or may begin earlier than
+it did. So they do not run again by themselves.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from logdriven_dagster.model.windows import TimeWindow, refresh_command
+from logdriven_dagster.planning.plan import TablePlan
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWithout:
+    """Finished windows of a table over the pending ones of an upstream that never ran."""
+
+    table: str
+    upstream: str
+    span: TimeWindow
+    """From the first to the last of them."""
+
+    @property
+    def text(self) -> str:
+        """One sentence for people, with the command that adds the rows of the upstream."""
+        without = f"finished windows in {self.span} were made without {self.upstream}"
+        command = refresh_command(self.table, self.span)
+        return f"{self.table}: {without}, which has not run yet; {command} adds its rows afterwards"
+
+
+def made_without(plans: Mapping[str, TablePlan]) -> Iterator[MadeWithout]:
+    """Find the tables with such windows, of those that would run again with their upstreams."""
+    for name, plan in plans.items():
+        table = plan.table
+        if table.is_sliced or table.on_upstream_refresh != "rerun":
+            continue
+        for dependency in table.managed_dependencies:
+            upstream = plans.get(dependency.table)
+            if upstream is None or not dependency.is_input or dependency.window != "overlapping":
+                continue
+            if (pending := _never_run(upstream)) is not None:
+                over = [done for done in plan.log.finished if done.overlaps(pending)]
+                if over:
+                    yield MadeWithout(name, dependency.table, over[0].up_to_end_of(over[-1]))
+
+
+def _never_run(upstream: TablePlan) -> TimeWindow | None:
+    """The range of the pending windows of a table that has none finished; None for others."""
+    if upstream.table.is_sliced or upstream.log.finished or not upstream.unfinished:
+        return None
+    return upstream.unfinished[0].up_to_end_of(upstream.unfinished[-1])
