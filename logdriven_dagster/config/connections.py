@@ -158,7 +158,7 @@ def given_url(config: ConnectionType | None) -> str | None:
 def connection_settings(name: str, config: ConnectionType) -> dict[str, Any]:
     """Return the fields of a connection, with their secrets from the environment.
 
-    Raises UsageError, which says what is missing.
+    Raises UsageError, which names the missing variable.
     """
     try:
         return {key: _filled(value, key) for key, value in config.model_dump().items()}
@@ -167,7 +167,7 @@ def connection_settings(name: str, config: ConnectionType) -> dict[str, Any]:
 
 
 def _filled(value: Any, name: str) -> Any:
-    """Resolve the texts of a value, at whatever depth."""
+    """Resolve the texts of a value at any depth."""
     if isinstance(value, str):
         return resolve(value, name)
     if isinstance(value, dict):

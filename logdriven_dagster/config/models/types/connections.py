@@ -1,4 +1,4 @@
-"""Connections: databases, Kafka, and whatever types installed packages register."""
+"""Connections: databases, Kafka, and the types of installed packages."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -11,18 +11,18 @@ from logdriven_dagster.config.models.fields import DatabaseUrl, Model, Option
 
 
 class ConnectionType(Model):
-    """The base of every type of connection."""
+    """Base class of every connection type."""
 
     group: ClassVar[str] = "logdriven.connections"
 
     if TYPE_CHECKING:
         type: str
-        """A Literal in each type: what the YAML names it by."""
+        """Name of the type in YAML: a Literal in each subclass."""
 
     @property
     @abstractmethod
     def leads_to(self) -> str:
-        """The kind of server in words, which sources and targets ask for: `a database`."""
+        """Kind of server in words, such as `a database`; sources and targets require it."""
 
     def option_groups(self) -> Iterator[tuple[tuple[str, ...], Mapping[str, Option]]]:
         """Yield fields that may hold secrets by names, with the place of each group of them."""
@@ -31,7 +31,7 @@ class ConnectionType(Model):
 
 
 class JdbcConfig(Model):
-    """What Spark needs where the SQLAlchemy URL does not say it."""
+    """JDBC settings that cannot be derived from the SQLAlchemy URL."""
 
     url: str | None = Field(
         None,
@@ -59,7 +59,7 @@ class ConnectionConfig(ConnectionType):
         examples=["postgresql://user:${env:PASSWORD}@host/database"],
     )
     jdbc: JdbcConfig = Field(
-        JdbcConfig(), description="what Spark needs to know beside the URL, mostly nothing"
+        JdbcConfig(), description="JDBC settings that cannot be derived from the URL"
     )
     kafka: dict[str, Option] | None = Field(
         None,
@@ -68,7 +68,7 @@ class ConnectionConfig(ConnectionType):
         examples=[{"bootstrap.servers": "host:9092"}],
     )
     type: Literal["database", "kafka"] = Field(
-        "database", description="what it leads to; the field that is given says it, too"
+        "database", description="kind of server; by default derived from the field that is given"
     )
 
     @model_validator(mode="before")

@@ -73,7 +73,7 @@ class Target(Part):
 
     @property
     def write_mode(self) -> WriteMode:
-        """What follows from `mode`."""
+        """Capabilities of the write mode."""
         return write_mode(self.mode)
 
     @property

@@ -1,7 +1,7 @@
-"""Write modes: what a window does with the rows that its target holds already.
+"""Write modes: how a window treats the rows that its target already holds.
 
-A file names a mode by a word (`mode: upsert`). What follows from it is asked of the mode itself, so
-that nothing else compares words.
+A table file names its mode (`mode: upsert`). All other code asks the mode for its capabilities and
+never compares names.
 """
 
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ class WriteMode:
 
     name: str
     merges_by_key: bool = False
-    """Whether rows with a known key are updated and others are added; the target needs `key`."""
+    """True if rows with a known key are updated and others are added; the target needs `key`."""
     replaces_whole_table: bool = False
-    """Whether the newest window replaces the rows of all others."""
+    """True if the newest window replaces the rows of all others."""
     replaces_own_range: bool = False
-    """Whether a window replaces all rows whose `window_column` lies in it, whoever wrote them."""
+    """True if a window replaces all rows whose `window_column` lies in it, of any writer."""
 
     @property
     def keeps_windows_apart(self) -> bool:
-        """Whether each row belongs to one window, so that one pass can write several windows."""
+        """True if each row belongs to one window, so that one batch can write several windows."""
         return not (self.merges_by_key or self.replaces_whole_table)
 
 
