@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install hooks test-fast test-connect test-foreign test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark test-core test-wheel test-lake faults test-hosts bench clean
+.PHONY: help install hooks test-fast test-connect test-foreign test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark compatibility test-core test-wheel test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -150,6 +150,15 @@ test-spark: $(OLD)/.installed ## what Spark runs, on another version of it, clas
 	scripts/test_packages.sh
 	$(OLD)/bin/python -m pytest $(TWO) $(OF_SPARK)
 	LOGDRIVEN_TEST_SPARK=connect $(OLD)/bin/python -m pytest $(TWO) -m connect tests/engine tests/quality
+
+WRITERS := $(VENV)-writers
+$(WRITERS)/.installed: tests/engine/compatibility/requirements.txt
+	test -x $(WRITERS)/bin/python || $(PYTHON) -m venv $(WRITERS)
+	$(WRITERS)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: -r $<
+	touch $@
+
+compatibility: $(VENV)/.installed-dev $(VENV)/.classes $(WRITERS)/.installed ## load what other programs write; writes docs/compatibility.md
+	LOGDRIVEN_TEST_WRITERS=$(WRITERS) $(BIN)/python -m pytest tests/engine/compatibility
 
 CORE := .core
 test-core: $(VENV)/.installed-dev ## a host of logdriven_dagster-core[client], without Spark, runs windows on a server

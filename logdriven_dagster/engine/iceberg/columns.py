@@ -236,13 +236,21 @@ def _renamed(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence
         ]
         return sf.when(column.isNotNull(), sf.struct(*parts))
     if isinstance(kind, iceberg.ListType):
-        return sf.transform(column, lambda item: _renamed(item, kind.element_type, names))
+        return _of_each(column, kind.element_type, names)
     if isinstance(kind, iceberg.MapType):
-        keys = sf.transform_keys(column, lambda key, _: _renamed(key, kind.key_type, names))
-        return sf.transform_values(keys, lambda _, value: _renamed(value, kind.value_type, names))
+        keys = _of_each(sf.map_keys(column), kind.key_type, names)
+        return sf.map_from_arrays(keys, _of_each(sf.map_values(column), kind.value_type, names))
     if str(kind) == "uuid":
         return sf.regexp_replace(sf.lower(sf.hex(column)), *GROUPS_OF_A_UUID)
     return column
+
+
+def _of_each(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "Column":
+    """An array with the table's names of nested fields: see `nested_values.of_each`."""
+    from logdriven_dagster.engine.spark import functions as sf
+
+    numbers = sf.array_repeat(sf.lit(0), sf.array_size(column))
+    return sf.transform(numbers, lambda _, i: _renamed(sf.get(column, i), kind, names))
 
 
 def _default(field: "NestedField") -> dict[str, Any]:

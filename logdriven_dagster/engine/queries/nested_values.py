@@ -33,9 +33,11 @@ def any_leaf(
         values = any_leaf(f"map_values({v})", ArrayType(kind.valueType), condition, depth)
         return " OR ".join(f"({part})" for part in (keys, values) if part) or None
     if isinstance(kind, ArrayType):
-        each = f"x{depth}"
-        inner = any_leaf(each, kind.elementType, condition, depth + 1)
-        return f"exists({v}, {each} -> {inner})" if inner else None
+        element = kind.elementType
+        if any_leaf(v, element, condition, depth + 1) is None:
+            return None
+        found = of_each(v, lambda x: str(any_leaf(x, element, condition, depth + 1)), depth)
+        return f"array_contains({found}, true)"
     return condition(v, kind)
 
 
@@ -56,11 +58,18 @@ def sql_type(kind: "DataType") -> str:
 def of_each(v: str, sql: Callable[[str], str], depth: int) -> str:
     """Return SQL of an array with `sql` applied to each element of `v`.
 
-    Elements are accessed by index: with `transform(v, x -> …)`, Spark 4.3 looks up NULL elements in
-    the dictionary of a Parquet column, and fails if that is empty.
+    Elements are accessed by index: with `transform(v, x -> …)`, `exists` and `transform_values`,
+    Spark 4.3 looks up NULL elements in the dictionary of a Parquet column, and fails if that is
+    empty.
     """
     element = sql(f"get({v}, i{depth})")
     return f"transform(array_repeat(0, array_size({v})), (x{depth}, i{depth}) -> {element})"
+
+
+def of_entries(v: str, key: Callable[[str], str], value: Callable[[str], str], depth: int) -> str:
+    """Return SQL of a map with `key` and `value` applied to the entries of `v`, as in `of_each`."""
+    keys, values = f"map_keys({v})", f"map_values({v})"
+    return f"map_from_arrays({of_each(keys, key, depth)}, {of_each(values, value, depth)})"
 
 
 def as_type(v: str, given: "DataType", goal: "DataType", depth: int = 0) -> str:
@@ -74,13 +83,12 @@ def as_type(v: str, given: "DataType", goal: "DataType", depth: int = 0) -> str:
         return v
     if given.simpleString() == goal.simpleString():  # only nullability differs
         return f"CAST({v} AS {sql_type(goal)})"
-    each = f"x{depth}"
     if isinstance(given, ty.ArrayType) and isinstance(goal, ty.ArrayType):
         kinds = given.elementType, goal.elementType, depth + 1
         return of_each(v, lambda element: as_type(element, *kinds), depth)
     if isinstance(given, ty.MapType) and isinstance(goal, ty.MapType):
-        inner = as_type(each, given.valueType, goal.valueType, depth + 1)
-        return f"transform_values({v}, (k{depth}, {each}) -> {inner})"
+        values = given.valueType, goal.valueType, depth + 1
+        return of_entries(v, lambda key: key, lambda value: as_type(value, *values), depth)
     if isinstance(given, ty.StructType) and isinstance(goal, ty.StructType):
         known = {field.name.lower(): field for field in given.fields}
         parts = []

@@ -399,3 +399,21 @@ def test_old_days_that_spark_wrote_to_orc_are_read(lab: Lab):
     sql = "SELECT DATE'1500-01-01' AS d"
     lab.spark.sql(sql).coalesce(1).write.orc(str(lab.root / "in"))
     assert rows(lab, form="orc") == [(date(1500, 1, 1),)]
+
+
+def test_lists_and_maps_whose_values_are_all_null_are_read(lab: Lab):
+    """PyArrow writes them with an empty dictionary, in which Spark looks for the elements."""
+    at = pa.timestamp("us", "UTC")
+    pair = pa.struct([("a", at), ("t", pa.time64("us"))])
+    columns = {
+        "l": pa.array([[None, None], []], pa.list_(at)),
+        "m": pa.array([[("a", None)], []], pa.map_(pa.string(), at)),
+        "t": pa.array([[("a", None)], []], pa.map_(pa.string(), pa.time64("us"))),
+        "s": pa.array([[{"a": None, "t": None}], []], pa.list_(pair)),
+    }
+    write(lab, "f.parquet", columns)
+    load(lab, source(), target={"type": "orc"})
+    assert lab.rows("ods.t") == [
+        ([None, None], {"a": None}, {"a": None}, [(None, None)]),
+        ([], {}, {}, []),
+    ]

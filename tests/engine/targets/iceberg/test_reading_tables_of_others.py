@@ -267,6 +267,14 @@ def test_uuids_are_texts_found_by_ids_and_by_names(lab: Lab):
     assert ours(lab) == expected
 
 
+def test_lists_and_maps_whose_uuids_are_all_null_are_read(lab: Lab):
+    table = foreign_table(lab, Schema(*UUIDS.fields[2:]))
+    nulls = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([None, None], pa.binary(16)))
+    entries = pa.MapArray.from_arrays([0, 2], ["a", "b"], nulls)
+    table.append(pa.table({"l": pa.ListArray.from_arrays([0, 2], nulls), "m": entries}))
+    assert ours(lab) == [([None, None], [("a", None), ("b", None)])]
+
+
 def test_metadata_that_cannot_be_read_are_reported_with_their_table_and_problem(lab: Lab):
     table = foreign_table(lab, TWO)
     edited(table, **{"last-column-id": "none"})

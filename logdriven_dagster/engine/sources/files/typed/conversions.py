@@ -6,7 +6,12 @@ as its carrier, the type of its numbers or bytes, and converted where nothing is
 
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.queries.nested_values import GROUPS_OF_A_UUID, of_each, sql_type
+from logdriven_dagster.engine.queries.nested_values import (
+    GROUPS_OF_A_UUID,
+    of_each,
+    of_entries,
+    sql_type,
+)
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.schemas import ddl_type
 from logdriven_dagster.engine.sources.files.typed.held_types import (
@@ -66,23 +71,25 @@ def converted(v: str, held: Held, wanted: "DataType", place: str, path: Path) ->
     """
     from pyspark.sql import types as ty
 
-    each = f"x{len(path)}"
     match held:
         case Struct() if isinstance(wanted, ty.StructType):
             return _struct(v, _parts(held), wanted, place, path)
         case Array() if isinstance(wanted, ty.ArrayType):
             kinds = held.element, wanted.elementType, place, (*path, "element")
-            if converted(each, *kinds) == each:
+            if converted(v, *kinds) == v:
                 return v
             return of_each(v, lambda element: converted(element, *kinds), len(path))
         case Map() if isinstance(wanted, ty.MapType):
-            names = f"{each}.key", f"{each}.value"
-            key = converted(names[0], held.key, wanted.keyType, place, (*path, "key"))
-            value = converted(names[1], held.value, wanted.valueType, place, (*path, "value"))
-            if (key, value) == names:
+            keys = held.key, wanted.keyType, place, (*path, "key")
+            values = held.value, wanted.valueType, place, (*path, "value")
+            if converted(v, *keys) == converted(v, *values) == v:
                 return v
-            entries = f"transform(map_entries({v}), {each} -> struct({key}, {value}))"
-            return f"map_from_entries({entries})"
+            return of_entries(
+                v,
+                lambda key: converted(key, *keys),
+                lambda each: converted(each, *values),
+                len(path),
+            )
         case str() if is_null(held) and _carrier(held, wanted) != wanted:
             return f"CAST(NULL AS {sql_type(wanted)})"
         case str() if read_as(held, wanted) != wanted:

@@ -212,7 +212,7 @@ def natural_type(kind: str) -> str | None:
     kind = kind.removeprefix(ALL_NULL)
     if found := _DECIMAL.fullmatch(kind):
         return kind if int(found[1]) <= 38 else None
-    if kind in _UNREADABLE or kind == UNION:
+    if kind in _UNREADABLE:
         return None
     return _NATURAL.get(kind, kind)
 
@@ -314,8 +314,6 @@ def wider(kinds: Collection[str]) -> str | None:
     """
     held = [kind for kind in kinds if not is_null(kind)] or list(kinds)
     naturals = [natural_type(kind) for kind in held]
-    if None in naturals:
-        return None
     for declared in (*naturals, _wider_decimal(held), "double"):
         if (
             declared

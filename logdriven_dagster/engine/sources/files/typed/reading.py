@@ -26,6 +26,7 @@ from logdriven_dagster.engine.sources.files.typed.schemas import (
     refuse_inexact,
     refuse_lost_columns,
     refuse_mixed_types,
+    refuse_unions,
     with_columns_of_null,
 )
 from logdriven_dagster.engine.spark import functions as sf
@@ -81,6 +82,7 @@ def typed_reading(
     """
     if not found:
         return TypedReading(columns=columns)
+    refuse_unions(found)
     found = with_columns_of_null(found, columns)
     if missing != "allow":
         refuse_lost_columns(found)

@@ -62,6 +62,18 @@ def refuse_lost_columns(found: Iterable[Footer]) -> None:
             known = names
 
 
+def refuse_unions(found: Iterable[Footer]) -> None:
+    """TerminalStepError for an ORC file with a union, of which Spark reads no column at all."""
+    for footer in found:
+        for path, kind in leaves(footer.columns):
+            if kind == UNION:
+                raise TerminalStepError(
+                    f"{footer.path}: the column {_shown(path)} is a union, and Spark reads no "
+                    "column of a file that has one; write the file without it, or with a column "
+                    "for each type"
+                )
+
+
 def columns_differ(found: Sequence[Footer]) -> bool:
     """Whether not all files have the same columns, so that Spark has to look at each of them."""
     return len({_names(footer.columns) for footer in found}) > 1
@@ -128,11 +140,9 @@ def refuse_mixed_types(
     for path, files in kinds.items():
         for kind, file in files.items():
             if natural_type(kind) is None:
-                fix = _line(columns, kinds) + ", which "
-                fix += "leaves it out" if kind == UNION else f"reads it as {readable_type(kind)}"
                 raise TerminalStepError(
                     f"{file}: the column {_shown(path)} is a {kind}, which Spark cannot read; "
-                    f"write {fix}"
+                    f"write {_line(columns, kinds)}, which reads it as {readable_type(kind)}"
                 )
         if wider(files) is None:
             held = {kind: file for kind, file in files.items() if not is_null(kind)}
@@ -162,15 +172,11 @@ def _two_types(path: Names, files: Mapping[str, str], fix: str) -> str:
 
 
 def _line(columns: Struct, kinds: Mapping[Names, Mapping[str, str]]) -> str:
-    """Return the line that reads the columns of files, but for those that nothing reads."""
+    """Return the line that reads the columns of files."""
     widest = with_kinds(columns, lambda path, kind: wider(kinds[path]) or kind)
     assert isinstance(widest, Struct)
-    known = [
-        f"{quoted_name(name)} {ddl_of(part)}"
-        for name, part in widest.fields
-        if all(leaf != UNION for _, leaf in leaves(part))
-    ]
-    return f'columns: "{", ".join(known)}"'
+    named = [f"{quoted_name(name)} {ddl_of(part)}" for name, part in widest.fields]
+    return f'columns: "{", ".join(named)}"'
 
 
 @lru_cache(maxsize=10_000)

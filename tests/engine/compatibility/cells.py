@@ -1,0 +1,83 @@
+"""The table of what is proven: kept in docs/compatibility.json, drawn as docs/compatibility.md."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+KEPT = ROOT / "docs" / "compatibility.json"
+PAGE = ROOT / "docs" / "compatibility.md"
+HEADINGS = {
+    "parquet": "Parquet files",
+    "orc": "ORC files",
+    "csv": "CSV files",
+    "json": "JSON files",
+    "iceberg": "Iceberg tables",
+    "delta": "Delta tables",
+}
+_INTRODUCTION = """# What other programs write, and how it is read
+
+Each line is one type or feature of one program. `make compatibility` has these programs write files
+and tables, loads them, and compares each value with the one that the program itself reports; it
+fails where a line changes. The project's time zone is America/New_York. Search for the program and
+its type, such as *polars Duration*.
+
+- *exact*: the program's value, in a column of the type that is named.
+- *its text*, *its numbers or bytes*: the value as a text, or the number or bytes in the file.
+- *a time of the project's zone*: a time without a zone, as the instant at which clocks of the
+  project's zone show it.
+- *refused*: the window fails with this message. `FILE` stands for the file's path.
+- *other values*: another value than the program wrote. Only plain Spark reads such.
+- *needs a jar*: plain Spark reads no such table.
+
+Files are read without `columns`, those of CSV and JSON with the type that is named. More is in
+[files.md](files.md), [iceberg.md](iceberg.md) and [delta.md](delta.md).
+"""
+
+Cells = Mapping[str, Any]
+
+
+def kept() -> dict[str, Any]:
+    """Return the table: `versions` of writers, and `cells` of each version of Spark."""
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {"versions": {}, "cells": {}}
+
+
+def keep(table: Mapping[str, Any]) -> None:
+    KEPT.write_text(f"{json.dumps(table, indent=1, ensure_ascii=False)}\n")
+    PAGE.write_text(page(table))
+
+
+def page(table: Mapping[str, Any]) -> str:
+    """Draw the page of a table."""
+    versions = ", ".join(f"{name} {version}" for name, version in table["versions"].items())
+    newest, *older = sorted(table["cells"], key=lambda name: [*map(int, name.split("."))])[::-1]
+    lines = [_INTRODUCTION, f"Versions: {versions}; Spark {', '.join([newest, *older])}."]
+    cells = table["cells"]
+    for form, heading in HEADINGS.items():
+        keys = [key for key in cells[newest] if key.startswith(f"{form}: ")]
+        if not keys:
+            continue
+        lines += [f"\n## {heading}\n", f"| program and type | Spark {newest} | logdriven_dagster |"]
+        lines.append("| --- | --- | --- |")
+        for key in keys:
+            columns = [_cell(cells, key, where, newest, older) for where in ("spark", "here")]
+            lines.append(f"| {' | '.join([_escaped(key.partition(': ')[2]), *columns])} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(cells: Cells, key: str, where: str, newest: str, older: Iterable[str]) -> str:
+    shown = cells[newest][key][where]
+    for version in older:
+        other = cells[version].get(key, {}).get(where, shown)
+        if other != shown:
+            shown += f"; Spark {version}: {other}"
+    return _escaped(shown)
+
+
+def _escaped(text: str) -> str:
+    """Return a text that Markdown shows as it is, within a cell of a table."""
+    parts = text.split("`")
+    outside = [part.replace("<", "&lt;").replace("*", r"\*").replace("_", r"\_") for part in parts]
+    shown = [part if number % 2 else outside[number] for number, part in enumerate(parts)]
+    return "`".join(shown).replace("|", r"\|").replace("\n", " ")

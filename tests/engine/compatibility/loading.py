@@ -1,0 +1,186 @@
+"""Loads what writers wrote, by a project and by plain Spark, and says what became of each value."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as ty
+
+from logdriven_dagster.errors import LogdrivenError
+from tests.builders import day
+from tests.engine.compatibility.writers.manifest import Written, canonical
+from tests.engine.laboratory import JOBS, Lab
+
+ZONE = "America/New_York"
+"""The time zone of the project: one in which a time without a zone that moves can be seen."""
+OTHER = "other values"
+REFUSED = "refused: "
+_EPOCH = datetime(1970, 1, 1)
+_PLAIN = {
+    "spark.sql.session.timeZone": ZONE,
+    "spark.sql.codegen.wholeStage": "false",  # no time to compile a query for three rows
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+def outcomes(lab: Lab, columns: Sequence[Written]) -> Mapping[str, str]:
+    """Load the columns of one file by a project; what each of them is read as.
+
+    LogdrivenError if one of several columns cannot be read.
+    """
+    first = columns[0]
+    try:
+        return _load(lab, columns, ", ".join(_declared(columns)))
+    except LogdrivenError as error:
+        if len(columns) > 1:
+            raise
+        message = str(error).splitlines()[0]
+    refusal = REFUSED + _without_place(first, message)
+    offered = re.search(r'columns: "(.+?)"(?:,| )|write (v [^,;]*) there', message)
+    if offered and not first.declared:
+        try:
+            (followed,) = _load(lab, columns, offered[1] or f"n INT, {offered[2]}").values()
+        except LogdrivenError as error:
+            followed = REFUSED + _without_place(first, str(error).splitlines()[0])
+        refusal += f"; with that line: {followed}"
+    return {first.key: refusal}
+
+
+def spark_outcome(session: SparkSession, written: Written) -> str:
+    """Return what plain Spark makes of a column in a file of its own."""
+    if written.form in ("delta", "iceberg"):
+        return "needs a jar"
+    for name, value in _PLAIN.items():
+        session.conf.set(name, value)
+    reader = session.read.format(written.form)
+    if declared := _declared([written]):
+        reader = reader.schema(", ".join(declared))
+    options = {key: str(value) for key, value in written.source.items()}
+    try:
+        (seen,) = _seen([written], reader.options(**options).load(written.path)).values()
+        return seen
+    except PySparkException as error:
+        return f"fails: {error.getCondition() or type(error).__name__}"
+    except Py4JJavaError as error:
+        return f"fails: {error.java_exception.getClass().getSimpleName()}"
+
+
+def _declared(columns: Sequence[Written]) -> list[str]:
+    named = [f"{each.column} {each.declared}" for each in columns if each.declared]
+    return ["n INT", *named] if named else []
+
+
+def _load(lab: Lab, columns: Sequence[Written], declared: str) -> dict[str, str]:
+    first, path = columns[0], Path(columns[0].path)
+    source: dict[str, Any] = {"type": first.form, "path": first.path, **first.source}
+    if first.form == "delta":
+        source["path"] = str(path / "f.delta")
+    if first.form == "iceberg":
+        source = {"type": "iceberg", "name": f"w.{path.name}"}
+        lab.settings["catalog"] = f"sqlite:///{path.parent}/catalog.db"
+    if declared:
+        source["columns"] = declared
+    lab.settings["timezone"] = ZONE
+    table = f"ods.t{next(JOBS)}"
+    lab.table(table, {"source": source, "target": {"type": "parquet"}})
+    try:
+        lab.run(table, day(1))
+        return _seen(columns, lab.engine.read(table))
+    finally:
+        (lab.root / "tables" / f"{table}.yaml").unlink()
+
+
+def _seen(columns: Sequence[Written], frame: DataFrame) -> dict[str, str]:
+    """Return how the values of columns compare with those of their writer."""
+    kinds = dict(frame.dtypes)
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    shown = {"timestamp": "unix_micros({0}) AS {0}", "timestamp_ntz": "CAST({0} AS STRING) AS {0}"}
+    chosen = [shown.get(kinds[each.column], "{0}").format(each.column) for each in columns]
+    rows = [row.asDict(recursive=True) for row in frame.selectExpr("n", *chosen).collect()]
+    rows.sort(key=lambda row: row["n"])
+    return {
+        each.key: _compared(
+            each, kinds[each.column], [_zoned(row[each.column], types[each.column]) for row in rows]
+        )
+        for each in columns
+    }
+
+
+def _compared(written: Written, kind: str, values: Sequence[Any]) -> str:
+    read = [_time(value) for value in values] if kind == "timestamp" else canonical(values)
+    name = f"`{kind.upper()}`" if len(kind) < 60 else f"`{kind[:57].upper()}…`"
+    for expected, meaning in ((written.values, "exact"), (written.numbers, "its numbers or bytes")):
+        if expected is not None and _same(read, expected):
+            is_text = kind == "string" and not written.are_texts
+            return f"{'its text' if is_text else meaning}, {name}"
+    if "timestamp" in kind and _same(_by_clock(read), written.values):
+        return f"a time of the project's zone, {name}"
+    if len(read) != len(written.values):
+        return f"{OTHER}, {name}: {len(read)} rows"
+    got, value = next(pair for pair in zip(read, written.values, strict=True) if not _same(*pair))
+    return f"{OTHER}, {name}: `{got}` for `{value}`"
+
+
+def _zoned(value: Any, kind: ty.DataType) -> Any:
+    """Return a value with the zone of the instants within it, which rows of Spark leave out."""
+    match kind:
+        case ty.ArrayType() if value is not None:
+            return [_zoned(each, kind.elementType) for each in value]
+        case ty.MapType() if value is not None:
+            return {key: _zoned(each, kind.valueType) for key, each in value.items()}
+        case ty.StructType() if value is not None:
+            return {f.name: _zoned(value[f.name], f.dataType) for f in kind.fields}
+        case ty.TimestampType() if isinstance(value, datetime):
+            return value.astimezone()
+    return value
+
+
+def _without_place(written: Written, message: str) -> str:
+    place = rf"(file:(//)?)?{re.escape(written.path)}(/f\.\w+)?"
+    return " ".join(re.sub(place, "FILE", message).split())
+
+
+def _time(micros: int | None) -> str | None:
+    if micros is None:
+        return None
+    try:
+        return f"{canonical(_EPOCH + timedelta(microseconds=micros))}Z"
+    except OverflowError:
+        return f"{micros} microseconds since 1970"
+
+
+def _by_clock(value: Any) -> Any:
+    """Return a canonical value with its instants as clocks of the project's zone show them."""
+    match value:
+        case list():
+            return [_by_clock(each) for each in value]
+        case dict():
+            return {key: _by_clock(each) for key, each in value.items()}
+        case str() if re.fullmatch(r"\d{4}-\d\d-\d\d [\d:.]+Z", value):
+            at = datetime.fromisoformat(value.removesuffix("Z")[:19]).replace(
+                tzinfo=ZoneInfo("UTC")
+            )
+            clock = at.astimezone(ZoneInfo(ZONE)).replace(tzinfo=None)
+            return str(clock) + value.removesuffix("Z")[19:]
+    return value
+
+
+def _same(read: Any, value: Any) -> bool:
+    """Whether two canonical values are one: numbers of any type that are equal are."""
+    match read, value:
+        case list(), list():
+            return len(read) == len(value) and all(map(_same, read, value))
+        case dict(), dict():
+            return read.keys() == value.keys() and all(_same(read[k], value[k]) for k in read)
+        case str(), str() if read != value:
+            number = r"-?\d+(\.\d+)?(e[+-]?\d+)?"
+            both = re.fullmatch(number, read) and re.fullmatch(number, value)
+            return bool(both) and Decimal(read) == Decimal(value)
+    return bool(read == value)
