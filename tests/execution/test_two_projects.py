@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL
 
 from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.execution.events import WindowFailed
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.reports.metrics import Metrics
 from logdriven_dagster.execution.runner import Runner
@@ -190,3 +191,15 @@ def test_what_one_project_does_changes_nothing_of_another(projects: tuple[OnLog,
     assert sum(archive_log(runner.project, runner.run_log, timedelta(days=1))) > 0
     assert two.stands() == before
     assert two.run() == []
+
+
+@pytest.mark.usefixtures("long")
+def test_rows_lie_with_the_project_whose_windows_wrote_them(
+    projects: tuple[OnLog, OnLog], spark: Any
+):
+    for value, project in enumerate(projects, start=1):
+        registered = register(project.write(value=value).root)
+        runner = open_runner(registered.project, spark=lambda: spark, run_log=registered.run_log)
+        assert not [e for e in runner.catch_up(NOW) if isinstance(e, WindowFailed)]
+        for table in ("ods.a", "dwd.c"):
+            assert [row.n for row in runner.engine.read(table, None).collect()] == [value] * 3
