@@ -152,9 +152,9 @@ test-spark: $(OLD)/.installed ## what Spark runs, on another version of it, clas
 	LOGDRIVEN_TEST_SPARK=connect $(OLD)/bin/python -m pytest $(TWO) -m connect tests/engine tests/quality
 
 WRITERS := $(VENV)-writers
-$(WRITERS)/.installed: tests/engine/compatibility/requirements.txt
-	test -x $(WRITERS)/bin/python || $(PYTHON) -m venv $(WRITERS)
-	$(WRITERS)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: -r $<
+$(WRITERS)/.installed: tests/engine/compatibility/requirements.txt $(VENV)/.installed
+	test -x $(WRITERS)/bin/python || $(PYTHON) -m venv --without-pip $(WRITERS)
+	VIRTUAL_ENV=$(WRITERS) $(BIN)/uv pip install --quiet --no-cache --only-binary :all: -r $<
 	touch $@
 
 compatibility: $(VENV)/.installed-dev $(VENV)/.classes $(WRITERS)/.installed ## load what other programs write; writes docs/compatibility.md

@@ -14,7 +14,8 @@ from sqlalchemy.sql.elements import BinaryExpression
 from sqlalchemy.sql.selectable import FromClause, Join
 
 OF_ALL_PROJECTS = {
-    "logdriven_dagster.runlog.homes": "looks for the places of other projects, or removes a project"
+    "logdriven_dagster.runlog.homes": "looks for places of other projects, or removes a project",
+    "logdriven_dagster.runlog.schema.migrating": "copies whole tables",
 }
 """Modules whose statements are about the rows of several projects, and why."""
 

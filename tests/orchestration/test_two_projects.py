@@ -12,7 +12,7 @@ from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.testing.null_engine import null_engine
 from tests.builders import at
-from tests.execution.test_two_projects import OnLog
+from tests.execution.two_projects import OnLog
 
 
 class Second(LogdrivenTranslator):

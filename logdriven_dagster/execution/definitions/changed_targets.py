@@ -19,6 +19,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project_files import definitions_folder
 from logdriven_dagster.errors import InvalidProjectError, RunLogError
+from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, Version, code_of
 from logdriven_dagster.model.windows import Along, TimeWindow, refresh_command
@@ -72,8 +73,10 @@ def changed_when_loaded(project: Project) -> dict[str, ChangedTarget]:
     try:
         names = _revised(project, project.tables)
         run_log = RunLog.open_to_look(project.run_log_url) if names else None
-        found = changed_targets(run_log, project, names) if run_log else ()
-        return {changed.table: changed for changed in found}
+        if run_log is None:
+            return {}
+        enter(project, run_log)
+        return {changed.table: changed for changed in changed_targets(run_log, project, names)}
     except RunLogError:
         return {}
 

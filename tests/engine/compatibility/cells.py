@@ -16,7 +16,7 @@ HEADINGS = {
     "iceberg": "Iceberg tables",
     "delta": "Delta tables",
 }
-_INTRODUCTION = """# What other programs write, and how it is read
+_INTRODUCTION = """# Compatibility with other writers
 
 Each line is one type or feature of one program. `make compatibility` has these programs write files
 and tables, loads them, and compares each value with the one that the program itself reports; it
