@@ -246,9 +246,7 @@ def _renamed(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence
 
 
 def _of_each(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "Column":
-    """An array with the table's names of nested fields: see `nested_values.of_each`."""
-    from logdriven_dagster.engine.spark import functions as sf
-
+    """Return an array with the table's names of nested fields, as `nested_values.of_each`."""
     numbers = sf.array_repeat(sf.lit(0), sf.array_size(column))
     return sf.transform(numbers, lambda _, i: _renamed(sf.get(column, i), kind, names))
 
