@@ -124,7 +124,8 @@ def _attempt(conn: Connection, job_id: int) -> dict[str, Any]:
 
 def _rules(conn: Connection, job_id: int) -> Sequence[dict[str, Any]]:
     log = quality_check_log
-    rows = conn.execute(select(log).where(log.c.job_id == job_id).order_by(log.c.id))
+    mine = of_project(log) & (log.c.job_id == job_id)
+    rows = conn.execute(select(log).where(mine).order_by(log.c.id))
     return [
         {
             "step": row.step_id,
