@@ -49,9 +49,9 @@ def awaited_range(
 
 
 def read_ranges(upstream: TableConfig, dependency: Dependency, window: TimeWindow) -> Reads:
-    """Return the upstream rows that `window` reads by the table's name; no ranges: nothing.
+    """Return the upstream ranges that `window` reads by the table's name; None for all rows.
 
-    For dependencies that are inputs only.
+    Without ranges it reads nothing. For dependencies that are inputs only.
     """
     if isinstance(window, Slice) or reads_all(upstream, dependency):
         return None
@@ -183,7 +183,7 @@ def _missing_slices(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> Iterator[MissingRange]:
-    """Yield the part of a window before whose end its sliced upstream is not completely loaded.
+    """Yield the part of a window for which a sliced upstream is not completely loaded.
 
     Any slice may contain rows of any time, so all rows that existed when the window was due must be
     loaded. An upstream that consumes batches is complete when its own upstreams are complete and
