@@ -67,7 +67,7 @@ class Slots:
     def wait(self) -> list[WindowEvent]:
         """Wait for the next window to end and return its events.
 
-        Raises its error if it failed to end.
+        Raises the error of a window that raised one.
         """
         while (ended := self._next(_LOOK)) is None:
             pass

@@ -67,7 +67,7 @@ class Metrics:
 
     run_log: RunLog
     project: Callable[[], Project]
-    """Returns the project with the settings that determine freshness."""
+    """A function that returns the project with the settings that determine freshness."""
     today: Today
 
     def text(self) -> str:

@@ -1,8 +1,8 @@
 """The execution of one pass: its chain of steps, with retries and a time limit.
 
 A pass has one window, or several adjoining ones of a table, each with its own attempt, lease, steps
-and counts in the log. If several fail for any reason, their attempts end as DISCARDED and the
-windows run one by one, so that the log names the bad one.
+and counts in the log. If a pass of several fails, for any reason, its attempts end as DISCARDED and
+the windows run one by one, so that the log names the bad one.
 """
 
 import logging
@@ -138,7 +138,7 @@ class PassExecution:
             raise TerminalStepError(f"{error}; left to another engine, in vain: {unmet}") from error
 
     def _run(self, engine: Callable[[], Engine]) -> None:
-        """Run the chain, with a second Spark session if the first one dies."""
+        """Run the chain, in a second Spark if the first one dies."""
         try:
             self._run_in(engine())
         except SparkDiedError as died:
@@ -167,7 +167,7 @@ class PassExecution:
         self.timeout.check()
 
     def _look(self) -> None:
-        """Determine the end of the source, and log it before anything is read."""
+        """Determine the end of the slice by its source, and log it before anything is read."""
         found = self.discovery.discover(self.attempts[0], self.chain.runs[0])
         self.journal.attempts, self.chain.runs = [found.attempt], [found.run]
         self.chain.notes = found.notes

@@ -43,7 +43,7 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 
 Engines: TypeAlias = Callable[[EngineName], Engine]
-"""Starts the engine of a name at the first call."""
+"""A function that starts the engine of a name at its first call."""
 
 MOST = 1000
 """The maximum number of windows in a pass: each has a row in the transactions of all."""
@@ -73,7 +73,7 @@ class Attached:
     listeners: Listeners
     lineage: LineageSource
     recorder: Callable[[TableConfig], EndRecorder]
-    """Returns the recorder of ends of attempts at a table, in the transactions that end them."""
+    """A function that returns the recorder of ends of attempts at a table."""
 
 
 class Passes:

@@ -20,7 +20,7 @@ class Tries:
     table: TableConfig
     journal: Journal
     check: Callable[[], None]
-    """Raises if waiting is useless."""
+    """A function that raises if waiting is useless."""
     failed: int = 0
     changes: int = 0
     """The number of changes to another Spark session or engine, which cost no retry."""
