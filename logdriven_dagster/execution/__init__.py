@@ -1,1 +1,1 @@
-"""Use cases: catch up, run or refresh a window. No Dagster, and Spark only behind the engine."""
+"""Use cases: catch up, run or refresh windows. No Dagster; Spark only through the engine."""

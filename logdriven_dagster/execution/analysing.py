@@ -1,4 +1,4 @@
-"""Analysis of a project's queries by Spark's own parser and analyser, with places in its files."""
+"""Analysis of a project's queries by Spark's own parser and analyzer, with places in its files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What was found, and what was not looked at and why."""
+    """The mistakes in a project's queries, and the queries that were not analyzed, with reasons."""
 
     mistakes: tuple[ConfigError, ...]
     unseen: tuple[ConfigError, ...]
@@ -26,9 +26,9 @@ class Analysis:
 def analysis_of(
     sources: ProjectFiles, start: "Callable[[Project], SparkSession] | None" = None
 ) -> Analysis:
-    """Look at every query of a valid project; Spark is started or, where it runs, joined.
+    """Analyze every query of a valid project; starts Spark, or joins it where it runs.
 
-    `start` gives the session to use; by default it is the project's own.
+    `start` returns the session to use; by default it is the project's own.
     """
     from logdriven_dagster.engine import spark_session
 

@@ -1,4 +1,4 @@
-"""Arguments of one run: what it changes about the windows, or the job, that it runs."""
+"""Arguments of a run: its changes to the windows, or the job, that it runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,26 +15,26 @@ from logdriven_dagster.model.job_runs import JobRun, StartedBy
 
 @dataclass(frozen=True, slots=True)
 class RunArguments:
-    """What one run changes about the windows that it runs. Source: Sharp ETL, command line."""
+    """The changes of one run to the windows that it runs. Source: Sharp ETL, command line."""
 
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """Variables that win over the project's and the table's."""
+    """Variables that override the project's and the table's."""
     from_step: str | None = None
     exclude_steps: frozenset[str] = frozenset()
     on_running: OnRunning | None = None
-    """Wins over the tables' own."""
+    """Overrides the tables' own setting."""
     retry_version: RetryVersion | None = None
-    """Wins over the tables' own."""
+    """Overrides the tables' own setting."""
     job_run: JobRun | None = None
-    """The run of a job that starts the windows."""
+    """The job run that starts the windows."""
     batch_size: BatchSize | None = None
-    """Wins over the tables' own. It changes how windows run, not what they are."""
+    """Overrides the tables' own setting. It changes only how many windows run together."""
 
     def __post_init__(self) -> None:
         _refuse_references(self.overrides)
 
     def recorded(self) -> dict[str, str]:
-        """The arguments in the form that `job_log.runtime_args` holds, without secrets."""
+        """Return the arguments as `job_log.runtime_args` stores them, without secrets."""
         record: dict[str, str] = {k: str(v) for k, v in redacted_values(self.overrides).items()}
         record |= {"--from-step": self.from_step} if self.from_step else {}
         record |= {"--on-running": self.on_running.value} if self.on_running else {}
@@ -44,25 +44,25 @@ class RunArguments:
 
 @dataclass(frozen=True, slots=True)
 class JobArguments:
-    """What one run changes about the job that it runs."""
+    """The changes of one run to the job that it runs."""
 
     type: Literal["standard", "maintenance"] | None = None
-    """The type that the job is expected to be of. Source: Kettle, a workflow for each type."""
+    """The expected type of the job. Source: Kettle, a workflow for each type."""
     trigger: StartedBy = "manual"
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """Variables that win over all others."""
+    """Variables that override all others."""
     max_windows: int | None = None
     max_parallel: int | None = None
     from_start: bool = False
     from_step: str | None = None
     retry_version: RetryVersion | None = None
-    """Wins over the job's and the tables' own."""
+    """Overrides the setting of the job and the tables."""
 
     def __post_init__(self) -> None:
         _refuse_references(self.overrides)
 
     def foreign_to(self, kind: str) -> list[str]:
-        """The options that are given although jobs of this type do not have them."""
+        """Return the given options that jobs of this type do not have."""
         given = {
             "--max-windows": self.max_windows is not None and kind == "maintenance",
             "--max-parallel": self.max_parallel is not None and kind == "maintenance",
@@ -74,7 +74,7 @@ class JobArguments:
 
 
 def retry_version_of(text: str | None, place: str) -> RetryVersion | None:
-    """The version to try again with that a text names; UsageError with its place for any other."""
+    """Parse a `retry_version`. Raises UsageError, with `place`, for an unknown value."""
     for known in get_args(RetryVersion):
         if text == known:
             return known  # type: ignore[no-any-return]
@@ -84,7 +84,7 @@ def retry_version_of(text: str | None, place: str) -> RetryVersion | None:
 
 
 def _refuse_references(overrides: Mapping[str, str]) -> None:
-    """Whoever may start a run could read every variable of the environment that it runs in."""
+    """Raise UsageError for a reference: a run could read any environment variable through it."""
     for name, value in overrides.items():
         if has_reference(value):
             raise UsageError(
@@ -94,14 +94,17 @@ def _refuse_references(overrides: Mapping[str, str]) -> None:
 
 
 def chosen_steps(table: TableConfig, arguments: RunArguments) -> tuple[StepConfig, ...]:
-    """The steps of a table that a run works on; UsageError if there are none of such names."""
+    """Return the steps of a table that a run processes.
+
+    Raises UsageError for unknown steps, and if no step with a target is left.
+    """
     names = [step.step for step in table.steps]
     asked = {*arguments.exclude_steps, *([arguments.from_step] if arguments.from_step else [])}
     if unknown := asked - set(names):
         known = f"its steps are {', '.join(names)}"
         raise UsageError(f"{table.table} has no step {', '.join(sorted(unknown))}; {known}")
     first = names.index(arguments.from_step) if arguments.from_step else 0
-    # A step without a target is only a view: later steps may need it, and it costs nothing.
+    # A step without a target is only a view: later steps may read it, and it costs nothing.
     chosen = tuple(
         step
         for n, step in enumerate(table.steps)

@@ -1,4 +1,4 @@
-"""All rows of a table's sources against all of its windows."""
+"""Audits: all rows of a table's sources compared with all of its windows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 def audit(
     project: Project, run_log: RunLog, engine: "Callable[[], Engine]", name: str, now: datetime
 ) -> list[SourceRows]:
-    """Count the rows of each source of a table, keep it in the run log, and return it.
+    """Count the rows of each source of a table, record the counts in the run log and return them.
 
-    UsageError if no source has a column that tells which window a row belongs to.
+    Raises UsageError if no source has a column that assigns rows to windows.
     """
     table = project.table(name)
     log = run_log.ask(lambda conn: read_logs(conn, project, [table.table]))[table.table]
@@ -62,7 +62,7 @@ def _rows_of_files(
     run: WindowRun,
     step: StepConfig,
 ) -> SourceRows:
-    """Count the rows of the files that are there now: those that were loaded, and those to come."""
+    """Count the rows of the existing files, both loaded and pending ones."""
     from logdriven_dagster.engine.sources.files.arrivals import arrivals
 
     table = project.table(run.table)
@@ -83,7 +83,7 @@ def _known(found: Sequence[FoundFile]) -> tuple[RegisteredFile, ...]:
 
 
 def _steps(table: TableConfig) -> list[StepConfig]:
-    """The steps whose rows have their windows, and whose sources are the same for all of them."""
+    """Return the steps whose rows have windows, and whose sources are the same for all windows."""
     steps = [step for step in table.steps if step.source and can_tell(table, step.source)]
     if table.incremental.registers_files:
         steps = [table.sliced_step]
@@ -103,7 +103,7 @@ def _steps(table: TableConfig) -> list[StepConfig]:
 
 
 def _read(run_log: RunLog, table: TableConfig, rows: SourceRows) -> int | None:
-    """Return what windows have read; None where files that were loaded are not there any more."""
+    """Return the number of rows read by windows; None if loaded files do not exist any more."""
     read = run_log.ask(lambda conn: audits.rows_read(conn, rows.table, rows.step_id))
     is_less = read is not None and rows.done is not None and rows.done < read
     return None if is_less and table.incremental.registers_files else read
@@ -114,7 +114,7 @@ def _keep(run_log: RunLog, rows: SourceRows) -> None:
 
 
 def _any_window(table: TableConfig, log: TableLog) -> TimeWindow:
-    """Take any window of the table: what the audit reads does not depend on it."""
+    """Return any window of the table: the result of an audit does not depend on it."""
     if table.is_sliced:
         return next_slice(table, log.last)
     return table.grid.window(0)
@@ -130,7 +130,7 @@ def _done(run_log: RunLog, table: TableConfig, log: TableLog) -> tuple[TimeWindo
 
 
 def _is_comparable(table: TableConfig, step: StepConfig) -> bool:
-    """Whether what a step counts as read are the rows of its source in the window, each once."""
+    """Return True if a step counts each source row of its window once."""
     made = step.sql or step.sql_file or step.python or step.loop_over or step.target is None
     drops = step.source is not None and step.source.drops_records
     return not (made or drops or table.overlap)

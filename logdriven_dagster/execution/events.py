@@ -1,4 +1,4 @@
-"""What happens while windows run, as values: the CLI prints them, Dagster records them."""
+"""Events of running windows and jobs, as values: the CLI prints them, Dagster records them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class WindowStarted:
 
     attempt: Attempt
     behind: int = 0
-    """How many more windows begin with it; they are told of before any work is done."""
+    """The number of windows that begin after it in the same pass, before any work is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +32,16 @@ class WindowSucceeded:
     seconds: float
     error_count: int = 0
     overdue: bool = False
-    """Whether it took longer than the table's `timeout`."""
+    """True if it took longer than the table's `timeout`."""
     checks: Mapping[str, bool] = field(default_factory=dict)
-    """Check → whether it passed; those that were not asked are missing."""
+    """Check → True if it passed; checks that did not run are missing."""
     lineage: tuple[QueryLineage, ...] = ()
-    """The lineage of its queries, in the order of the steps; empty where it is not known."""
+    """The lineage of its queries, in the order of the steps; empty if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFailed:
-    """Nothing of the window was published and its attempt is FAILURE."""
+    """A window failed: nothing of it was published and its attempt is FAILURE."""
 
     attempt: Attempt
     step_id: str
@@ -49,16 +49,16 @@ class WindowFailed:
     """The text of `step_log.error`, free of secrets."""
     seconds: float
     steps: tuple[Staged, ...] = ()
-    """What had been staged, for what was found in it."""
+    """The steps that had been staged, with their counts and results."""
     checks: Mapping[str, bool] = field(default_factory=dict)
-    """Check → whether it passed; those that were not asked are missing."""
+    """Check → True if it passed; checks that did not run are missing."""
     stands: bool = False
-    """Whether only a refresh failed: the window is finished by what was published before."""
+    """True if only a refresh failed: the window remains finished by the rows published before."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowLost:
-    """The attempt is not this runner's any more: discarded, replaced, or taken over.
+    """The runner has lost the attempt: it was discarded, replaced, or taken over.
 
     Nothing of it was published after that.
     """
@@ -81,7 +81,7 @@ class WindowSetBack:
 
 @dataclass(frozen=True, slots=True)
 class WindowRefused:
-    """A window that was asked for may not run; nothing was changed."""
+    """A requested window may not run; nothing was changed."""
 
     table: str
     window: TimeWindow
@@ -90,17 +90,17 @@ class WindowRefused:
 
 @dataclass(frozen=True, slots=True)
 class NeedUnmet:
-    """Something that tables need is broken; nothing of theirs was claimed."""
+    """A requirement of tables is not met; none of their windows was claimed."""
 
     tables: tuple[str, ...]
-    """The tables that had something to run."""
+    """The tables that had pending windows."""
     reason: UnmetNeedError
     """Free of secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSkipped:
-    """A window behind a failed one that was not attempted, or one recorded as SKIPPED."""
+    """A window after a failed one that was not attempted, or one recorded as SKIPPED."""
 
     table: str
     window: TimeWindow
@@ -109,13 +109,13 @@ class WindowSkipped:
 
 @dataclass(frozen=True, slots=True)
 class JobStarted:
-    """A run of a job has begun; its row is RUNNING."""
+    """A job run has begun; its row is RUNNING."""
 
     run: JobRun
     notes: tuple[str, ...] = ()
-    """What is left out, and why; whoever reads the log of the run should know."""
+    """The omitted tables, with reasons, for the log of the run."""
     plan: Plan | None = None
-    """What a standard job has to do."""
+    """The plan of a standard job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepTriedAgain:
-    """A try at a step failed, and another one follows."""
+    """A try of a step failed, and a retry follows."""
 
     step: RunStep
     error: str
@@ -136,7 +136,7 @@ class StepTriedAgain:
 
 @dataclass(frozen=True, slots=True)
 class StepEnded:
-    """A step has succeeded, or failed for good, which ends the run."""
+    """A step has succeeded, or failed finally, which ends the run."""
 
     step: RunStep
     result: JobStepResult
@@ -145,18 +145,18 @@ class StepEnded:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """The run is SUCCESS or FAILURE in the log."""
+    """The job run is SUCCESS or FAILURE in the log."""
 
     run: JobRun
     status: Status
     error: str | None
     seconds: float
     blocked: tuple[str, ...] = ()
-    """The tables that it could not go on with, each with its first pending window and why."""
+    """The blocked tables, each with its first pending window and the reason."""
 
 
 def rows_of(steps: Sequence[Staged]) -> dict[str, Any]:
-    """The rows of some steps added up, as lines and spans call them; None where nobody counts."""
+    """Return the summed row counts of steps, named as in log lines and spans; None if unknown."""
     counts = [step.counts for step in steps]
     return {
         "rows_read": _sum(count.source for count in counts),

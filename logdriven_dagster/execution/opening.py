@@ -1,4 +1,4 @@
-"""A runner for this process, built from a project."""
+"""Creation of a runner for this process from a project."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ _substitutes: list[Engine] = []
 
 @contextmanager
 def substitute_engine(engine: Engine) -> Iterator[None]:
-    """Let every runner of this process use `engine` within the block, whatever projects name."""
+    """Make every runner of this process use `engine` within the block, for any project."""
     _substitutes.append(engine)
     try:
         yield
@@ -41,7 +41,10 @@ def _started(
     spark: "Callable[[], SparkSession] | None",
     recall: Callable[[str], list[SourceRows]],
 ) -> Engine:
-    """The engine on its session; UnmetNeedError where this machine cannot start or reach Spark."""
+    """Start an engine on its session.
+
+    Raises UnmetNeedError if Spark cannot be started or reached.
+    """
     from logdriven_dagster.engine import session_of
     from logdriven_dagster.engine.failures import step_error
 
@@ -49,7 +52,7 @@ def _started(
         return Engine(project, session_of(name, project, spark), recall)
     except UsageError as error:
         raise UnmetNeedError(str(SPARK), redact(str(error)), name) from None
-    except Exception as error:  # noqa: BLE001 - Java and PySpark raise whatever they like
+    except Exception as error:  # noqa: BLE001 - Java and PySpark may raise anything
         problem = f"it does not start: {step_error(error)}"
         raise UnmetNeedError(str(SPARK), problem, name) from None
 
@@ -61,11 +64,11 @@ def open_runner(
     spark: "Callable[[], SparkSession] | None" = None,
     run_log: RunLog | None = None,
 ) -> Runner:
-    """A runner with the project's run log and, at the first window that needs it, an engine.
+    """Return a runner with the project's run log and an engine that its first window starts.
 
-    `spark` gives the session to use; by default the project's own is started or reused. `run_log`
-    is the project's where it is open already. What a code location has read is registered first.
-    RunLogError as `homes.enter`.
+    `spark` returns the session to use; by default the project's own is started or reused. `run_log`
+    is the project's, if it is open already. The definitions that a code location has read are
+    registered first. Raises RunLogError as `homes.enter`.
     """
     starting, log = Lock(), run_log or open_run_log(project)
     if run_log is not None:
@@ -83,7 +86,7 @@ def open_runner(
             return _substitutes[-1]
         from logdriven_dagster.engine.spark import dead_sessions as deaths
 
-        with starting:  # windows side by side ask for the one that all share
+        with starting:  # parallel windows ask for the one that all share
             while running and deaths.is_dead():
                 running.clear()
                 deaths.forget()

@@ -1,4 +1,4 @@
-"""Owners of attempts: this process, and whether another one on this machine is still alive."""
+"""Owners of attempts: this process, and the check that another one on this machine is alive."""
 
 import socket
 from pathlib import Path
@@ -10,19 +10,19 @@ from logdriven_dagster.processes import living, started_at
 
 
 def current_owner(dagster_run_id: str | None = None) -> Owner:
-    """This process as an owner of attempts."""
+    """Return this process as an owner of attempts."""
     return owner_of(psutil.Process(), dagster_run_id)
 
 
 def owner_of(process: psutil.Process, dagster_run_id: str | None = None) -> Owner:
-    """A process of this machine as an owner of attempts."""
+    """Return a process of this machine as an owner of attempts."""
     return Owner(_host(), process.pid, started_at(process), dagster_run_id)
 
 
 def is_dead(owner: Owner) -> bool:
-    """Whether the owner is known to be gone: a process of this machine that does not exist.
+    """Return True if the owner is a process of this machine that does not exist any more.
 
-    Of a process elsewhere nothing is known here, so it counts as alive.
+    A process of another machine counts as alive, since its state is unknown here.
     """
     try:
         return owner.host == _host() and process_of(owner) is None
@@ -31,9 +31,9 @@ def is_dead(owner: Owner) -> bool:
 
 
 def process_of(owner: Owner) -> psutil.Process | None:
-    """The owner's process; None if it is gone or elsewhere.
+    """Return the owner's process; None if it is gone or elsewhere.
 
-    psutil.AccessDenied: there is a process of this number, and nothing can be told of it.
+    Raises psutil.AccessDenied if a process with this number exists, but cannot be inspected.
     """
     if owner.host != _host():
         return None
@@ -41,9 +41,9 @@ def process_of(owner: Owner) -> psutil.Process | None:
 
 
 def _host() -> str:
-    """The host name and, on Linux, this boot and the process namespace.
+    """Return the host name and, on Linux, the boot and the process namespace.
 
-    Cloned machines share names, and containers number processes anew.
+    Cloned machines share names, and containers reuse process numbers.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]

@@ -1,4 +1,4 @@
-"""Pauses that end at once where there is nothing to wait for any more."""
+"""Pauses that end early if a check raises."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ _LOOKS_SECONDS = 0.2
 
 
 def pause(seconds: float, check: Callable[[], None]) -> None:
-    """Wait before a retry; `check`, which is called all the while, raises where that is in vain."""
+    """Wait before a retry; `check`, which is called repeatedly, raises if waiting is useless."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         check()

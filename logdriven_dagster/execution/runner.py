@@ -1,4 +1,7 @@
-"""Running windows: claim, chain, log. Sources: Sharp ETL, log-driven job; Kylin, scheduler."""
+"""The runner: claiming windows, running their steps and logging them.
+
+Sources: Sharp ETL, log-driven job; Kylin, scheduler.
+"""
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -61,31 +64,31 @@ if TYPE_CHECKING:
 
 
 class CatchUpOptions(TypedDict, total=False):
-    """The options of a catch-up; one that is left out has its default."""
+    """The options of a catch-up; omitted ones have their defaults."""
 
     max_windows: int | None
-    """The most windows that it attempts."""
+    """The maximum number of windows to attempt."""
     mode: CatchUp | None
-    """Wins over the tables' own `catch_up`."""
+    """Overrides the tables' own `catch_up`."""
     arguments: RunArguments
     backoff: timedelta | None
     """The first pause after a window's failure; windows that keep failing are left alone."""
     job: str | None
-    """Whose relations hold; its tables are the default."""
+    """The job whose relations apply; its tables are the default."""
     in_force: Project
-    """The project as `Runner.in_force` gave it, if somebody has asked already."""
+    """The project as `Runner.in_force` returned it, if it was read already."""
     max_parallel: int | None
-    """How many windows are in work at a time; by default as the project says."""
+    """The maximum number of windows that run in parallel; by default the project's."""
     wait: timedelta
-    """How long it looks on while others run windows that something here waits for."""
+    """The time to wait while other processes run windows that block pending ones."""
 
 
 class Runner:
-    """Runs windows of one project against its run log.
+    """Runner of the windows of one project against its run log.
 
-    `engine` is called at the first window, so that a run with nothing to do never starts Spark.
-    Methods that run windows are generators of events; closing one in mid-window logs the attempt
-    as DISCARDED.
+    `engine` is called at the first window, so a run with no pending windows never starts Spark.
+    Methods that run windows are generators of events. Closing a generator during a window logs the
+    attempt as DISCARDED.
     """
 
     def __init__(self, project: Project, run_log: RunLog, engine: Engines, owner: Owner) -> None:
@@ -97,7 +100,7 @@ class Runner:
 
     @property
     def engine(self) -> Engine:
-        """The project's tables in Spark, which starts when this is asked for first."""
+        """The project's tables in Spark, which starts at the first access."""
         return self._engine(self._choice.default)
 
     def plan(
@@ -110,10 +113,10 @@ class Runner:
         *,
         in_force: Project | None = None,
     ) -> Plan:
-        """What the log leaves to do at `now`. Reads the log, changes nothing.
+        """Return the pending windows at `now`. Reads the log, changes nothing.
 
-        Relations hold in a run of the `job` that they belong to; its tables are the default.
-        `in_force` is the project for whoever has asked for it already.
+        Relations apply in a run of the `job` that they belong to; its tables are the default.
+        `in_force` is the project, if it was read already.
         """
         with garbage_kept():
             project = in_force or self.in_force(job)
@@ -122,13 +125,13 @@ class Runner:
             return plan(project.tables, logs, now, selected, mode=mode, backoff=backoff)
 
     def freshness(self, now: datetime) -> dict[str, Freshness]:
-        """Table → how it stands against the clock, of those with `fresh`. Changes nothing."""
+        """Return table → freshness, for the tables with `fresh`. Changes nothing."""
         return freshness.judged(self.run_log, self.judged_project(), now)
 
     def watch_freshness(self, now: datetime) -> dict[str, Freshness]:
-        """How tables stand against the clock; who is to know of a change is told.
+        """Return the freshness of tables, and notify recipients of changes.
 
-        `now` is the time of the machine: at an older one everything was fresh.
+        `now` is the machine's time: at an earlier one everything would be fresh.
         """
         project = self.judged_project()
         found = freshness.judged(self.run_log, project, now)
@@ -136,12 +139,12 @@ class Runner:
         return found
 
     def judged_project(self) -> Project:
-        """The project with settings in force, which are not read where no table has `fresh`."""
+        """Return the project with settings in force, which are read only if a table has `fresh`."""
         asked = any(table.fresh is not None for table in self.project.tables.values())
         return self.in_force() if asked else self.project
 
     def in_force(self, job: str | None = None) -> Project:
-        """The project with what operators have set since it was loaded, as a job sees it."""
+        """Return the project with the current settings of operators, and the relations of a job."""
         return project_of_job(with_settings_in_force(self.run_log, self.project), job)
 
     def catch_up(
@@ -150,15 +153,17 @@ class Runner:
         tables: Collection[str] | None = None,
         **options: "Unpack[CatchUpOptions]",
     ) -> Generator[WindowEvent]:
-        """Run what is ready until nothing is, oldest first and upstreams before downstreams.
+        """Run ready windows until none is left, oldest first and upstreams before downstreams.
 
-        A failed window holds its table: the later ones are reported as skipped and stay pending,
-        while unrelated tables go on. Windows to which conditions do not apply are recorded as
-        SKIPPED. AlreadyRunningError where `on_running` is `fail` and a window of the table is
-        running elsewhere.
+        A failed window blocks its ordered table: later windows are reported as skipped and stay
+        pending, while unrelated tables go on. Windows to which conditions do not apply are recorded
+        as SKIPPED.
 
-        Up to `max_parallel` windows are in work at a time: of tables that do not wait for each
-        other, and of one table that is not ordered.
+        Up to `max_parallel` windows run in parallel: of tables that do not wait for each other, and
+        of one table that is not ordered.
+
+        Raises AlreadyRunningError if `on_running` is `fail` and a window of the table is running
+        elsewhere.
         """
         yield from self.catching_up(now, tables, **options).events()
 
@@ -168,7 +173,7 @@ class Runner:
         tables: Collection[str] | None = None,
         **options: "Unpack[CatchUpOptions]",
     ) -> CatchingUp:
-        """A catch-up with its plan, of which nothing is done before its events are asked for.
+        """Return a catch-up with its plan, which runs nothing before its events are consumed.
 
         It reads the settings and the log once.
         """
@@ -203,8 +208,8 @@ class Runner:
     ) -> Generator[WindowEvent]:
         """Refresh every window of a range, oldest first, up to the first failure.
 
-        UsageError if the range does not lie on the bounds of windows. A materialization in Dagster
-        is this. Source: Sharp ETL, refresh.
+        A materialization in Dagster calls this. Raises UsageError if the range does not lie on the
+        bounds of windows. Source: Sharp ETL, refresh.
         """
         yield from self.refresh_windows(table, self.windows(table, span), now, arguments)
 
@@ -216,7 +221,7 @@ class Runner:
         now: datetime,
         arguments: RunArguments = RunArguments(),
     ) -> Generator[WindowEvent]:
-        """Run windows that are named one by one, finished or not."""
+        """Run individually named windows, finished or not."""
         left = {window.key: window for window in windows}
         for _, events in self.refreshes(table, windows, now, arguments):
             stopped: TimeWindow | None = None
@@ -238,7 +243,7 @@ class Runner:
         now: datetime,
         arguments: RunArguments = RunArguments(),
     ) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
-        """Passes over the windows, each with its oldest one, which a RefusedError is about."""
+        """Yield the passes with their oldest windows, to which a RefusedError refers."""
         config = self.project.table(table)
         settle(self.project, self.run_log, [config])
         orders = [
@@ -262,10 +267,10 @@ class Runner:
         yield from self.passes.run([order])
 
     def windows(self, table: str, span: TimeWindow) -> list[TimeWindow]:
-        """The windows of a table that make up a range; UsageError if they do not.
+        """Return the windows of a table that make up a range. Raises UsageError if they do not.
 
-        Finished windows of an earlier grid are among them as a whole; PartOfWindowError if the
-        range holds a part of one.
+        Finished windows of an earlier grid are included as a whole. Raises PartOfWindowError if the
+        range contains only a part of one.
         """
         config = self.project.table(table)
         if config.is_sliced:
@@ -282,12 +287,12 @@ class Runner:
         return found
 
     def whole_windows(self, table: str, windows: Iterable[TimeWindow]) -> list[TimeWindow]:
-        """The windows that a refresh of some windows of the grid runs; see `windows`."""
+        """Return the windows that a refresh of some windows of the grid runs; see `windows`."""
         spans = union(sorted(windows, key=lambda window: window.span[0]))
         return [window for span in spans for window in self.windows(table, span)]
 
     def windows_from(self, table: str, start: datetime) -> list[TimeWindow]:
-        """The window that begins at a time; UsageError if none does."""
+        """Return the window that begins at a time. Raises UsageError if none does."""
         grid = self.project.table(table).grid
         window = grid.window(grid.index(start))
         return self.windows(table, TimeWindow(start, window.end, zone=grid.zone))
@@ -295,9 +300,9 @@ class Runner:
     def skip(
         self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str, by: str
     ) -> None:
-        """Skip unfinished windows for good, until `unskip`; what is downstream goes on.
+        """Skip unfinished windows permanently, until `unskip`; downstream tables go on.
 
-        RefusedError if one of them is running or done; nothing is changed then.
+        Raises RefusedError if one of them is running or done; nothing is changed then.
         """
         order = self._skipping(table, windows, now)
         text = f"skipped by {by}: {reason}"
@@ -306,7 +311,7 @@ class Runner:
     def unskip(
         self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str, by: str
     ) -> None:
-        """Make skipped windows pending again; UsageError if one of them is not skipped."""
+        """Make skipped windows pending again. Raises UsageError if one of them is not skipped."""
         order = self._skipping(table, windows, now)
         text = f"unskipped by {by}: {reason}"
         self.run_log.write(lambda conn: unskip_windows(conn, order, windows, self.owner, text))
@@ -320,9 +325,9 @@ class Runner:
         return Order(self.project, config, windows[0], Trigger.SKIP, now)
 
     def slices(self, table: str, keys: Collection[str] | None = None) -> list[Slice]:
-        """The slices of a sliced table that were begun, and the next one, or those of some keys.
+        """Return the slices of a sliced table that were begun, and the next one; of some keys only.
 
-        UsageError for a key that names none of them.
+        Raises UsageError for an unknown key.
         """
         config = self.project.table(table)
         begun = self.run_log.ask(lambda conn: slices.begun(conn, config, keys))
@@ -337,14 +342,14 @@ class Runner:
         return sorted(chosen, key=lambda item: item.number)
 
     def audit(self, table: str, now: datetime) -> list[SourceRows]:
-        """Where all rows of a table's sources belong; see `auditing.audit`."""
+        """Count the rows of a table's sources by window; see `auditing.audit`."""
         project = self.in_force()
         self.passes.needs.refuse_unmet(project.table(table))
         return audit(project, self.run_log, lambda: self.engine, table, now)
 
     @cached_property
     def passes(self) -> Passes:
-        """What claims and runs windows for this runner."""
+        """The passes of this runner, which claim and run windows."""
         lineage = LineageRecorder(self.project, self.run_log)
         attached = Attached(self.listeners, lineage, self.announcer)
         return Passes(
@@ -352,7 +357,7 @@ class Runner:
         )
 
     def announcer(self, table: TableConfig) -> Announcer:
-        """Announce by the rules of today, also where an earlier version of a table runs."""
+        """Return an announcer with the current rules, even for an earlier version of a table."""
         present = self.project.tables.get(table.table, table)
         return Announcer(self.project, self.owner, present.notify)
 
@@ -362,7 +367,7 @@ class Runner:
 
     @cached_property
     def outbox(self) -> Outbox:
-        """Sends what this runner, or one that died, has to tell."""
+        """The sender of notices of this runner, and of dead ones."""
         return Outbox(self.project, self.run_log, self.owner, self.listeners)
 
     def _logs(self, project: Project, names: Collection[str]) -> dict[str, TableLog]:

@@ -1,4 +1,4 @@
-"""Upkeep by operators: discard attempts, tidy up targets, archive the log."""
+"""Upkeep by operators: discard attempts, clean up targets, archive the log."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -33,7 +33,7 @@ def discard(
     """Stop the running attempts at a table's windows, or at the one that starts at `start`.
 
     Their runners stop within seconds and publish nothing more; the windows are pending again.
-    UsageError if none is running. Source: Kylin, a job that its user discards.
+    Raises UsageError if none is running. Source: Kylin, a job that its user discards.
     """
     config = project.table(table)
     opened = run_log.ask(lambda conn: history.open_windows(conn, [config])).get(table, ())
@@ -58,14 +58,14 @@ def discard(
 
 
 def garbage(project: Project, run_log: RunLog, older_than: timedelta) -> Iterator[Garbage]:
-    """Find what dead attempts left in the targets; nothing that a reader or attempt may need."""
+    """Find leftovers of dead attempts in the targets; nothing that a reader or attempt may need."""
     return find_garbage(project, _in_use(run_log), older_than)
 
 
 def expirable(
     project: Project, run_log: RunLog, names: Sequence[str], older_than: timedelta, options: Expiry
 ) -> Iterator[Upkept]:
-    """Find what `expire_snapshots` would remove."""
+    """Find the versions that `expire_snapshots` would remove."""
     for name in project.select(list(names)):
         unfinished = _unfinished(project, run_log)
         yield engine_upkeep.expirable(project, name, older_than, options, unfinished)
@@ -74,14 +74,14 @@ def expirable(
 def expire_snapshots(
     project: Project, run_log: RunLog, names: Sequence[str], older_than: timedelta, options: Expiry
 ) -> Iterator[Upkept]:
-    """Remove old versions of tables, by names of tables or jobs, all for no names."""
+    """Remove old versions of tables, by names of tables or jobs; no names select all tables."""
     for name in project.select(list(names)):
         unfinished = _unfinished(project, run_log)
         yield engine_upkeep.expire_snapshots(project, name, older_than, options, unfinished)
 
 
 def compactable(project: Project, names: Sequence[str], options: Compaction) -> Iterator[Upkept]:
-    """Find what `compact_files` would write anew."""
+    """Find the files that `compact_files` would rewrite."""
     for name in project.select(list(names)):
         yield engine_upkeep.compactable(project, name, options)
 
@@ -92,10 +92,10 @@ def compact_files(
     options: Compaction,
     spark: "Callable[[], SparkSession] | None" = None,
 ) -> Iterator[Upkept]:
-    """Write small files of tables anew as few, by names of tables or jobs, all for none.
+    """Rewrite small files of tables as few larger ones, by names of tables or jobs; none: all.
 
-    `spark` gives the session to use; by default the project's own is started or reused, once there
-    is something to do.
+    `spark` returns the session to use; by default the project's own is started or reused, once a
+    table has files to compact.
     """
     for name in project.select(list(names)):
         found = engine_upkeep.compactable(project, name, options)
@@ -106,7 +106,7 @@ def compact_files(
 
 
 def _unfinished(project: Project, run_log: RunLog) -> engine_upkeep.Unfinished:
-    """The windows whose newest attempt runs or did not succeed, as the log is when it is asked."""
+    """Return a function that reads the windows whose newest attempt runs or did not succeed."""
     tables = list(project.tables.values())
 
     def ask() -> set[tuple[str, str]]:
@@ -118,9 +118,9 @@ def _unfinished(project: Project, run_log: RunLog) -> engine_upkeep.Unfinished:
 
 
 def bury_expired(run_log: RunLog, by: Owner) -> int:
-    """End the attempts whose leases are over, also of tables that are not run any more; how many.
+    """End the attempts whose leases have expired, even of tables not run any more; count them.
 
-    A window that runs again does so by itself.
+    A window that is pending again runs without further action.
     """
 
     def work(conn: Connection) -> int:
@@ -135,8 +135,8 @@ def bury_expired(run_log: RunLog, by: Owner) -> int:
 def archive_log(project: Project, run_log: RunLog, age: timedelta) -> Iterator[int]:
     """Move attempts that ended longer ago than `age` to the archive tables.
 
-    Yields how many each transaction moved. Planning does not notice: watermarks stay. What was
-    told of them is forgotten.
+    Yields the number of attempts that each transaction moved. Planning is not affected: watermarks
+    stay. The notices of these attempts are deleted.
     """
     tables = list(project.tables.values())
     while moved := run_log.write(lambda conn: archive.archive(conn, tables, age)):
@@ -145,7 +145,7 @@ def archive_log(project: Project, run_log: RunLog, age: timedelta) -> Iterator[i
 
 
 def _in_use(run_log: RunLog) -> Callable[[int, str], bool]:
-    """Whether an attempt needs what a job staged: one that runs, or may go on with its steps."""
+    """Return a predicate: True if a running or resumable attempt needs a job's staged data."""
 
     def in_use(job_id: int, name: str) -> bool:
         return run_log.ask(lambda conn: steps.relied_on(conn, job_id, name))

@@ -1,4 +1,4 @@
-"""What runs next: pure functions of the tables, the run log and `now`."""
+"""Planning of windows: pure functions of the tables, the run log and the current time."""
 
 from logdriven_dagster.planning.agenda import Agenda
 from logdriven_dagster.planning.conditions import MissingRange

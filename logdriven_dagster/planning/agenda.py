@@ -1,7 +1,7 @@
-"""What there is to do, in running order, kept up while the log changes.
+"""Incremental plan: the pending windows in running order, updated while the run log changes.
 
-A plan looks at all tables. A catch-up changes the logs of a few with each window, and asks what is
-next after each: an agenda judges anew only what such a change is about.
+A plan evaluates all tables. A catch-up changes the logs of only a few tables with each window and
+asks for the next window after each. An agenda re-evaluates only the tables affected by a change.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -17,23 +17,23 @@ from logdriven_dagster.planning.turns import NO_WAIT, Wait, behind_whole_tables,
 
 @dataclass(order=True, slots=True)
 class _Entry:
-    """The next window of a table that may be ready, at its place among those of all tables."""
+    """The next possibly ready window of a table, with its sort key among those of all tables."""
 
     place: tuple[int, tuple[float, int, float], int, float]
     planned: PlannedWindow = field(compare=False)
     following: Iterator[PlannedWindow] | None = field(compare=False)
-    """The windows of the table behind it; None if one of them has an entry, too."""
+    """The windows of the table after it; None if one of them already has an entry."""
     edition: int = field(compare=False)
 
 
 class Agenda:
-    """The windows of a plan that there is something to do about, as `Plan.ready` gives them."""
+    """The windows of a plan that a run has to process, in the order of `Plan.ready`."""
 
     def __init__(self, plan: Plan) -> None:
         known = plan.known
         self._tables, self._logs = dict(plan.tables), dict(plan.logs)
         self.plan = replace(plan, tables=self._tables, logs=self._logs)
-        """The plan as it is now."""
+        """The current plan."""
         self._order = {name: n for n, name in enumerate(known)}
         self._urgency = urgency(known)
         self._behind = tuple(behind_whole_tables(known))
@@ -46,16 +46,19 @@ class Agenda:
             for asset in known[name].asset_dependencies:
                 self._affected.setdefault(asset.upstream, set()).add(name)
         self._editions: dict[str, int] = {}
-        """Table → how often it was judged: entries of earlier times are void."""
+        """Table → number of evaluations; entries of earlier evaluations are void."""
         self._entries: list[_Entry] = []
         self._judge(self._tables)
 
     def affected(self, name: str) -> Collection[str]:
-        """The tables of whose windows the log of a table says whether they may run."""
+        """Return the tables whose windows a change of this table's log may unblock or block."""
         return self._affected.get(name, ())
 
     def learn(self, logs: Mapping[str, TableLog], changed: Collection[str]) -> None:
-        """Take in logs as they are now; of these tables windows may have been taken or left."""
+        """Update the agenda with current logs.
+
+        `changed` names tables of which windows may have been claimed or released.
+        """
         moved = {name: log for name, log in logs.items() if self._logs.get(name) != log}
         self._logs |= moved
         plan, anew = self.plan, {*changed, *moved}.intersection(self._tables)
@@ -68,7 +71,7 @@ class Agenda:
         self._judge(anew | self._waiting_anew({*changed, *moved}))
 
     def close(self, name: str) -> None:
-        """Take a table off the agenda."""
+        """Remove a table from the agenda."""
         if self._tables.pop(name, None) is not None:
             self._editions[name] += 1
             self._judge(self._waiting_anew({name}))
@@ -78,9 +81,10 @@ class Agenda:
         is_left: Callable[[PlannedWindow], bool],
         may_begin: Callable[[PlannedWindow], bool],
     ) -> PlannedWindow | None:
-        """Return the first window that there is something to do about, and that may begin now.
+        """Return the first window to process that may begin now.
 
-        Of one that is left alone it is not asked again before something changes for its table.
+        A window for which `is_left` is true is not offered again until something changes for its
+        table.
         """
         seen: list[_Entry] = []
         found: PlannedWindow | None = None
@@ -120,7 +124,7 @@ class Agenda:
         return waits(self._behind, self.plan.known, self.plan.last)
 
     def _waiting_anew(self, changed: set[str]) -> set[str]:
-        """The tables that wait for something else since the logs of others have changed."""
+        """Return the tables whose waits differ since the logs of other tables have changed."""
         if self._whole.isdisjoint(changed):
             return set()
         before, self._waits = self._waits, self._waits_now()

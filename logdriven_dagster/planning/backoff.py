@@ -1,4 +1,4 @@
-"""Back-off: how long sensors and schedules leave a window alone that keeps failing."""
+"""Back-off: the time for which sensors and schedules do not retry a failing window."""
 
 from datetime import timedelta
 
@@ -7,14 +7,14 @@ from logdriven_dagster.model.backoff import back_off
 from logdriven_dagster.model.logs import OpenWindow
 
 LONGEST = timedelta(hours=1)
-"""A repaired table is tried again within this time."""
+"""The maximum back-off: a repaired table is retried within this time."""
 
 
 def resting(item: OpenWindow, first: timedelta) -> timedelta:
-    """The rest of the back-off: `first` after one failure, twice as long after each further one.
+    """Return the remaining back-off: `first` after one failure, doubled after each further one.
 
-    Zero if it may be tried. An attempt whose runner died is taken over at once, unless the window
-    had failed before: it may be what kills its runners.
+    Zero if the window may be retried. An attempt whose runner died is taken over at once, unless
+    the window had failed before: the window itself may be the cause of its runners' deaths.
     """
     if item.failures == 0 or item.quiet_for is None or item.status is Status.DISCARDED:
         return timedelta(0)

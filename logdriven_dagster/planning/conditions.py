@@ -1,22 +1,22 @@
-"""What a condition and a delay ask of the upstream windows that a window waits for.
+"""Conditions and delays of dependencies on upstream windows.
 
-A condition looks at the latest attempts at the windows of the awaited range:
-
+A condition evaluates the latest attempts at the windows of the awaited range:
 - `success`: all succeeded.
-- `always`: all have ended, in whatever way: SUCCESS, SKIPPED, FAILURE or DISCARDED.
-- `failure`: all have ended, and at least one in FAILURE. Where all succeeded or were skipped, the
-  window that waits does not apply: it is recorded as SKIPPED.
+- `always`: all have ended with any status: SUCCESS, SKIPPED, FAILURE or DISCARDED.
+- `failure`: all have ended, and at least one in FAILURE. If all succeeded or were skipped, the
+  waiting window does not apply: it is recorded as SKIPPED.
 
-A failed window is pending again, so nothing has failed once and for all. "Has failed" means: the
-latest attempt, with all tries that `retries` grants it, is FAILURE in the log. In one catch-up the
-upstream has its turn first; if it fails again, what waits for the failure follows; if it succeeds,
-that does not apply any more. Once recorded, by a SUCCESS or as SKIPPED, the window that waited is
-settled: what the upstream comes to later does not run it again. DISCARDED is no failure: nothing
-is wrong with the window, so what waits for a failure waits for its next attempt. Neither is a
-runner that went silent: until somebody takes its window over, it may come back and succeed.
+A failed window is pending again, so no failure is final. "Failed" means that the latest attempt is
+FAILURE in the log, after all retries that `retries` grants it. In one catch-up the upstream runs
+first. If it fails again, the windows that wait for the failure follow. If it succeeds, they do not
+apply any more. Once a waiting window is recorded, as SUCCESS or as SKIPPED, it is settled: a later
+outcome of the upstream does not run it again. DISCARDED is not a failure: nothing is wrong with the
+window, so a window that waits for a failure waits for the next attempt. A runner without a
+heartbeat is not a failure either: until another runner takes over its window, it may recover and
+succeed.
 
-Untried windows have not ended. Behind a failed window of an ordered table there may be some, so
-that a day waits for the failure of 24 hours until all of them were tried.
+Untried windows have not ended. An ordered table may have untried windows after a failed one, so a
+day waits for the failure of 24 hours until all of them were tried.
 
 Source: DolphinScheduler, relations: "after A completes and fails, execute C; A completes, 30
 minutes after, execute D".
@@ -36,7 +36,7 @@ from logdriven_dagster.model.windows import TimeWindow
 
 @dataclass(frozen=True, slots=True)
 class MissingRange:
-    """A range of an upstream table or asset that has not come to what is awaited of it."""
+    """A range of an upstream table or asset that does not meet the condition of a dependency."""
 
     table: str
     window: TimeWindow
@@ -49,13 +49,13 @@ class MissingRange:
 def not_succeeded(
     upstream: TableConfig, log: TableLog, awaited: TimeWindow
 ) -> Iterator[MissingRange]:
-    """The parts of the awaited range that have not succeeded."""
+    """Yield the parts of the awaited range that have not succeeded."""
     for gap in uncovered(awaited, log.finished):
         yield MissingRange(upstream.table, gap, why_unfinished(gap, log))
 
 
 def not_ended(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[MissingRange]:
-    """The parts of the awaited range that are running, or were never tried."""
+    """Yield the parts of the awaited range that are running, or were never tried."""
     closed = [item.window for item in log.open if item.has_ended]
     going_on = [item.window for item in log.open if not item.has_ended]
     ended = without(union(log.finished, log.skipped, closed), going_on)
@@ -64,7 +64,7 @@ def not_ended(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iter
 
 
 def not_failed(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[MissingRange]:
-    """What there is to wait for before a failure, other than a window that did fail."""
+    """Yield the ranges that block a window that waits for a failure, unless a window did fail."""
     not_over = list(not_ended(upstream, log, awaited))
     if not_over or _has_ended_in(Status.FAILURE, log, awaited):
         yield from not_over
@@ -80,7 +80,7 @@ CONDITIONS = {"success": not_succeeded, "always": not_ended, "failure": not_fail
 
 
 def cannot_fail(log: TableLog, awaited: TimeWindow | None) -> bool:
-    """Whether everything awaited succeeded or was skipped, or there is nothing to await."""
+    """Return True if the awaited range succeeded or was skipped, or nothing is awaited."""
     if awaited is None:
         return True
     return not any(uncovered(awaited, union(log.finished, log.skipped)))
@@ -89,7 +89,7 @@ def cannot_fail(log: TableLog, awaited: TimeWindow | None) -> bool:
 def too_early(
     upstream: TableConfig, dependency: Dependency, log: TableLog, awaited: TimeWindow
 ) -> Iterator[MissingRange]:
-    """What is left of the delay after the end of the latest attempt in the awaited range."""
+    """Yield the awaited range if its delay after the end of its latest attempt is not over."""
     ago = [item.ago for item in log.recent if item.window.overlaps(awaited)]
     yield from _left(upstream, dependency, awaited, min(ago, default=dependency.delay))
 
@@ -97,7 +97,10 @@ def too_early(
 def snapshot_too_early(
     upstream: TableConfig, dependency: Dependency, log: TableLog, awaited: TimeWindow, needed: float
 ) -> Iterator[MissingRange]:
-    """What is left of the delay after the first snapshot that reaches as far as `needed`."""
+    """Yield the awaited range if its delay after the first sufficient snapshot is not over.
+
+    A snapshot is sufficient if it ends at or after `needed`, in epoch seconds.
+    """
     lately = [item.window for item in log.recent]
     if any(old.end.timestamp() >= needed for old in without(log.finished, lately)):
         return
@@ -130,7 +133,7 @@ def _has_ended_in(status: Status, log: TableLog, awaited: TimeWindow) -> OpenWin
 
 
 def why_unfinished(gap: TimeWindow, log: TableLog) -> str:
-    """Say in a few words what a range that has not succeeded has come to."""
+    """Describe briefly the state of a range that has not succeeded."""
     for item in log.open:
         if item.window.overlaps(gap):
             why = f", {item.error}" if item.presumed else ""

@@ -1,4 +1,4 @@
-"""Which upstream windows a window waits for and reads, across periods.
+"""Dependencies across periods: the upstream windows that a window waits for and reads.
 
 Source: Sharp ETL, dependencies of different frequencies; Kettle, unmanaged upstreams are complete.
 """
@@ -25,12 +25,12 @@ from logdriven_dagster.planning.slices import complete_until
 def awaited_range(
     upstream: TableConfig, dependency: Dependency, window: TimeWindow
 ) -> TimeWindow | None:
-    """The upstream range that `window` waits for; None: nothing.
+    """Return the upstream range that `window` waits for; None if it waits for nothing.
 
-    A day waits for its 24 hours, an hour for the day that contains it; with `window: ended` the
-    hour waits for the last day that ended before it does. Before the upstream's `default_start`,
-    and after the last window before its `end`, there is nothing to wait for. Slices have no time,
-    so they have no ranges in common.
+    A day waits for its 24 hours, an hour for the day that contains it. With `window: ended` the
+    hour waits for the last day that ended before the hour does. Before the upstream's
+    `default_start`, and after the last window before its `end`, there is nothing to wait for.
+    Slices have no time, so they have no ranges in common.
     """
     if dependency.window == "none" or isinstance(window, Slice) or upstream.is_sliced:
         return None
@@ -49,9 +49,9 @@ def awaited_range(
 
 
 def read_ranges(upstream: TableConfig, dependency: Dependency, window: TimeWindow) -> Reads:
-    """The upstream rows that `window` reads by the table's name; no ranges: nothing.
+    """Return the upstream ranges that `window` reads by the table's name; None for all rows.
 
-    Of a dependency that is read at all.
+    Without ranges it reads nothing. For dependencies that are inputs only.
     """
     if isinstance(window, Slice) or reads_all(upstream, dependency):
         return None
@@ -60,13 +60,16 @@ def read_ranges(upstream: TableConfig, dependency: Dependency, window: TimeWindo
 
 
 def reads_all(upstream: TableConfig, dependency: Dependency) -> bool:
-    """Whether every row of the upstream counts, whatever the window is."""
+    """Return True if a window reads all rows of the upstream, regardless of its range."""
     whole = dependency.read == "all" or dependency.window == "none" or not dependency.managed
     return whole or upstream.incremental.is_snapshot or upstream.is_sliced
 
 
 def with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:
-    """The table and those that it depends on; also those whose batches the latter consume."""
+    """Return the table and its upstreams.
+
+    If an upstream consumes batches, its own upstreams are included.
+    """
     found = {table.table: table}
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
@@ -81,7 +84,7 @@ def missing_dependencies(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> Iterator[MissingRange]:
-    """The upstream ranges that `window` still waits for, by upstream and oldest first."""
+    """Yield the upstream ranges that `window` still waits for, by upstream and oldest first."""
     for dependency in table.managed_dependencies:
         yield from missing_of(dependency, table, window, tables, logs)
     for asset in table.asset_dependencies:
@@ -95,7 +98,7 @@ def missing_of(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> Iterator[MissingRange]:
-    """The ranges of one upstream that `window` still waits for, oldest first."""
+    """Yield the ranges of one upstream that `window` still waits for, oldest first."""
     upstream = tables[dependency.table]
     if upstream.is_sliced and dependency.window != "none":
         yield from _missing_slices(upstream, table, window, tables, logs)
@@ -111,7 +114,7 @@ def not_applying(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> MissingRange | None:
-    """The failure that `window` waits for and that cannot come any more; None: it may apply."""
+    """Return the awaited failure that cannot occur any more; None if `window` may still apply."""
     for dependency in table.managed_dependencies:
         if dependency.condition != "failure":
             continue
@@ -129,7 +132,7 @@ def _unmet(
     awaited: TimeWindow,
     window: TimeWindow,
 ) -> Iterator[MissingRange]:
-    """What one dependency still lacks: its condition, or else its delay."""
+    """Yield the ranges that do not meet the condition of a dependency or, if all do, its delay."""
     needed = -math.inf
     if dependency.window == "newest" or dependency.read == "none":
         needed = min(awaited.end, window.end).timestamp()
@@ -149,7 +152,7 @@ def _unmet(
 
 
 def _awaited_log(dependency: Dependency, log: TableLog) -> TableLog:
-    """The log as a dependency sees it: what an operator has skipped may count as finished."""
+    """Return the log for a dependency, in which windows skipped by an operator may be finished."""
     if not log.left_out or dependency.skipped == "wait" or dependency.condition != "success":
         return log
     passed = [item.window for item in log.left_out]
@@ -162,7 +165,7 @@ def left_out(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> Iterator[MissingRange]:
-    """The upstream windows that an operator has skipped and without whose rows `window` runs."""
+    """Yield the upstream windows that an operator has skipped and that `window` runs without."""
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
         awaited = awaited_range(upstream, dependency, window)
@@ -180,9 +183,11 @@ def _missing_slices(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> Iterator[MissingRange]:
-    """Rows of any time may be in any slice: all must be loaded that were there when it was due.
+    """Yield the part of a window for which a sliced upstream is not completely loaded.
 
-    A table that consumes batches has them when those who make them do, and its queue is empty.
+    Any slice may contain rows of any time, so all rows that existed when the window was due must be
+    loaded. An upstream that consumes batches is complete when its own upstreams are complete and
+    its queue is empty.
     """
     log = logs.get(upstream.table, TableLog())
     if isinstance(window, Slice):
@@ -202,10 +207,11 @@ def _missing_slices(
 def _missing_snapshot(
     upstream: TableConfig, log: TableLog, awaited: TimeWindow, needed: float
 ) -> Iterator[MissingRange]:
-    """A later snapshot holds all that an earlier one did, so any at least as new will do.
+    """Yield the range for which no sufficiently new snapshot exists.
 
-    What is read needs one at all; it is the newest when its turn comes. Source: Kettle, an
-    upstream's latest complete run.
+    A later snapshot contains all rows of an earlier one, so any snapshot at least as new is
+    sufficient. A reader needs at least one snapshot, and reads the newest one when it runs. Source:
+    Kettle, an upstream's latest complete run.
     """
     newest = max((done.end.timestamp() for done in log.finished), default=None)
     if newest is None:
@@ -219,7 +225,7 @@ def _missing_snapshot(
 def _missing_partitions(
     asset: AssetDependency, window: TimeWindow, log: TableLog
 ) -> Iterator[MissingRange]:
-    """What is not materialized of an asset, as far as the log has been told."""
+    """Yield the ranges of an asset that the run log does not list as materialized."""
     if asset.window == "overlapping":
         for gap in uncovered(window, log.finished):
             yield MissingRange(asset.upstream, gap, "is not materialized")
@@ -228,7 +234,7 @@ def _missing_partitions(
 
 
 def _from(moment: float, window: TimeWindow) -> TimeWindow:
-    """The part of a range that is not over at a moment, in epoch seconds."""
+    """Return the part of a range that ends after a timestamp in epoch seconds."""
     if moment <= window.start.timestamp():
         return window
     return TimeWindow(instant(moment), window.end, zone=window.zone)

@@ -1,18 +1,18 @@
-"""Whether a table is fresh: the newest window that should be done by now is done in the run log.
+"""Freshness: a table is fresh if the newest window that is expected by now is done in the run log.
 
-A window should be done `within` after its end. Only the newest such window decides, so that no old
-window that runs again makes a table fresh, and none that fails makes it late.
+A window is expected to be done `within` after its end. Only the newest such window decides. So a
+rerun of an old window does not make a table fresh, and its failure does not make a table late.
 
-- SKIPPED is done: somebody, or a rule, has decided that nothing is to be done.
-- A finished window that runs again is done as long as what was published before may stand; if its
-  refresh fails after it has begun to publish, it is not.
+- SKIPPED is done: an operator or a rule has decided not to run the window.
+- A rerun of a finished window leaves it done as long as the rows published before remain valid. If
+  its refresh fails after it has begun to publish, it is not done.
 - After `end` the last window decides; before the first one is due nothing is expected.
-- Of a `full` table a later snapshot will do, and a skipped one will not.
-- A sliced table has to take all that its source holds once a period: the times at which it looks
-  are its windows.
-- Tables that are offline, disabled or without `fresh` are not judged: nothing starts them.
+- A `full` table is fresh with any later snapshot, but not with a skipped one.
+- A sliced table has to read everything that its source holds once per period: the times at which it
+  queries its source are its windows.
+- Tables that are offline, disabled or without `fresh` are not evaluated: nothing starts them.
 
-`within` is elapsed time, whatever the clocks do meanwhile; ends of windows follow the wall clock.
+`within` is elapsed time, regardless of clock changes; ends of windows follow the wall clock.
 """
 
 import math
@@ -33,7 +33,7 @@ _A_DAY = timedelta(days=1)
 
 
 class Verdict(str, Enum):
-    """How a table stands against the clock."""
+    """The freshness status of a table."""
 
     FRESH = "fresh"
     WARNING = "warning"
@@ -44,40 +44,40 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How a table stands against the clock, and by which window."""
+    """The freshness of a table, with the window that decides it."""
 
     verdict: Verdict
     within: timedelta
-    """What the verdict was judged by: that of `warn` if it is a warning."""
+    """The deadline that was applied: `warn` if the verdict is a warning."""
     expected: TimeWindow | None
-    """The newest window that should be done; None: none yet. Of a sliced table the time between
-    two looks at its source."""
+    """The newest window that should be done; None before the first one. For a sliced table the
+    time between two queries of its source."""
     missing: TimeWindow | None = None
-    """The oldest window of those in a row that are missing up to the expected one."""
+    """The oldest of the contiguous missing windows up to the expected one."""
     reason: str = ""
-    """What has become of it."""
+    """The state of the missing window."""
 
     @property
     def due(self) -> datetime | None:
-        """By when the missing window, or else the expected one, should have been done."""
+        """The deadline of the missing window, or else of the expected one."""
         decisive = self.missing or self.expected
         return None if decisive is None else due(decisive, self.within)
 
     @property
     def due_clock(self) -> datetime | None:
-        """`due` on the wall clock of the window's zone, for people."""
+        """`due` on the wall clock of the window's zone, for display."""
         decisive = self.missing or self.expected
         return self.due.astimezone(decisive.zone) if decisive and self.due else None
 
     def overdue(self, now: datetime) -> timedelta:
-        """How long the missing window should have been done; zero if the table is fresh."""
+        """Return the time since the deadline of the missing window; zero if the table is fresh."""
         if self.missing is None or self.due is None:
             return timedelta(0)
         return timedelta(seconds=max(now.timestamp() - self.due.timestamp(), 0))
 
 
 def freshness(table: TableConfig, log: TableLog, now: datetime) -> Freshness | None:
-    """How a table stands against the clock; None if it is not judged."""
+    """Return the freshness of a table; None if it is not evaluated."""
     if table.fresh is None or not table.enabled or table.release_state == "offline":
         return None
     within, warn = allowance(table), table.fresh.warn
@@ -89,9 +89,10 @@ def freshness(table: TableConfig, log: TableLog, now: datetime) -> Freshness | N
 
 
 def allowance(table: TableConfig) -> timedelta:
-    """How long after its end a window may be unfinished.
+    """Return the time after its end within which a window should be done.
 
-    By default its delay, before which it cannot run, and as long as it covers, but at most a day.
+    By default its delay, before which it cannot run, plus its length, or a day if it is longer than
+    that.
     """
     if table.fresh is not None and table.fresh.within is not None:
         return table.fresh.within
@@ -99,12 +100,12 @@ def allowance(table: TableConfig) -> timedelta:
 
 
 def due(window: TimeWindow, within: timedelta) -> datetime:
-    """By when a window should be done."""
+    """Return the deadline of a window."""
     return window.end + within
 
 
 def outcome(table: TableConfig, window: TimeWindow, log: TableLog) -> str:
-    """What has become of a window that is missing."""
+    """Describe the state of a missing window."""
     return _reason_of_slices(table, log) if table.is_sliced else why_unfinished(window, log)
 
 
@@ -119,7 +120,7 @@ def _judged(
 
 
 def _expected(table: TableConfig, now: datetime, within: timedelta) -> TimeWindow | None:
-    """The newest window whose end lies so far back; None before the first."""
+    """Return the newest window whose deadline has passed; None before the first."""
     grid = table.grid
     until = grid.index(as_instant(now) - within)
     if grid.end is not None:
@@ -128,7 +129,7 @@ def _expected(table: TableConfig, now: datetime, within: timedelta) -> TimeWindo
 
 
 def _missing(table: TableConfig, log: TableLog, expected: TimeWindow) -> TimeWindow | None:
-    """The oldest window of those in a row that are not done up to the expected one."""
+    """Return the oldest of the contiguous missing windows up to the expected one."""
     grid, reached = table.grid, _reached(table, log)
     if reached is None:
         whole = TimeWindow(grid.origin, expected.end, zone=grid.zone)
@@ -144,7 +145,7 @@ def _missing(table: TableConfig, log: TableLog, expected: TimeWindow) -> TimeWin
 
 
 def _reached(table: TableConfig, log: TableLog) -> float | None:
-    """The moment up to which everything is there; None if that is a matter of each window."""
+    """Return the timestamp up to which a table is complete; None if each window counts."""
     if table.is_sliced:
         read_at = log.last.all_read_at if log.last else None
         return -math.inf if read_at is None else read_at.timestamp()
@@ -158,7 +159,7 @@ def _done(log: TableLog) -> list[TimeWindow]:
 
 
 def _finished(log: TableLog) -> list[TimeWindow]:
-    """The finished windows, those among them that run again."""
+    """Return the finished windows, including those that are running again."""
     return union(log.finished, _running_again(log))
 
 

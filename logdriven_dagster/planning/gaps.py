@@ -1,4 +1,4 @@
-"""Windows that ran beside those that did not, as people look at them."""
+"""Windows with attempts and windows without, for display."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from logdriven_dagster.planning.pending import unfinished_windows
 def with_missing(
     table: TableConfig, log: TableLog, counts: Sequence[WindowCount], now: datetime, most: int
 ) -> list[WindowCount]:
-    """The newest windows, oldest first: those that were begun, and those that are due.
+    """Return the newest windows, oldest first: those with attempts, and those that are due.
 
     An attempt of a dead runner counts as failed.
     """

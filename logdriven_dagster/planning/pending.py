@@ -1,7 +1,7 @@
 """The pending queue of one table: the due windows that have not succeeded, oldest first.
 
 Source: Sharp ETL, time-based pending queue: floor((now − start) / period) windows from the end of
-the last success. Ours starts at the first gap instead, so that no failed window is ever passed.
+the last success. This queue starts at the first gap instead, so no failed window is passed over.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ from logdriven_dagster.planning.slices import next_slice, pending_slices
 
 
 class Windows(Sequence[TimeWindow]):
-    """Ascending windows, computed when asked for: ten years of minutes cost nothing to hold."""
+    """Lazy sequence of ascending windows: ten years of minutes take no memory."""
 
     __slots__ = ("_grid", "_length", "_runs")
 
     def __init__(self, grid: Grid, runs: Sequence[range | TimeWindow] = ()) -> None:
-        """`runs` are ranges of grid numbers, or single windows off the grid."""
+        """Create the sequence from ranges of grid numbers, and single windows off the grid."""
         self._grid = grid
         self._runs = tuple(runs)
         self._length = sum(len(run) if isinstance(run, range) else 1 for run in runs)
@@ -32,7 +32,7 @@ class Windows(Sequence[TimeWindow]):
 
     @property
     def parts(self) -> list[TimeWindow]:
-        """The windows off the grid: what finished windows of another grid have left of its own."""
+        """The windows off the grid: remainders of grid windows next to windows of another grid."""
         singles = (run for run in self._runs if not isinstance(run, range))
         return [run for run in singles if not isinstance(run, Slice)]
 
@@ -69,26 +69,26 @@ class Windows(Sequence[TimeWindow]):
 
 
 def due_end(table: TableConfig, now: datetime) -> datetime:
-    """The end of the newest window that ended at least `delay` ago, or `default_start`."""
+    """Return the end of the newest window that ended at least `delay` ago, or `default_start`."""
     grid = table.grid
     return grid.bound(max(due(table, now), 0))
 
 
 def due(table: TableConfig, now: datetime) -> int:
-    """How many windows are due: the number of the first one that is not."""
+    """Return the number of due windows, which is the number of the first window that is not due."""
     grid, reached = table.grid, elapsed(table, now)
     return reached if grid.end is None else min(reached, grid.index(grid.end))
 
 
 def elapsed(table: TableConfig, now: datetime) -> int:
-    """How many windows would be due if the table had no end."""
+    """Return the number of windows that would be due if the table had no end."""
     return table.grid.index(as_instant(now) - table.delay)
 
 
 def watermark(table: TableConfig, log: TableLog) -> datetime | str:
-    """The end of the contiguous prefix of windows that succeeded or were skipped on purpose.
+    """Return the end of the contiguous prefix of windows that succeeded or were skipped on purpose.
 
-    Of a sliced table: the end of the last slice, where the next one begins.
+    For a sliced table: the end of the last slice, where the next one begins.
     """
     if table.is_sliced:
         last = (log.last.slice.high or log.last.reached) if log.last else None
@@ -101,10 +101,12 @@ def watermark(table: TableConfig, log: TableLog) -> datetime | str:
 
 
 def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Windows:
-    """The due windows whose latest attempts neither succeeded nor were skipped, oldest first.
+    """Return the due windows that neither succeeded nor were skipped, oldest first.
 
-    Where the period or start changed, the parts of windows that earlier runs left open count as
-    windows of their own. A window of an earlier grid whose refresh did not end runs as a whole.
+    The latest attempt at a window decides.
+
+    If the period or start changed, the parts of windows that earlier runs left open count as
+    windows. A window of an earlier grid whose refresh did not end runs as a whole.
     """
     if table.is_sliced:
         return Windows(table.grid, pending_slices(table, log, now))
@@ -125,10 +127,10 @@ def _start(grid: Grid, run: range | TimeWindow) -> datetime:
 def refreshable_windows(
     table: TableConfig, span: TimeWindow, finished: Sequence[TimeWindow]
 ) -> list[TimeWindow]:
-    """Cut a range into the windows of the grid, and into finished windows that none of them holds.
+    """Split a range into the windows of the grid, and finished windows that cross their bounds.
 
-    `finished` are the finished windows that overlap those of the range, oldest first. The windows
-    that reach out of the range are there as a whole.
+    `finished` are the finished windows that overlap those of the range, oldest first. Windows that
+    extend beyond the range are included as a whole.
     """
     grid = table.grid
     whole = grid.covering(span)
@@ -160,5 +162,5 @@ def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
 
 
 def next_due(table: TableConfig, window: TimeWindow) -> datetime:
-    """The moment from which a window may run."""
+    """Return the time from which a window may run."""
     return window.end + table.delay

@@ -1,4 +1,4 @@
-"""The plan: every pending window of every table, in running order, ready or with its reason."""
+"""The plan: every pending window of every table in running order, with its state and reason."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,23 +42,23 @@ from logdriven_dagster.planning.turns import (
 
 
 class State(str, Enum):
-    """Whether a pending window can run now, waits, or runs already."""
+    """The state of a pending window: ready, blocked, running or inapplicable."""
 
     READY = "ready"
     BLOCKED = "blocked"
     RUNNING = "running"
     INAPPLICABLE = "inapplicable"
-    """It waits for a failure that cannot come any more; it will be recorded as SKIPPED."""
+    """The window waits for a failure that cannot occur any more; it will be recorded as SKIPPED."""
 
     @property
     def has_work(self) -> bool:
-        """Whether a run has something to do: to try the window, or to record it as SKIPPED."""
+        """True if a run has to process the window: run it, or record it as SKIPPED."""
         return self in (State.READY, State.INAPPLICABLE)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedWindow:
-    """A pending window, what may happen to it now, and why."""
+    """A pending window with its state, and the reason for the state."""
 
     table: str
     window: TimeWindow
@@ -74,20 +74,20 @@ class TablePlan:
     table: TableConfig
     log: TableLog
     unfinished: Windows
-    """Due windows that did not succeed, oldest first; what `catch_up` leaves of them."""
+    """Due windows that did not succeed, oldest first, as limited by `catch_up`."""
     passed_over: Windows
     """Older windows that `latest_only` will record as SKIPPED."""
     reruns: tuple[tuple[TimeWindow, Trigger], ...]
-    """Finished windows to run once more."""
+    """Finished windows to rerun."""
 
     @property
     def watermark(self) -> datetime | str:
-        """The end of what is done without a gap; of a sliced table, where its next slice begins."""
+        """The end of the contiguous finished prefix; the start of the next slice if sliced."""
         return watermark(self.table, self.log)
 
     @property
     def running_passed_over(self) -> TimeWindow | None:
-        """A window that cannot be recorded as SKIPPED, since somebody is running it."""
+        """A window that cannot be recorded as SKIPPED because it is running."""
         if not self.passed_over:
             return None
         end = self.passed_over[-1].span[1]
@@ -102,15 +102,15 @@ class TablePlan:
 
     @property
     def pending(self) -> int:
-        """How many windows wait to run."""
+        """The number of pending windows."""
         return len(self.unfinished) + len(self.reruns)
 
     def queue(self) -> Iterator[tuple[TimeWindow, Trigger]]:
-        """The pending windows with what makes them so, oldest first."""
+        """Return the pending windows with their triggers, oldest first."""
         return self._queue(self.unfinished)
 
     def heads(self) -> Iterator[tuple[TimeWindow, Trigger]]:
-        """The windows that may be ready: of an ordered table, what it would run first."""
+        """Return the windows that may be ready; of an ordered table, only the first one."""
         return self._queue(self.unfinished[:1] if self.table.ordered else self.unfinished)
 
     def _queue(self, windows: Windows) -> Iterator[tuple[TimeWindow, Trigger]]:
@@ -120,7 +120,7 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class _QueuedWindow:
-    """A pending window that has not been judged yet: of most nobody asks more than their turn."""
+    """A pending window that is not evaluated yet: for most windows only the sort key is used."""
 
     plan: TablePlan
     window: TimeWindow
@@ -131,22 +131,23 @@ class _QueuedWindow:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the log leaves to do for some tables at one moment of data time."""
+    """The pending windows of some tables at one point of data time."""
 
     now: datetime
     tables: Mapping[str, TablePlan]
-    """The tables asked for, upstreams first."""
+    """The selected tables, upstreams first."""
     known: Mapping[str, TableConfig]
     logs: Mapping[str, TableLog]
     mode: CatchUp | None = None
-    """Wins over the tables' own `catch_up`."""
+    """Overrides the tables' own `catch_up`."""
     backoff: timedelta | None = None
     """The first pause after a failure; None: failed windows are ready at once."""
 
     def windows(self) -> Iterator[PlannedWindow]:
-        """All pending windows in running order.
+        """Return all pending windows in running order.
 
-        That is by priority, then oldest end first and upstreams before downstreams; see `turns`.
+        Ordered by priority, then by end, oldest first, and upstreams before downstreams; see
+        `turns`.
         """
         return self._in_turn(TablePlan.queue)
 
@@ -166,17 +167,17 @@ class Plan:
             yield from map(self._planned, merge(*queues, key=place))
 
     def turn(self, name: str, window: TimeWindow, wait: Wait) -> tuple[float, int, float]:
-        """Whose turn comes before whose, given what the table waits for as a whole."""
+        """Return the sort key of a window, given the whole tables that its table waits for."""
         return wait.place(turn(self.known[name], window, self.known))
 
     def last(self, name: str) -> TimeWindow | None:
-        """What a table has pending that begins last, if it has anything."""
+        """Return the pending window of a table that begins last; None if it has none."""
         return self.tables[name].last if name in self.tables else None
 
     def before(self, planned: PlannedWindow) -> set[str]:
-        """The tables whose work may yet bring rows that a window reads.
+        """Return the tables that may still produce rows that a window reads.
 
-        They have something pending that it reads, or come before one that has.
+        They have pending windows that it reads, or are upstream of such a table.
         """
         return upstreams_of(self.known, self._read_and_pending(planned))
 
@@ -193,11 +194,11 @@ class Plan:
                 yield dependency.table
 
     def queue(self, name: str) -> Iterator[PlannedWindow]:
-        """The pending windows of one table, oldest first."""
+        """Return the pending windows of one table, oldest first."""
         return map(self._planned, self._queued(self.tables[name], self.tables[name].queue()))
 
     def heads(self, name: str) -> Iterator[PlannedWindow]:
-        """The windows of one table that may be ready, oldest first."""
+        """Return the windows of one table that may be ready, oldest first."""
         return map(self._planned, self._queued(self.tables[name], self.tables[name].heads()))
 
     @staticmethod
@@ -211,16 +212,16 @@ class Plan:
                 first = window
 
     def firsts(self) -> list[PlannedWindow]:
-        """What each table with pending windows would begin with, and what it waits for."""
+        """Return the first pending window of each table, with its state and reason."""
         queues = (next(self.queue(name), None) for name in self.tables)
         return [first for first in queues if first is not None]
 
     def ready(self) -> Iterator[PlannedWindow]:
-        """The windows that a run has something to do about now, in running order."""
+        """Return the windows that a run has to process now, in running order."""
         return (planned for planned in self._in_turn(TablePlan.heads) if planned.state.has_work)
 
     def inapplicable(self, planned: PlannedWindow) -> Iterator[TimeWindow]:
-        """The windows of its table from this one on, up to the first that may apply."""
+        """Yield the windows of its table from this one on, up to the first that may apply."""
         table, start = self.tables[planned.table], planned.window.span[0]
         for window in dropwhile(lambda w: w.span[0] < start, table.unfinished):
             if not_applying(table.table, window, self.known, self.logs) is None:
@@ -228,7 +229,7 @@ class Plan:
             yield window
 
     def _planned(self, queued: _QueuedWindow) -> PlannedWindow:
-        """Judge a window."""
+        """Evaluate the state of a window."""
         plan, window, trigger = queued.plan, queued.window, queued.trigger
         name = plan.table.table
         attempt = open_attempt(window, plan.log)
@@ -253,16 +254,17 @@ class Plan:
     def obstacle(
         self, table: TableConfig, window: TimeWindow, trigger: Trigger
     ) -> DependenciesMissing | NotApplying | None:
-        """Find the obstacle that upstreams are to a window.
+        """Return the obstacle that upstreams pose to a window.
 
-        A finished window that runs again applied when it ran, which is settled.
+        The conditions of a finished window that runs again are not evaluated: they held when it
+        ran.
         """
         if trigger is Trigger.PENDING:
             return upstream_obstacle(table, window, self.known, self.logs)
         return obstacle_to_rerun(table, (window, trigger), self.known, self.logs, self.now)
 
     def _held(self, plan: TablePlan, trigger: Trigger, first: TimeWindow | None) -> str | None:
-        """Find the obstacle that a window's own table is to it."""
+        """Return the reason why a window's own table blocks it."""
         if not plan.table.enabled:
             return "its table is disabled"
         if not plan.table.ordered or trigger is not Trigger.PENDING:
@@ -301,11 +303,12 @@ def plan(
     mode: CatchUp | None = None,
     backoff: timedelta | None = None,
 ) -> Plan:
-    """The pending queues of the selected tables (all by default).
+    """Plan the pending queues of the selected tables (all by default).
 
-    `tables` holds every table of the project, upstreams first; `logs` those of the selected tables
-    and their upstreams (an absent one is empty). `mode` wins over the tables' own `catch_up`. With
-    `backoff`, the first pause after a failure, windows that keep failing are not always ready.
+    `tables` holds every table of the project, upstreams first; `logs` holds those of the selected
+    tables and their upstreams (a missing one is empty). `mode` overrides the tables' own
+    `catch_up`. `backoff` is the first pause after a failure; without it, failed windows are ready
+    at once.
     """
     now = as_instant(now)
     chosen = {
@@ -322,9 +325,9 @@ def table_plan(
     now: datetime,
     mode: CatchUp | None,
 ) -> TablePlan:
-    """The pending queue of one table; `mode` wins over its own `catch_up`."""
+    """Return the pending queue of one table; `mode` overrides its own `catch_up`."""
     unfinished = unfinished_windows(table, log, now)
-    # A full load reads everything there is: only the newest snapshot is worth taking.
+    # A full load reads all rows: only the newest snapshot is useful.
     chosen = "latest_only" if table.incremental.is_snapshot else mode or table.catch_up
     passed_over = Windows(table.grid)
     if chosen == "latest_only" and len(unfinished) > 1:

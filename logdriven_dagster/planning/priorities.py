@@ -1,4 +1,4 @@
-"""Which tables go first among those that are ready at the same moment.
+"""Priorities: the order of tables that are ready at the same time.
 
 Source: DolphinScheduler, priority of a task.
 """
@@ -12,7 +12,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 def by_priority(
     tables: Mapping[str, TableConfig], names: Sequence[str]
 ) -> Iterator[tuple[str, ...]]:
-    """Some tables in groups of the same priority, the greatest first.
+    """Yield the named tables in groups of equal priority, the greatest first.
 
     `tables` holds every table, upstreams first.
     """
@@ -23,7 +23,7 @@ def by_priority(
 
 
 def urgency(tables: Mapping[str, TableConfig]) -> dict[str, int]:
-    """Table → its priority, or that of a table that waits for it, if that is greater.
+    """Return table → the greatest priority of the table and of all tables that wait for it.
 
     So upstreams never come after their downstreams.
     """

@@ -1,4 +1,4 @@
-"""Why a window may not run now, if so. The plan, the claim and the user interface all ask here."""
+"""Readiness: the reasons why a window may not run now, for plan, claim and user interface."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,14 +34,14 @@ class EarlierUnfinished:
 
 @dataclass(frozen=True, slots=True)
 class DependenciesMissing:
-    """Upstream windows that have not come to what is awaited of them."""
+    """Upstream windows that do not meet the conditions of the table's dependencies."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotApplying:
-    """The window waits for a failure that cannot come any more: it is to be SKIPPED."""
+    """The window waits for a failure that cannot occur any more: it will be recorded as SKIPPED."""
 
     reason: str
 
@@ -56,9 +56,9 @@ def obstacle(
     logs: Mapping[str, TableLog],
     now: datetime,
 ) -> Blocked | None:
-    """Find what keeps a window from running, the nearest obstacle first; None: it may run.
+    """Return the first obstacle that keeps a window from running; None if it may run.
 
-    `logs` holds at least the table and its upstreams.
+    `logs` holds at least the logs of the table and its upstreams.
     """
     if isinstance(window, Slice):
         return _obstacle_to_slice(table, window, tables, logs, now)
@@ -100,12 +100,12 @@ def _obstacle_to_slice(
 
 
 def earlier_unfinished(first: TimeWindow, log: TableLog) -> EarlierUnfinished:
-    """The obstacle that the oldest unfinished window is for all later ones."""
+    """Return the obstacle that the oldest unfinished window is for all later ones."""
     return EarlierUnfinished(first, f"waits for {first}: {standing(first, log)}")
 
 
 def standing(window: TimeWindow, log: TableLog) -> str:
-    """Describe what the log says of an unfinished window."""
+    """Describe the latest attempt at an unfinished window."""
     attempt = open_attempt(window, log)
     if attempt is None:
         return "has not run"
@@ -114,12 +114,12 @@ def standing(window: TimeWindow, log: TableLog) -> str:
 
 
 def open_attempt(window: TimeWindow, log: TableLog) -> OpenWindow | None:
-    """The unfinished attempt at this window, or at one that overlaps it."""
+    """Return the unfinished attempt at this window, or at one that overlaps it."""
     return next((item for item in log.open if item.window.overlaps(window)), None)
 
 
 def failed_refresh(window: TimeWindow, log: TableLog) -> OpenWindow | None:
-    """The failed refresh of a window that is finished all the same."""
+    """Return the failed refresh of a window that remains finished."""
     return next((item for item in log.failed_refreshes if item.window == window), None)
 
 
@@ -132,7 +132,7 @@ def upstream_obstacle(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> DependenciesMissing | NotApplying | None:
-    """The obstacle that upstreams are; a window that does not apply waits for nothing else."""
+    """Return the obstacle that upstreams pose; an inapplicable window waits for nothing else."""
     if reason := not_applying(table, window, tables, logs):
         return NotApplying(f"does not apply: {reason}")
     return dependencies_missing(table, window, tables, logs)
@@ -144,7 +144,7 @@ def dependencies_missing(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> DependenciesMissing | None:
-    """Find what upstreams have not finished yet; the reason names the first missing ranges.
+    """Return the unfinished upstream ranges as an obstacle; its reason names the first of them.
 
     Source: Sharp ETL, JobDependenciesError.
     """
@@ -162,9 +162,9 @@ def obstacle_to_rerun(
     logs: Mapping[str, TableLog],
     now: datetime,
 ) -> DependenciesMissing | None:
-    """Find the obstacle that upstreams are to running a finished window once more.
+    """Return the obstacle that upstreams pose to a rerun of a finished window.
 
-    For late data it runs as soon as it would see more than it has.
+    A rerun for late data is ready as soon as it would read more rows than the last run.
     """
     window, trigger = rerun
     if blocked := dependencies_missing(table, window, tables, logs):

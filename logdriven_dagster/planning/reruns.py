@@ -1,10 +1,10 @@
-"""Finished windows that run once more: refreshed upstreams, and late data (`lookback`).
+"""Reruns of finished windows: refreshed upstreams, and late data (`lookback`).
 
-With `lookback: n` a window gathers what arrives until the n-th window after it has ended. Whatever
-it reads as a whole (`read: all`, snapshots, slices) may bring such rows with any window up to then.
-So an attempt notes up to which moment of data time all of that was there when it began, and the
-window runs again whenever more has become due, as soon as more is there: with each of the next n
-windows in turn, or once after an outage, but never before its upstreams.
+With `lookback: n` a window collects rows that arrive until the n-th window after it has ended. An
+input that it reads as a whole (`read: all`, snapshots, slices) may deliver such rows with any
+window up to then. So an attempt records the data time up to which all of these inputs were complete
+when it began. The window runs again whenever more has become due, as soon as more is complete: with
+each of the next n windows in turn, or once after an outage, but never before its upstreams.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from logdriven_dagster.planning.pending import due, elapsed
 def reruns(
     table: TableConfig, log: TableLog, tables: Mapping[str, TableConfig], now: datetime
 ) -> list[tuple[TimeWindow, Trigger]]:
-    """Finished windows that should run once more, oldest first: late data, refreshed upstreams."""
+    """Return the finished windows to rerun, oldest first: late data, refreshed upstreams."""
     if not (table.lookback or log.stale):
         return []
     found = {window.start: (window, Trigger.LOOKBACK) for window in _late(table, log, tables, now)}
@@ -39,7 +39,7 @@ def seen(
     logs: Mapping[str, TableLog],
     now: datetime,
 ) -> datetime:
-    """Up to which moment of data time everything is there that a window reads with `lookback`."""
+    """Return the data time up to which all inputs of a window with `lookback` are complete."""
     whole = _reach(table, window, _newest(table, tables, now))
     gaps = [gap.window.start for gap in unseen(table, window, tables, logs, now)]
     if not gaps:
@@ -55,7 +55,7 @@ def unseen(
     logs: Mapping[str, TableLog],
     now: datetime,
 ) -> Iterator[MissingRange]:
-    """What is due of the upstreams that bring late rows of a window, and has not run."""
+    """Yield the due, unfinished ranges of the upstreams that deliver late rows of a window."""
     whole = _reach(table, window, _newest(table, tables, now))
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
@@ -64,7 +64,7 @@ def unseen(
 
 
 def _of_late_rows(dependency: Dependency, upstream: TableConfig) -> Dependency:
-    """An old snapshot is enough to begin with; it has no rows that came after it."""
+    """Relax a dependency on snapshots: an old one suffices, without the rows that came after it."""
     if not upstream.incremental.is_snapshot:
         return dependency
     return dependency.model_copy(update={"window": "newest"})
@@ -77,7 +77,7 @@ def last_seen(
     logs: Mapping[str, TableLog],
     now: datetime,
 ) -> datetime | None:
-    """What an attempt notes that begins now: `seen`, or None if no late row can come after it."""
+    """Return the value of `seen` that an attempt records; None if no late row can follow."""
     if not table.lookback or table.is_sliced:
         return None
     found, last = seen(table, window, tables, logs, now), _last(table, window)
@@ -87,7 +87,7 @@ def last_seen(
 def _late(
     table: TableConfig, log: TableLog, tables: Mapping[str, TableConfig], now: datetime
 ) -> Iterator[TimeWindow]:
-    """Finished windows within whose reach more has become due than they have seen."""
+    """Yield the finished windows with more due windows in their lookback than they have seen."""
     if not table.lookback or not log.within_lookback:
         return
     newest = _newest(table, tables, now)
@@ -97,20 +97,20 @@ def _late(
 
 
 def _last(table: TableConfig, window: TimeWindow) -> int:
-    """The number of the last window until whose end late rows of a window may come."""
+    """Return the number of the last window until whose end late rows of a window may arrive."""
     return table.grid.index(window.start) + table.lookback
 
 
 def _reach(table: TableConfig, window: TimeWindow, newest: int) -> TimeWindow:
-    """A window with those within its `lookback`, as far as they are due."""
+    """Return the range of a window and the due windows within its `lookback`."""
     end = table.grid.bound(min(_last(table, window), newest) + 1)
     return TimeWindow(window.start, max(window.end, end), zone=window.zone)
 
 
 def _newest(table: TableConfig, tables: Mapping[str, TableConfig], now: datetime) -> int:
-    """The number of the newest window that is due, and all that it waits for, too.
+    """Return the number of the newest window that is due together with all that it waits for.
 
-    A table's own `end` ends its windows, not the rows that come late for them.
+    A table's own `end` limits its windows, not the late rows for them.
     """
     found = elapsed(table, now)
     for dependency in table.managed_dependencies:
@@ -123,7 +123,7 @@ def _newest(table: TableConfig, tables: Mapping[str, TableConfig], now: datetime
 def _due_behind(
     table: TableConfig, upstream: TableConfig, dependency: Dependency, now: datetime
 ) -> int:
-    """How many windows of a table wait for nothing of an upstream that is not due yet."""
+    """Return the number of windows of a table that wait for no undue window of an upstream."""
     grid, of, ready = table.grid, upstream.grid, max(due(upstream, now), 0)
     if of.end is not None and ready >= of.index(of.end):
         return elapsed(table, now)

@@ -1,4 +1,4 @@
-"""Resuming: at which step an attempt that is taken over goes on.
+"""Resuming: the step at which an attempt that takes over another one continues.
 
 Sources: Kylin, a chain runs its first unfinished step; BDRE, last recoverable sub-process.
 """
@@ -9,10 +9,11 @@ from logdriven_dagster.config.models.steps import StepConfig
 
 
 def resumable_steps(steps: Sequence[StepConfig], staged: Collection[str]) -> list[StepConfig]:
-    """The leading steps that need not run again, given those whose results are durable.
+    """Return the leading steps that need not run again, given the steps with durable results.
 
-    A step without a target is a view: it costs nothing and is made anew. If the first unfinished
-    step is not to be started with (`can_recover: false`), the last one before it that can is.
+    A step without a target is a view: it costs nothing and is created again. If the first
+    unfinished step cannot be the first one to run (`can_recover: false`), the last one before it
+    that can is.
     """
     done = 0
     while done < len(steps) and (steps[done].target is None or steps[done].step in staged):

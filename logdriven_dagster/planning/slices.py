@@ -1,7 +1,7 @@
 """The pending queue of a table that is read along keys, offsets or files instead of time.
 
 Source: Sharp ETL, auto-incremented keys and Kafka topics: a window begins where the last success
-ended. How far it goes is only known when it runs, so nothing of a source is asked here.
+ended. Its end is determined only when it runs, so planning does not query a source.
 """
 
 import math
@@ -16,7 +16,7 @@ from logdriven_dagster.model.windows import Along, Slice
 
 
 def pending_slices(table: TableConfig, log: TableLog, now: datetime) -> list[Slice]:
-    """The slices that did not succeed, oldest first, and the next one where it is due."""
+    """Return the slices that did not succeed, oldest first, and the next one if it is due."""
     opened = [item.window for item in log.open if isinstance(item.window, Slice)]
     following = next_slice(table, log.last)
     ahead = any(item.number >= following.number for item in opened)
@@ -25,15 +25,16 @@ def pending_slices(table: TableConfig, log: TableLog, now: datetime) -> list[Sli
         number = slices_queued(table, log)
         again = log.stale and table.on_upstream_refresh == "rerun"
         if not (opened or number or again) and any(log.unmarked.values()):
-            number = 1  # it waits, which somebody should know
+            number = 1  # it is blocked, which users should see
         return [*opened, *(numbered(table, first + n) for n in range(number))]
     return opened if ahead or not is_due(table, log, now) else [*opened, following]
 
 
 def slices_queued(table: TableConfig, log: TableLog) -> int:
-    """How many slices can be cut from the batches that are queued; each takes of every source.
+    """Return the number of slices that the queued batches make; each takes some of every source.
 
-    Source: BDRE; with a cut pattern nobody knows before the markings are read, so it is one.
+    Source: BDRE. With a cut pattern the number is unknown before the markings are read, so it is
+    one.
     """
     cuts = []
     for route in process_of(table).routes:
@@ -44,7 +45,10 @@ def slices_queued(table: TableConfig, log: TableLog) -> int:
 
 
 def unmarked(table: TableConfig, log: TableLog, window: Slice) -> list[str]:
-    """Why a slice cannot be cut: batches wait, and none has the mark. Source: BDRE, 109."""
+    """Return the reasons why a slice cannot be cut: batches wait, and none has the mark.
+
+    Source: BDRE, 109.
+    """
     is_next = window.number >= next_slice(table, log.last).number
     if not is_next or slices_queued(table, log) or any(i.window == window for i in log.open):
         return []
@@ -62,12 +66,12 @@ def unmarked(table: TableConfig, log: TableLog, window: Slice) -> list[str]:
 
 
 def numbered(table: TableConfig, number: int) -> Slice:
-    """A slice of batches that nobody has taken yet."""
+    """Return a slice of batches that no attempt has taken yet."""
     return Slice.nth(number, "", None, table.grid.zone, Along.BATCHES)
 
 
 def next_slice(table: TableConfig, last: LastSlice | None) -> Slice:
-    """The slice after the last success; the same one again if there was nothing in it."""
+    """Return the slice after the last success, or the last one again if it was empty."""
     number = 0 if last is None else last.slice.number + (0 if last.slice.is_empty else 1)
     if table.incremental.consumes_batches:
         return numbered(table, number)
@@ -76,14 +80,17 @@ def next_slice(table: TableConfig, last: LastSlice | None) -> Slice:
 
 
 def first_low(table: TableConfig) -> str:
-    """Where the first slice begins. Source: Sharp ETL, 0 and `earliest` by default."""
+    """Return the lower bound of the first slice.
+
+    Source: Sharp ETL, 0 and `earliest` by default.
+    """
     if table.default_start is not None:
         return str(table.default_start)
     return table.incremental.first_low
 
 
 def is_due(table: TableConfig, log: TableLog, now: datetime) -> bool:
-    """Whether it is time to look for more: once a period, and at once where more was seen."""
+    """Return True if the source is to be read: once per period, or at once if it has more rows."""
     last, grid = log.last, table.grid
     if last is None or last.has_more or any(log.queued.values()):
         return True
@@ -91,11 +98,10 @@ def is_due(table: TableConfig, log: TableLog, now: datetime) -> bool:
 
 
 def slices_within(table: TableConfig, known: Sequence[Slice], first: str, last: str) -> list[Slice]:
-    """The slices that a range of keys or offsets touches: rows are only replaced slice by slice.
+    """Return the slices that a range of keys or offsets overlaps: rows are replaced slice by slice.
 
-    Keys: after the first, up to and including the last. Offsets as JSON: from the first up to
-    the last. Otherwise numbers of slices, from the first up to the last. ValueError for anything
-    else.
+    Keys: after `first`, up to and including `last`. Offsets as JSON: from `first` up to `last`.
+    Otherwise numbers of slices, from `first` up to `last`. Raises ValueError for any other text.
     """
     if table.along is Along.KEYS:
         keys = range(int(first) + 1, int(last) + 1)
@@ -116,13 +122,13 @@ def _touches(one: range, other: range) -> bool:
 
 
 def _share_offsets(item: Slice, asked: Mapping[Partition, range]) -> bool:
-    """Whether a slice and a range have messages of some partition in common."""
+    """Return True if a slice and a range have messages of some partition in common."""
     held = spans(item.low, item.high or item.low)
     return any(_touches(held[partition], asked[partition]) for partition in held.keys() & asked)
 
 
 def complete_until(log: TableLog) -> float:
-    """The moment, in epoch seconds, up to which all that the source held is loaded."""
+    """Return the timestamp, in epoch seconds, up to which all rows of the source are loaded."""
     if log.last is None or log.open or log.last.has_more:
         return -math.inf
     return log.last.now.timestamp()

@@ -1,4 +1,4 @@
-"""Stretches: adjoining windows of one table that can run in one pass."""
+"""Batches of windows: adjoining windows of one table that can run in one pass."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -10,10 +10,10 @@ from logdriven_dagster.planning.readiness import open_attempt
 
 
 def stretch(plan: Plan, planned: PlannedWindow, most: int) -> list[TimeWindow]:
-    """The ready window and those behind it that may run with it, `most` of them in all.
+    """Return the ready window and those after it that may run with it, at most `most` in all.
 
-    They follow each other without a gap, for the same reason, and wait for nothing but each other.
-    A window whose last attempt failed runs by itself: it would only fail with all the others.
+    They are contiguous, have the same trigger, and wait for nothing but each other. A window whose
+    last attempt failed runs by itself: otherwise all the others would fail with it.
     """
     if planned.state is not State.READY:
         return [planned.window]
@@ -39,6 +39,6 @@ def _together(plan: Plan, planned: PlannedWindow) -> Iterator[TimeWindow]:
 
 
 def _is_untried(plan: Plan, planned: PlannedWindow, window: TimeWindow) -> bool:
-    """Whether nobody is at the window and nothing is known to be wrong with it."""
+    """Return True if the window is not running and its last attempt did not fail."""
     attempt = open_attempt(window, plan.tables[planned.table].log)
     return attempt is None or (attempt.status is Status.DISCARDED and attempt.window == window)

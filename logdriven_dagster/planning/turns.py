@@ -1,8 +1,8 @@
-"""Whose turn it is: the oldest window first, and before it all that it reads.
+"""Running order: the oldest window first, after all windows that it reads.
 
-A table that reads all rows of another one comes after every pending window of it, also where it
-waits for none of them (`window: none`, tables that are not managed). A table that is made from
-such a one comes after it in turn.
+A table that reads all rows of another one comes after all pending windows of that table, even if it
+waits for none of them (`window: none`, unmanaged tables). A table downstream of such a table comes
+after it in turn.
 """
 
 import math
@@ -15,10 +15,10 @@ from logdriven_dagster.planning.dependencies import awaited_range, reads_all
 
 
 def turn(table: TableConfig, window: TimeWindow, known: Mapping[str, TableConfig]) -> float:
-    """When a window's turn comes: at its own end, or that of the windows that it waits for.
+    """Return the sort key of a window: its own end, or that of the windows that it waits for.
 
-    Slices of sources have no time and come first; those of upstreams' batches come last, since
-    fewer of them are needed then.
+    Slices of sources have no time and come first. Slices of upstream batches come last, so that
+    fewer of them are needed.
     """
     if table.incremental.takes_upstream_batches:
         return math.inf
@@ -33,14 +33,14 @@ def turn(table: TableConfig, window: TimeWindow, known: Mapping[str, TableConfig
 
 @dataclass(frozen=True, slots=True, order=True)
 class Wait:
-    """What a table waits for before all of its windows: whatever has its turn up to a moment."""
+    """A wait of a whole table: all windows up to a timestamp come before any of its own."""
 
     moment: float
     depth: int
-    """How many tables that wait in this way come before it, itself included."""
+    """The number of tables in the chain of such waits, this table included."""
 
     def place(self, own: float) -> tuple[float, int, float]:
-        """The place of a window among all, by its own turn."""
+        """Return the sort key of a window of the table, given its own turn."""
         return (own, 0, own) if own > self.moment else (self.moment, self.depth, own)
 
 
@@ -52,10 +52,10 @@ def waits(
     known: Mapping[str, TableConfig],
     last: Callable[[str], TimeWindow | None],
 ) -> dict[str, Wait]:
-    """Table → what comes before all its windows; without those that nothing does.
+    """Return table → the wait before all its windows; tables without a wait are missing.
 
-    `behind` is what `behind_whole_tables` finds; `last` says what a table has pending that begins
-    last, if it has anything.
+    `behind` is the result of `behind_whole_tables`. `last` returns the pending window of a table
+    that begins last, if it has one.
     """
     found: dict[str, Wait] = {}
     for name, upstream, whole in behind:
@@ -72,10 +72,10 @@ def waits(
 def behind_whole_tables(
     known: Mapping[str, TableConfig],
 ) -> Iterator[tuple[str, TableConfig, bool]]:
-    """Tables that may have to wait, each with an upstream, and whether it reads all rows of it.
+    """Yield the tables that may have to wait, with an upstream, and whether they read all its rows.
 
-    They read all rows of that upstream, or it may have to wait itself. `known` holds every table,
-    upstreams first.
+    They read all rows of that upstream, or the upstream may have to wait itself. `known` holds
+    every table, upstreams first.
     """
     behind: set[str] = set()
     for name, table in known.items():
@@ -90,7 +90,7 @@ def behind_whole_tables(
 
 
 def upstreams_of(known: Mapping[str, TableConfig], names: Iterable[str]) -> set[str]:
-    """Some tables with all that come before them."""
+    """Return some tables with all their upstreams."""
     found: set[str] = set()
     waiting = list(names)
     while waiting:

@@ -1,7 +1,7 @@
-"""Finished windows that were made before any window of an upstream had run.
+"""Finished windows that ran before any window of an upstream had run.
 
-Nothing says whether they were to have its rows: the upstream may be new, or may begin earlier than
-it did. So they do not run again by themselves.
+Nothing indicates whether they should include its rows: the upstream may be new, or may now begin
+earlier. So they do not run again automatically.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,23 +13,23 @@ from logdriven_dagster.planning.plan import TablePlan
 
 @dataclass(frozen=True, slots=True)
 class MadeWithout:
-    """Finished windows of a table over the pending ones of an upstream that never ran."""
+    """Finished windows of a table that overlap pending windows of an upstream that never ran."""
 
     table: str
     upstream: str
     span: TimeWindow
-    """From the first to the last of them."""
+    """The range from the first to the last of these windows."""
 
     @property
     def text(self) -> str:
-        """One sentence for people, with the command that adds the rows of the upstream."""
+        """One sentence for display, with the command that adds the rows of the upstream."""
         without = f"finished windows in {self.span} were made without {self.upstream}"
         command = refresh_command(self.table, self.span)
         return f"{self.table}: {without}, which has not run yet; {command} adds its rows afterwards"
 
 
 def made_without(plans: Mapping[str, TablePlan]) -> Iterator[MadeWithout]:
-    """Find the tables with such windows, of those that would run again with their upstreams."""
+    """Find such windows in tables that rerun windows when their upstreams do."""
     for name, plan in plans.items():
         table = plan.table
         if table.is_sliced or table.on_upstream_refresh != "rerun":
@@ -45,7 +45,7 @@ def made_without(plans: Mapping[str, TablePlan]) -> Iterator[MadeWithout]:
 
 
 def _never_run(upstream: TablePlan) -> TimeWindow | None:
-    """The range of the pending windows of a table that has none finished; None for others."""
+    """Return the range of a table's pending windows if it has no finished one; else None."""
     if upstream.table.is_sliced or upstream.log.finished or not upstream.unfinished:
         return None
     return upstream.unfinished[0].up_to_end_of(upstream.unfinished[-1])

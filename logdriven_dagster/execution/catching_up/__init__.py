@@ -1,1 +1,1 @@
-"""Many windows: the queue of a catch-up, its slots, and refreshes by name."""
+"""Catching up: the queue of a catch-up, its parallel slots, and refreshes by name."""

@@ -1,4 +1,4 @@
-"""The loop of a catch-up: take what is ready, one window after the other or side by side.
+"""The loop of a catch-up: run ready windows, sequentially or in parallel.
 
 Source: Kylin, scheduler.
 """
@@ -33,12 +33,12 @@ from logdriven_dagster.execution.window.passes import Passes, most_together
 from logdriven_dagster.planning import Plan, PlannedWindow, State
 
 _LOOK_SECONDS = 2.0
-"""Between two looks at what others do."""
+"""Seconds between two checks of windows that other processes run."""
 
 
 @dataclass
 class CatchingUp:
-    """One catch-up: it has read the log once and made its plan, and runs it by `events`."""
+    """A catch-up, which reads the log once and makes its plan; `events` runs it."""
 
     project: Project
     now: datetime
@@ -47,22 +47,22 @@ class CatchingUp:
     passes: Passes
     outbox: Outbox
     max_parallel: int
-    """How many windows are in work at a time, at most."""
+    """The maximum number of windows that run in parallel."""
     max_windows: int | None = None
     wait: timedelta = timedelta(0)
-    """How long to wait for windows that others run, and that something here waits for."""
+    """The time to wait for windows of other processes that block pending windows."""
     tried: int = field(default=0, init=False)
     error: Exception | None = field(default=None, init=False)
-    """Why nothing more begins, although windows beside it are still in work."""
+    """The reason why no more windows begin, although others still run in parallel."""
 
     @property
     def plan(self) -> Plan:
-        """The plan of what there is to do, by the log as it was read last."""
+        """The current plan, by the log as it was last read."""
         return self.queue.plan()
 
     @gathering
     def events(self) -> Generator[WindowEvent]:
-        """Everything that happens, to the end of the catch-up."""
+        """Yield all events, to the end of the catch-up."""
         refuse_running(self.project, self.plan.logs, list(self.plan.tables), self.arguments)
         until = time.monotonic() + self.wait.total_seconds()
         while True:
@@ -75,7 +75,7 @@ class CatchingUp:
         yield from self.queue.held()
 
     def _has_more(self, until: float) -> bool:
-        """Wait for others as long as that may bring work; whether it has brought any."""
+        """Wait for other processes while that may unblock windows. Returns True if it has."""
         while time.monotonic() < until and self._may_go_on():
             self.queue.look_again()
             if self.queue.next_ready() is not None:
@@ -93,7 +93,7 @@ class CatchingUp:
         begin: Callable[[PlannedWindow, Sequence[Order]], Iterable[WindowEvent]],
         has_room: Callable[[], bool],
     ) -> Generator[WindowEvent]:
-        """Begin what is ready, as long as there is room for it."""
+        """Begin ready windows while slots are free."""
         while has_room() and self._may_go_on():
             planned = self.queue.next_ready()
             if planned is None:
@@ -128,7 +128,7 @@ class CatchingUp:
                 yield WindowRefused(planned.table, planned.window, refusal)
 
     def _stretch(self, planned: PlannedWindow, order: Order) -> list[Order]:
-        """The window with those that may run in one pass with it."""
+        """Return the orders of the window and those that may run in one pass with it."""
         most = most_together(order)
         if self.max_windows is not None:
             most = min(most, self.max_windows - self.tried)
@@ -144,10 +144,10 @@ class CatchingUp:
     def _seen(self, event: WindowEvent) -> None:
         self.queue.seen(event)
         self.tried += isinstance(event, WindowStarted)
-        self.tried -= isinstance(event, WindowSetBack)  # it is tried once more
+        self.tried -= isinstance(event, WindowSetBack)  # it is tried again
 
     def _pass_over(self, planned: PlannedWindow, order: Order) -> Generator[WindowEvent]:
-        """Record what does not apply as SKIPPED, so that it is neither in the way nor lost."""
+        """Record inapplicable windows as SKIPPED, so that they do not block others."""
         found = self.passes.record_inapplicable(order, self.queue.inapplicable(planned))
         for window in order.passed_over:
             yield WindowSkipped(planned.table, window, f"passed over for {planned.window}")
@@ -159,12 +159,13 @@ class CatchingUp:
             self.queue.set_aside(planned)
 
     def _side_by_side(self, slots: Slots) -> Generator[WindowEvent]:
-        """Fill the slots; an error lets what is in work end, an interruption stops it."""
+        """Keep the slots filled; on an error, running windows end; an interruption stops them."""
         try:
             yield from self._begun(slots)
             while slots.is_busy:
                 ended = self._ended(slots)
-                # Before anything is told: a free slot does not wait for whoever listens.
+                # Before any event is yielded: a free slot does not wait for the consumer of the
+                # events.
                 begun = self._begun(slots)
                 yield from ended
                 yield from begun
@@ -188,7 +189,7 @@ class CatchingUp:
         return events
 
     def _begun(self, slots: Slots) -> list[WindowEvent]:
-        """Windows that are claimed now; they go on in threads of their own."""
+        """Claim windows and return their events; the windows go on in threads of their own."""
 
         def begin(planned: PlannedWindow, orders: Sequence[Order]) -> Iterable[WindowEvent]:
             return self._started(slots, planned, orders)
@@ -203,7 +204,7 @@ class CatchingUp:
     def _started(
         self, slots: Slots, planned: PlannedWindow, orders: Sequence[Order]
     ) -> list[WindowEvent]:
-        """Claim in this thread, where one claim sees the other, and hand the rest over."""
+        """Claim windows in this thread, so that claims see each other; run them in a slot."""
         events = self.passes.run(orders)
         begun: list[WindowEvent] = []
         try:
@@ -215,7 +216,7 @@ class CatchingUp:
         slots.start(events)
         started = [event for event in begun if isinstance(event, WindowStarted)]
         self.tried += len(started)
-        # Maybe fewer than were asked for: the claim decides.
+        # The claim may have taken fewer windows than requested.
         self.queue.taken(planned, [event.attempt.window for event in started])
         return begun
 

@@ -1,4 +1,4 @@
-"""`on_running`: what a catch-up does about windows that run elsewhere. Source: Sharp ETL."""
+"""`on_running`: the handling of windows that run elsewhere during a catch-up. Source: Sharp ETL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from logdriven_dagster.model.logs import OpenWindow, TableLog
 def with_replaceable(
     project: Project, logs: Mapping[str, TableLog], arguments: RunArguments
 ) -> dict[str, TableLog]:
-    """Count running attempts that are to be replaced as failed, so that their windows are due."""
+    """Treat running attempts that are to be replaced as failed, so that their windows are due."""
     return {
         name: _replaceable(log)
         if log.open and _on_running(project, name, arguments) is OnRunning.REPLACE
@@ -28,7 +28,10 @@ def refuse_running(
     selected: Sequence[str],
     arguments: RunArguments,
 ) -> None:
-    """AlreadyRunningError where `on_running` is `fail`. Source: Sharp ETL, AnotherJobIsRunning."""
+    """Raise AlreadyRunningError for a running window of a table whose `on_running` is `fail`.
+
+    Source: Sharp ETL, AnotherJobIsRunning.
+    """
     for name in selected:
         for item in logs[name].open:
             running = item.status is Status.RUNNING

@@ -1,4 +1,4 @@
-"""The order in which one catch-up runs windows: the plan, and what has happened since."""
+"""The queue of a catch-up: its plan, updated by the events since."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -29,11 +29,11 @@ from logdriven_dagster.planning import (
 )
 
 _AT_ONCE = 500
-"""How many windows one transaction records as SKIPPED: others wait for it."""
+"""The maximum number of windows that one transaction records as SKIPPED: others wait for it."""
 
 
 class CatchUpQueue:
-    """The state of one catch-up: what the log said, and what to leave alone from here on."""
+    """The state of a catch-up: the logs, and the windows that it does not try again."""
 
     def __init__(
         self,
@@ -45,16 +45,19 @@ class CatchUpQueue:
         mode: CatchUp | None,
         backoff: timedelta | None,
     ) -> None:
-        """`read_logs` gives the logs of tables and of their upstreams, as they are now."""
+        """Create the queue.
+
+        `read_logs` returns the current logs of tables and of their upstreams.
+        """
         self._tables, self._read_logs, self._now = tables, read_logs, as_instant(now)
         self._mode = mode
         self._aside: set[tuple[str, datetime]] = set()
         self._taken: set[tuple[str, datetime]] = set()
         self._elsewhere: set[tuple[str, datetime]] = set()
-        """Windows that somebody else was faster with."""
+        """Windows that another process has claimed or finished first."""
         self._failures: dict[str, TimeWindow] = {}
         self._refused: set[tuple[str, datetime]] = set()
-        """Windows whose claims were refused, and that were planned anew."""
+        """Windows whose claims were refused, and that were planned again."""
         self._plain = _plain(tables)
         logs = read_logs(selected)
         self._agenda = Agenda(plan(tables, logs, self._now, selected, mode=mode, backoff=backoff))
@@ -62,14 +65,13 @@ class CatchUpQueue:
         self._changed: set[str] = set()
         """Tables whose log has changed since it was read."""
         self._finished: dict[str, list[TimeWindow]] = {}
-        """Plain tables → the windows by whose success alone the log has changed since then."""
+        """Plain tables → windows whose success is the only change of the log since it was read."""
 
     def next_ready(self) -> PlannedWindow | None:
-        """The next window to try, or to record as SKIPPED.
+        """Return the next window to run, or to record as SKIPPED.
 
-        Of tables that go in order, none while another one is in work; and none while something is
-        in work that may bring more of what the window reads. The whole log is read once more
-        before giving up.
+        An ordered table has only one window in progress. No window begins while one in progress may
+        produce rows that it reads. If nothing is ready, the whole log is read again first.
         """
         plan = self.plan()
         in_work = {name for name, _ in self._taken}
@@ -86,13 +88,13 @@ class CatchUpQueue:
         found = self._agenda.first(is_left, may_begin)
         if found is not None or self._fresh or self._taken:
             return found
-        # Somebody else may have finished what our tables were waiting for.
+        # Another process may have finished windows that block our tables.
         self._read(plan.tables)
         self._fresh = True
         return self.next_ready()
 
     def passed_over(self, planned: PlannedWindow) -> list[TimeWindow]:
-        """The older windows that `latest_only` records as SKIPPED; never a running one."""
+        """Return the older windows that `latest_only` records as SKIPPED; never a running one."""
         if planned.trigger is not Trigger.PENDING:
             return []
         table = self.plan().tables[planned.table]
@@ -100,7 +102,7 @@ class CatchUpQueue:
         return [w for w in table.passed_over if not any(w.overlaps(r) for r in running)]
 
     def stretch(self, planned: PlannedWindow, most: int) -> list[TimeWindow]:
-        """The windows that may run in one pass, this one first."""
+        """Return the windows that may run in one pass, this one first."""
         aside = self._aside | self._taken | self._elsewhere
         behind = stretch(self.plan(), planned, most)[1:]
         return [
@@ -109,21 +111,21 @@ class CatchUpQueue:
         ]
 
     def inapplicable(self, planned: PlannedWindow) -> list[TimeWindow]:
-        """The windows to record as SKIPPED with it, since their conditions cannot hold either."""
+        """Return the inapplicable windows to record as SKIPPED together, starting with this one."""
         return list(islice(self.plan().inapplicable(planned), _AT_ONCE))
 
     def taken(self, planned: PlannedWindow, windows: Sequence[TimeWindow]) -> None:
-        """Learn that windows are in work from here on; `seen` learns of their end."""
+        """Record that windows are in progress from here on; `seen` records their end."""
         self._taken |= {(planned.table, window.start) for window in windows}
-        # A window that runs once more is not complete now: what waits for it must know.
+        # A window that runs again is not complete now: the windows that wait for it depend on this.
         self._read([planned.table])
 
     def recorded(self, planned: PlannedWindow) -> None:
-        """Learn that windows of its table are SKIPPED now."""
+        """Record that windows of the table are SKIPPED now."""
         self._reload(planned.table)
 
     def seen(self, event: WindowEvent) -> None:
-        """Update the queue by what has happened to a window."""
+        """Update the queue by an event of a window."""
         if isinstance(event, (WindowStarted, WindowRefused, WindowSkipped, NeedUnmet)):
             return
         attempt = event.attempt
@@ -146,9 +148,9 @@ class CatchUpQueue:
         self._reload(attempt.table)
 
     def doubts(self, planned: PlannedWindow) -> bool:
-        """Whether a window was refused for the first time, so that its log is read once more.
+        """Return True if a window is refused for the first time, so that its log is read again.
 
-        The plan did not know of what others have done since; it may wait for it now.
+        The plan lacked the latest changes of other processes, which may block the window now.
         """
         place = (planned.table, planned.window.start)
         if place in self._refused:
@@ -158,37 +160,40 @@ class CatchUpQueue:
         return True
 
     def set_aside(self, planned: PlannedWindow) -> None:
-        """Leave a refused window alone for the rest of this catch-up."""
+        """Exclude a refused window from the rest of this catch-up."""
         self._aside.add((planned.table, planned.window.start))
         self._reload(planned.table)
 
     def give_up(self, does: Callable[[str], bool]) -> tuple[str, ...]:
-        """Leave tables alone from here on; those of them that had something to run."""
+        """Exclude tables from the rest of this catch-up; return those that had pending windows."""
         pending = tuple(n for n, t in self.plan().tables.items() if does(n) and t.pending)
         for name in list(filter(does, self.plan().tables)):
             self._agenda.close(name)
         return pending
 
     def leave(self, planned: PlannedWindow) -> None:
-        """Leave a window to whoever runs it, or has done it, until `look_again`."""
+        """Leave a window to the process that runs it, or has finished it, until `look_again`."""
         self._elsewhere.add((planned.table, planned.window.start))
         self._reload(planned.table)
 
     def look_again(self) -> None:
-        """Read the logs anew, also for windows that were left to others."""
+        """Read the logs again, and reconsider windows that were left to other processes."""
         self._elsewhere.clear()
         self._read(self.plan().tables)
         self._fresh = True
 
     def awaits_others(self) -> bool:
-        """Whether something is pending while somebody else runs it, or what comes before it."""
+        """Return True if windows are pending while another process runs windows."""
         plan = self.plan()
         pending = any(table.pending for table in plan.tables.values())
         open_ones = (item for log in plan.logs.values() for item in log.open)
         return pending and any(item.status is Status.RUNNING for item in open_ones)
 
     def held(self) -> Iterator[WindowEvent]:
-        """The windows behind failed ones. Source: Sharp ETL, reported as skipped, not logged."""
+        """Yield the windows that failed ones block.
+
+        Source: Sharp ETL, reported as skipped, not logged.
+        """
         logs = self.plan().logs
         for name, failed in self._failures.items():
             log = logs[name]
@@ -197,7 +202,7 @@ class CatchUpQueue:
                     yield WindowSkipped(name, window, f"{failed} did not succeed")
 
     def plan(self) -> Plan:
-        """The plan of what is left to do, by the logs as they are now of what has changed."""
+        """Return the plan of the remaining windows, after reading the changed logs."""
         if self._changed:
             self._read(self._changed)
         if self._finished:
@@ -212,18 +217,18 @@ class CatchUpQueue:
         logs = self._read_logs(wanted)
         self._agenda.learn(logs, wanted)
         self._changed.difference_update(wanted)
-        for name in logs:  # upstreams as well: what was read is newer
+        for name in logs:  # upstreams as well: their logs were just read
             self._finished.pop(name, None)
 
     def _changes_nothing_else(self, attempt: Attempt) -> bool:
-        """Whether a success changes nothing in any log but that its window is finished."""
+        """Return True if the only effect of a success on any log is that its window is finished."""
         if attempt.attempt_number > 1 or attempt.table not in self._plain:
             return False
         planned = self._agenda.plan.tables.get(attempt.table)
         return planned is not None and not planned.passed_over
 
     def _reload(self, name: str) -> None:
-        """Note that the next plan needs the log as it is then, however much happens until then."""
+        """Mark a log as changed: the next plan reads it once, for any number of changes."""
         self._changed |= {name, *self._agenda.affected(name)}
         self._fresh = False
 
@@ -235,9 +240,10 @@ class CatchUpQueue:
 
 
 def _plain(tables: Mapping[str, TableConfig]) -> set[str]:
-    """The tables of which nobody asks more than which windows are finished.
+    """Return the tables of whose logs only the finished windows matter.
 
-    That is: no slices, no late rows, nobody who takes their batches or waits a while after them.
+    These have no slices and no lookback, and no table consumes their batches or waits a delay after
+    them.
     """
     asked = {
         dependency.table

@@ -1,4 +1,4 @@
-"""Refreshing windows that somebody has named, oldest first, in one pass where they may be."""
+"""Refreshes of named windows, oldest first, and in one pass where possible."""
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -19,15 +19,16 @@ from logdriven_dagster.planning import next_due
 
 @dataclass
 class RefreshQueue:
-    """The refreshes that one call has still to run, oldest window first."""
+    """The remaining refreshes of one call, oldest window first."""
 
     orders: list[Order]
     runner: Passes
 
     def passes(self) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
-        """The oldest window that is left, with what happens when it runs, maybe with others.
+        """Yield the oldest remaining window with the events of its pass, which may have others.
 
-        The next pass begins where this one came to, or behind the window if it was refused.
+        The next pass begins after the last window of this one, or after the window if it was
+        refused.
         """
         while self.orders:
             first = self.orders[0].window
@@ -50,7 +51,7 @@ class RefreshQueue:
             yield event
 
     def _together(self) -> list[Order]:
-        """The oldest windows up to the first gap."""
+        """Return the oldest windows up to the first gap."""
         found = self.orders[:1]
         most = most_together(found[0]) if len(self.orders) > 1 else 1
         for order in self.orders[1:most]:
@@ -61,7 +62,7 @@ class RefreshQueue:
 
 
 def refuse_undue(order: Order) -> None:
-    """NotDueError if a window lies in the future, before anything of its range has run."""
+    """Raise NotDueError if a window lies in the future, before anything of its range has run."""
     if isinstance(order.window, Slice):
         return
     at = next_due(order.table, order.window)

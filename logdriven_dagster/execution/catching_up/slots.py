@@ -1,4 +1,4 @@
-"""Windows side by side: each goes on in a thread of its own, and is told of in the caller's."""
+"""Slots for parallel windows: each runs in its own thread and reports its events to the caller."""
 
 import logging
 import time
@@ -13,10 +13,10 @@ from logdriven_dagster.engine.spark.actions import in_pool, watched_by
 from logdriven_dagster.execution.events import WindowEvent
 
 _PATIENCE = 30.0
-"""Seconds in which windows that are stopped have to end; what cannot be stopped goes on alone."""
+"""Seconds in which stopped windows have to end; those that cannot be stopped go on alone."""
 
 _LOOK = 1.0
-"""Seconds between two looks for signals: one that comes just before a wait does not end it."""
+"""Seconds between two checks for signals: one that arrives just before a wait does not end it."""
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class _EndedSlot:
 
 
 class Slots:
-    """A bounded number of windows in work. One thread starts, awaits and stops them all."""
+    """A bounded number of windows in progress. One thread starts, awaits and stops them all."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -39,18 +39,18 @@ class Slots:
 
     @property
     def is_free(self) -> bool:
-        """Whether one more window may begin."""
+        """True if another window may begin."""
         return bool(self._free)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a window is in work."""
+        """True if a window is in progress."""
         return len(self._free) < self._number
 
     def start(self, events: Generator[WindowEvent]) -> None:
-        """Go on with a window that was claimed, in a free slot.
+        """Continue a claimed window in a free slot.
 
-        What watches the caller's work watches this, too.
+        Watchers of the caller's work watch this window, too.
         """
         slot = heappop(self._free)
         context = copy_context()
@@ -65,7 +65,10 @@ class Slots:
             raise
 
     def wait(self) -> list[WindowEvent]:
-        """Wait for the next window to end; raise what it raised if it has no end of its own."""
+        """Wait for the next window to end and return its events.
+
+        Raises the error of a window that raised one.
+        """
         while (ended := self._next(_LOOK)) is None:
             pass
         if ended.error is not None:
@@ -73,7 +76,7 @@ class Slots:
         return ended.events
 
     def stop(self, cause: BaseException) -> list[WindowEvent]:
-        """End all windows by the same exception; what those say that had just come to an end."""
+        """End all windows by the same exception; return the events of those that had just ended."""
         self._cause = cause
         until = time.monotonic() + _PATIENCE
         ended_events: list[WindowEvent] = []
@@ -86,7 +89,7 @@ class Slots:
         return ended_events
 
     def _next(self, seconds: float) -> _EndedSlot | None:
-        """The next that ends within so many seconds."""
+        """Return the next slot that ends within this time; None if there is none."""
         try:
             ended = self._ended.get(timeout=seconds)
         except Empty:

@@ -1,8 +1,8 @@
-"""Tables whose finished windows were read or written in another way than windows are now.
+"""Changed targets: tables whose finished windows were read or written in another way.
 
-Rows stay as they are when the mode, key, window column or place of a target changes. A window that
-runs again replaces rows by the new rule alone, which may miss those of the old one. Slices of keys
-go on above the last key, also where that is a key of another column or source.
+Rows stay unchanged when the mode, key, window column or place of a target changes. A rerun replaces
+rows by the new rule alone, which may miss those of the old one. Slices of keys continue above the
+last key, even if that is a key of another column or source.
 """
 
 import json
@@ -40,13 +40,13 @@ class ChangedTarget:
     was: str
     now: str
     effect: str
-    """The effect of the new way on rows of the old one."""
+    """The effect of the new way on rows written in the old one."""
     span: TimeWindow | None
-    """The range of those windows; None where they are not windows of time."""
+    """The range of those windows; None if they are not windows of time."""
 
     @property
     def description(self) -> str:
-        """The change and the command that writes all rows in the new way, for people."""
+        """The change and the command that writes all rows in the new way, for display."""
         said = f"windows were written with {self.was}, and it has {self.now} now"
         if self.span is None:
             return f"{said}: {self.effect}"
@@ -55,21 +55,21 @@ class ChangedTarget:
 
     @property
     def text(self) -> str:
-        """One sentence for people that begins with the table."""
+        """One sentence for display that begins with the table."""
         return f"{self.table}: {self.description}"
 
 
 def changed_targets(run_log: RunLog, project: Project, names: Iterable[str]) -> list[ChangedTarget]:
     """Find the tables whose finished windows were written in another way; reads only.
 
-    The log is asked only of tables of which the registry knows a version with another target.
+    The log is queried only for tables of which the registry has a version with another target.
     """
     revised = _revised(project, names)
     return run_log.ask(lambda conn: list(_found(conn, project, revised))) if revised else []
 
 
 def changed_when_loaded(project: Project) -> dict[str, ChangedTarget]:
-    """Find the changed targets of a project whose run log need not exist or be within reach."""
+    """Find the changed targets of a project whose run log may not exist or be reachable."""
     try:
         names = _revised(project, project.tables)
         run_log = RunLog.open_to_look(project.run_log_url) if names else None
@@ -82,7 +82,7 @@ def changed_when_loaded(project: Project) -> dict[str, ChangedTarget]:
 
 
 def _revised(project: Project, names: Iterable[str]) -> list[str]:
-    """The tables, of these, that have more than one version."""
+    """Return the tables, of these, that have more than one version."""
     return [
         name
         for name in names
@@ -105,7 +105,7 @@ def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator
 
 
 def recorded_table(project: Project, version: Version) -> TableConfig | None:
-    """Return the table as a version has it; None if this release cannot read it any more."""
+    """Return the table of a version; None if this release cannot read it any more."""
     folder = definitions_folder(project.root)
     try:
         document = recorded(
@@ -117,7 +117,7 @@ def recorded_table(project: Project, version: Version) -> TableConfig | None:
 
 
 def _change(before: TableConfig, table: TableConfig) -> tuple[str, str, str] | None:
-    """The two ways of writing of the first step that has changed, and the effect; None if none."""
+    """Return the two ways of the first changed step, and the effect; None if none has changed."""
     if before.incremental_type != table.incremental_type:
         was, now = (f"incremental_type {each.incremental_type}" for each in (before, table))
         return was, now, _OF_BOTH_TYPES
@@ -137,7 +137,7 @@ def _change(before: TableConfig, table: TableConfig) -> tuple[str, str, str] | N
 def _difference(
     one: Mapping[str, str], other: Mapping[str, str]
 ) -> tuple[list[str], str, str] | None:
-    """The fields in which two ways differ, and both as texts; None if they are the same."""
+    """Return the fields in which two ways differ, and both as texts; None if they are the same."""
     changed = [field for field in other if one[field] != other[field]]
     if not changed:
         return None
@@ -146,7 +146,7 @@ def _difference(
 
 
 def _keys(table: TableConfig) -> Mapping[str, str]:
-    """The source whose keys the slices of a table hold, as texts; empty for other tables."""
+    """Return the source whose keys the slices of a table hold, as texts; empty for other tables."""
     if table.incremental.along is not Along.KEYS:
         return {}
     source = table.sliced_step.source
@@ -163,7 +163,7 @@ def _effect(changed: Collection[str], target: Target) -> str:
 
 
 def _way(table: str, target: Target) -> Mapping[str, str]:
-    """The way in which a target writes, as texts."""
+    """Return the way in which a target writes, as texts."""
     return {
         "type": target.type,
         "place": target.place(table),
@@ -176,7 +176,7 @@ def _way(table: str, target: Target) -> Mapping[str, str]:
 def _written(
     conn: Connection, table: TableConfig, differing: Mapping[int, tuple[str, str, str]]
 ) -> Iterator[ChangedTarget]:
-    """The change of the newest version that has finished windows."""
+    """Yield the change of the newest version that has finished windows."""
     if not differing:
         return
     rows = conn.execute(
@@ -200,7 +200,7 @@ def _written(
     was, now, effect = differing[max(row.table_version for row in old)]
     newest = max(rows, key=lambda row: row.end)
     if effect == _OF_LOWER_KEYS and newest.table_version not in differing:
-        return  # it has gone on with the new keys
+        return  # it has continued with the new keys
     span = None
     if not table.is_sliced and effect != _OF_BOTH_TYPES:
         start, end = min(row.start for row in old), max(row.end for row in old)

@@ -1,4 +1,4 @@
-"""What people do with definitions: set, list versions, roll back, find what uses what."""
+"""Operations on definitions: set, list versions, roll back, find uses."""
 
 import difflib
 import json
@@ -40,29 +40,35 @@ from logdriven_dagster.runlog.definitions.rows import OPERATIONAL, Author, conte
 T = TypeVar("T")
 
 Side: TypeAlias = int | Literal["file"]
-"""One side of a diff: a version, or what the file says at present."""
+"""One side of a diff: a version, or the current content of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectRegistry:
-    """The registry of a project, whatever its other files say."""
+    """The registry of a project, independent of its other files."""
 
     project: str
     run_log: RunLog
 
     @classmethod
     def opened(cls, root: Path | str) -> "ProjectRegistry":
-        """Open the registry of a folder; InvalidProjectError without a valid `logdriven.yaml`."""
+        """Open the registry of a folder.
+
+        Raises InvalidProjectError without a valid `logdriven.yaml`.
+        """
         sources = read_sources(root)
         project = Project(sources.root, sources.config, {}, {}, {})
         return cls(project.name, RunLog.open(project.run_log_url))
 
     def ask(self, query: Callable[..., T], *arguments: Any) -> T:
-        """The answer of a query of the store that takes a connection and the project first."""
+        """Return the result of a store query that takes a connection and the project first."""
         return self.run_log.ask(lambda conn: query(conn, self.project, *arguments))
 
     def kind(self, name: str) -> Kind:
-        """The kind of what has or had a name; UsageError if nothing had."""
+        """Return the kind of a present or former definition.
+
+        Raises UsageError for an unknown name.
+        """
         kind = self.ask(definition_history.kind_of, name)
         if kind is None:
             near = difflib.get_close_matches(name, self.ask(definition_history.names), n=1)
@@ -71,21 +77,21 @@ class ProjectRegistry:
         return kind
 
     def versions(self, name: str) -> list[Version]:
-        """Every version of a definition, oldest first."""
+        """Return every version of a definition, oldest first."""
         kind = self.kind(name)
         code = code_of(self.project, kind, name)
         return self.run_log.ask(lambda conn: definition_history.versions(conn, kind, [code]))
 
 
 Settings: TypeAlias = Mapping[str, Mapping[str, str | None]]
-"""Name of a definition → setting → what people write; None for what its definition says."""
+"""Name of a definition → setting → text of the value; None resets it to its definition."""
 
 
 def set_settings(root: Path | str, wanted: Settings, by: Author) -> list[VersionChange]:
-    """Change settings of tables, jobs and steps; those that are so already make no version.
+    """Change settings of tables, jobs and steps; unchanged ones make no version.
 
-    Files are applied only where a name is not registered yet. UsageError for unknown names and
-    settings, and for values that they cannot have; nothing is written then.
+    Files are applied only if a name is not registered yet. Raises UsageError for unknown names and
+    settings, and for invalid values; nothing is written then.
     """
     registry = ProjectRegistry.opened(root)
     if any(registry.ask(definition_history.kind_of, name) is None for name in wanted):
@@ -129,7 +135,7 @@ def _parsed(kind: Kind, name: str, given: Mapping[str, str | None]) -> Iterator[
 def _completed(
     conn: Connection, project: str, kind: Kind, name: str, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The values, with what the definition says where they are reset."""
+    """Return the values, with those of the definition where they are reset."""
     if _RESET not in values.values():
         return dict(values)
     code = code_of(project, kind, name)
@@ -140,19 +146,19 @@ def _completed(
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """What a rollback wrote, and what the file says to it."""
+    """The changes of a rollback, and the file that contradicts it."""
 
     changes: tuple[VersionChange, ...]
     version: int
     """The version that is in force now."""
     file: Path | None
-    """The file that still says otherwise; None if it says the same, or there is none."""
+    """The file that still differs; None if it is the same, or there is none."""
 
 
 def rollback(root: Path | str, name: str, version: int, operator: str | None = None) -> RolledBack:
     """Make an older version of a table or job the latest again, with its settings.
 
-    Files that have changed are applied before, so that this is the last change. UsageError if
+    Changed files are applied before, so that the rollback is the last change. Raises UsageError if
     there is no such version, or it does not fit the project any more; nothing is written then.
     """
     folder = Folder.to_look_at(root)
@@ -198,7 +204,7 @@ def _old_version(registry: ProjectRegistry, name: str, version: int) -> Version:
 def diff(root: Path | str, name: str, first: Side | None, second: Side | None) -> "Compared":
     """Compare two versions of a definition: the last two by default, else with the latest one.
 
-    UsageError for a version that there is not.
+    Raises UsageError for an unknown version.
     """
     versions = {version.version: version for version in ProjectRegistry.opened(root).versions(name)}
     numbers = sorted(versions)
@@ -219,7 +225,7 @@ def diff(root: Path | str, name: str, first: Side | None, second: Side | None) -
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two versions of a definition, field by field."""
+    """The comparison of two versions of a definition, field by field."""
 
     first: Side
     second: Side
@@ -238,9 +244,10 @@ def _file_content(root: Path | str, name: str) -> dict[str, Any]:
 
 
 def find(root: Path | str, wanted: Mapping[str, str], text: str | None = None) -> list[Finding]:
-    """Find what has a name or uses something of it, as far as files are applied.
+    """Find definitions by name or by use, as far as files are applied.
 
-    `wanted` is by kind of use: connection, source, …; of several, all have to be used by the same.
+    `wanted` maps kinds of use (connection, source, …) to names; a definition has to use all of
+    them.
     """
     registry = ProjectRegistry.opened(root)
     found: list[list[Finding]] = [

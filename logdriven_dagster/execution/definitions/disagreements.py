@@ -1,4 +1,4 @@
-"""Where files and the registry say different things, and which of them is in force."""
+"""Disagreements: differences of files and registry, with the one that is in force."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from logdriven_dagster.runlog.definitions.rows import OPERATIONAL
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A setting that is not what its definition says; values as columns of the registry."""
+    """A setting that differs from its definition; values as columns of the registry."""
 
     kind: Kind
     name: str
@@ -25,7 +25,7 @@ class Override:
     declared: Any
     in_force: Any
     operator: str | None
-    """Who set it; None if an SQL client did and no version knows of it yet."""
+    """The user who set it; None if an SQL client did and no version records it yet."""
     time: str | None
 
 
@@ -34,9 +34,9 @@ class Disagreements:
     """The disagreements of files and registry that `status` shows below the tables."""
 
     unapplied: tuple[VersionChange, ...]
-    """Versions that the files would make when they are applied."""
+    """Versions that applying the files would make."""
     kept: Mapping[str, int]
-    """Name → version, where the registry wins: rolled back or imported."""
+    """Name → version, where the registry's version is in force: rolled back or imported."""
     overrides: tuple[Override, ...]
     disabled: tuple[str, ...]
     """Tables, jobs and steps."""
@@ -44,7 +44,7 @@ class Disagreements:
 
     @classmethod
     def of(cls, registered: Registered) -> "Disagreements":
-        """Find what files and registry of a project say differently; reads only."""
+        """Find the differences of files and registry of a project; reads only."""
         project = registered.project
         in_force = {kind: _settings(registered, kind) for kind in OPERATIONAL}
         kept = {
@@ -69,7 +69,7 @@ def _where(rows: list[tuple[str, Mapping[str, Any]]], field: str, value: Any) ->
 
 
 def _settings(registered: Registered, kind: Kind) -> dict[str, Mapping[str, Any]]:
-    """Name → the settings as they will be in force once the files are applied."""
+    """Return name → the settings that will be in force once the files are applied."""
     project = registered.project.name
     rows = registered.run_log.ask(lambda conn: definitions.settings(conn, project, kind))
     for change in registered.changes:
@@ -107,7 +107,7 @@ def _overrides(
 
 
 def _setter(versions: list[Version], field: str, value: Any) -> Version | None:
-    """The version since which a setting has had its value without a break."""
+    """Return the version since which a setting has had its value without a break."""
     setter = None
     for version in reversed(versions):
         if version.columns[field] != value:
@@ -117,7 +117,7 @@ def _setter(versions: list[Version], field: str, value: Any) -> Version | None:
 
 
 def _declared(project: Project) -> dict[Kind, dict[str, dict[str, Any]]]:
-    """The settings as the definitions in force say, without what operators changed."""
+    """Return the settings of the definitions in force, without operators' changes."""
     return {
         Kind.TABLE: {name: setting_columns(table) for name, table in project.tables.items()},
         Kind.JOB: {name: setting_columns(job) for name, job in project.jobs.items()},

@@ -1,4 +1,4 @@
-"""All definitions of a project as one text, and back: also into another database."""
+"""Export and import: all definitions of a project as one text, also for another database."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -50,7 +50,7 @@ _DERIVED = (Kind.RELATION, Kind.STEP)
 
 
 def export(root: Path | str, *, history: bool = False) -> dict[str, Any]:
-    """Every definition of the registry, with all its versions if wanted; no secrets are in it."""
+    """Export every definition of the registry, optionally with its history; without secrets."""
     registry = ProjectRegistry.opened(root)
 
     def read(conn: Connection) -> dict[str, Any]:
@@ -117,31 +117,31 @@ def _histories(conn: Connection, project: str, kind: Kind) -> Iterator[dict[str,
 
 
 def _content(version: Version) -> dict[str, Any]:
-    """Put the parts of a content in the order in which people read them."""
+    """Order the parts of a content for readers."""
     parsed: dict[str, Any] = json.loads(version.content)
     return {part: parsed[part] for part in ("values", "settings", "files") if part in parsed}
 
 
 @dataclass(frozen=True, slots=True)
 class _DefinitionImport:
-    """An export that is to be imported into a project; it has been found to be sound by itself."""
+    """An export to import into a project, which is valid by itself."""
 
     folder: Folder
     export: Export
 
     def contents(self, kind: Kind) -> dict[str, dict[str, Any]]:
-        """The contents of all definitions of a kind, by name."""
+        """Return the contents of all definitions of a kind, by name."""
         return {item.name: item.content.as_dict for item in self.of(kind)}
 
     def of(self, kind: Kind) -> tuple[ExportedDefinition, ...]:
-        """The definitions of one kind that are to be imported."""
+        """Return the definitions of one kind to import."""
         section = next(section for section, k in SECTIONS.items() if k is kind)
         return self.export.definitions.get(section, ())
 
     def write(
         self, conn: Connection, standing: DefinitionsInForce, author: Author
     ) -> list[VersionChange]:
-        """Write the imported rows, then what files say of the rest, then what follows from both."""
+        """Write the imported rows, then the rest from files, then the derived definitions."""
         name = self.folder.project.name
         changes = []
         for kind, histories in _history(self.export).items():
@@ -158,7 +158,7 @@ class _DefinitionImport:
     ) -> Iterator[Wanted]:
         name = self.folder.project.name
         if kind is Kind.PROJECT:
-            # logdriven.yaml is always as the file says; a new log goes on with its number.
+            # logdriven.yaml always takes precedence; a new log continues with its version number.
             known = definition_history.kind_of(conn, name, name) is Kind.PROJECT
             for item in () if known else self.of(kind):
                 content = Declared(kind, name, canonical(item.content.as_dict))
@@ -182,12 +182,13 @@ class _DefinitionImport:
 def import_export(
     root: Path | str, export: Export, by: Author, writing: Writing = RunLog.write
 ) -> Registered:
-    """Bring the definitions of an export into the registry of a project.
+    """Import the definitions of an export into the registry of a project.
 
-    What is new gets the exported version, what differs a new one, what is the same none. The
-    import is later than the files beside it, which win again when they change. Files that were not
-    applied yet and are not imported are applied. The project that comes of it is checked as a
-    whole: InvalidProjectError, or UsageError for an export that is not sound; nothing is written.
+    New definitions get the exported version, changed ones a new version, unchanged ones none. The
+    import is later than the project's files, which take precedence again when they change. Files
+    that were not applied yet and are not imported are applied. The resulting project is validated
+    as a whole. Raises InvalidProjectError, or UsageError for an invalid export; nothing is written
+    then.
     """
     folder = Folder.to_look_at(root)
     _check(folder, export)
@@ -201,13 +202,13 @@ def import_export(
 
 
 def _settings(made: Declared, item: ExportedDefinition) -> dict[str, Any]:
-    """The settings in force: what the definition says, and what operators changed."""
+    """Return the settings in force: those of the definition, and operators' changes."""
     names = OPERATIONAL.get(made.kind, frozenset())
     return {name: value for name, value in made.columns.items() if name in names} | item.settings
 
 
 def _check(folder: Folder, export: Export) -> None:
-    """UsageError for another project's export, codes and settings that cannot be, other files."""
+    """Raise UsageError for another project's export, or invalid sections, codes or settings."""
     name = folder.project.name
     if export.project != name:
         fix = f"codes follow from names; write `project: {export.project}` into {PROJECT_FILE}"

@@ -1,4 +1,4 @@
-"""Whose the windows of a run log are: each project has its own, and its rows are in one place."""
+"""Homes: each project has its own windows in a run log, and its rows are in one place."""
 
 import socket
 from collections.abc import Iterable, Mapping
@@ -18,17 +18,17 @@ _MOST_NAMED = 3
 
 
 def open_run_log(project: Project) -> RunLog:
-    """Open the run log of a project; RunLogError as `enter`, or if it cannot be used."""
+    """Open the run log of a project. Raises RunLogError as `enter`, or if it cannot be used."""
     run_log = RunLog.open(project.run_log_url)
     enter(project, run_log)
     return run_log
 
 
 def enter(project: Project, run_log: RunLog) -> None:
-    """Make a run log that of a project; nothing is written.
+    """Assign a run log to a project; writes nothing.
 
-    RunLogError if the log knows another project of this name, or rows of the tables in another
-    place, or if another project keeps its rows where the tables are.
+    Raises RunLogError if the log records another project of this name, or rows of the tables in
+    another place, or if another project keeps its rows where the tables are.
     """
     run_log.enter(_here(project))
     present = _homes_of(project, project.tables.values())
@@ -36,7 +36,7 @@ def enter(project: Project, run_log: RunLog) -> None:
 
 
 def settle(project: Project, run_log: RunLog, tables: Iterable[TableConfig]) -> None:
-    """Record the project and the homes of tables before a window runs; RunLogError as `enter`."""
+    """Record the project and the homes of tables before a window runs. Raises as `enter`."""
     here, present = _here(project), _homes_of(project, tables)
 
     def is_settled(conn: Connection) -> bool:
@@ -57,16 +57,17 @@ class Adopted:
 
     name: str
     now: str | None
-    """The home in words."""
+    """A description of the new home."""
     was: str | None
-    """The home before in words; None if there was none."""
+    """A description of the previous home; None if there was none."""
 
 
 def adopt(project: Project, run_log: RunLog, old_name: str | None = None) -> list[Adopted]:
-    """Record that the project goes on with the windows of the log, and where its rows are.
+    """Record that the project continues the windows of the log, and the places of its rows.
 
-    For a project that was moved, or that had another name (`old_name`): its operator knows that it
-    is the same one. UsageError if the log knows no such project, or if this one has windows itself.
+    For a project that was moved, or that had another name (`old_name`): its operator confirms that
+    it is the same one. Raises UsageError if the log has no such project, or if this one has windows
+    itself.
     """
     here, present = _here(project), _homes_of(project, project.tables.values())
 
@@ -90,7 +91,7 @@ def adopt(project: Project, run_log: RunLog, old_name: str | None = None) -> lis
 def _adoptable(
     conn: Connection, here: LogProject, old_name: str | None
 ) -> tuple[int, LogProject | None]:
-    """The project whose windows go on here: its number in the log, and what the log knows of it."""
+    """Return the project whose windows continue here: its number in the log, and its record."""
     known = homes.named(conn, here.name)
     if old_name in (None, here.name):
         return known or (here.record(conn), None)
@@ -119,7 +120,10 @@ def _homes_of(project: Project, tables: Iterable[TableConfig]) -> dict[str, Home
 
 
 def _missing(conn: Connection, project: Project, present: Mapping[str, Home]) -> list[Home]:
-    """The homes that the log does not know yet as they are here; RunLogError as `enter`."""
+    """Return the homes that are not recorded yet as they are here.
+
+    Raises RunLogError as `enter`.
+    """
     before = homes.recorded(conn, present)
     moved = [old for name, old in before.items() if not present[name].continues(old)]
     log = conn.engine.url.render_as_string(hide_password=True)

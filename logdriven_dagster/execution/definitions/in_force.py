@@ -1,4 +1,4 @@
-"""What is in force of a project: its files, and the registry's versions where those win."""
+"""Definitions in force: a project's files, and the registry's versions that override them."""
 
 import atexit
 import json
@@ -28,12 +28,12 @@ from logdriven_dagster.runlog.definitions.registry import Survey
 from logdriven_dagster.runlog.definitions.rows import Author
 
 Contents: TypeAlias = Mapping[Kind, Mapping[str, Mapping[str, Any]]]
-"""Contents of tables and jobs by name, to be in force instead of what there is."""
+"""Contents of tables and jobs by name that replace those in force."""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A project folder as its files say it, and its run log."""
+    """A project folder with the definitions of its files, and its run log."""
 
     sources: ProjectFiles
     project: Project
@@ -43,9 +43,9 @@ class Folder:
 
     @classmethod
     def to_look_at(cls, root: Path | str) -> "Folder":
-        """Read a project folder and open its run log; InvalidProjectError and RunLogError.
+        """Read a project folder and open its run log. Raises InvalidProjectError and RunLogError.
 
-        Files of the registry's versions are written to a folder of this process alone.
+        Files of the registry's versions are written to a private folder of this process.
         """
         return cls._of(replace(read_sources(root), recorded_in=private_folder()))
 
@@ -61,17 +61,20 @@ class Folder:
 
     @classmethod
     def read(cls, sources: ProjectFiles, project: Project, run_log: RunLog) -> "Folder":
-        """Build the folder from files that have been read; RunLogError for another's tables."""
+        """Build the folder from read files.
+
+        Raises RunLogError if another project has the tables.
+        """
         enter(project, run_log)
         return cls(sources, project, run_log, tuple(declared(sources, project)))
 
     def apply(self, conn: Connection, author: Author) -> list[VersionChange]:
-        """Write what changed in files."""
+        """Write the changes of files to the registry."""
         return definitions.apply(conn, self.project.name, self.items, author)
 
     @cached_property
     def file_digests(self) -> Mapping[tuple[Kind, str], str]:
-        """Kind and name → the digest of what the file says; nothing for what no file declares."""
+        """Kind and name → the digest of the file's content, for definitions in files only."""
         return {(item.kind, item.name): item.digest for item in self.items}
 
     def survey(self) -> Survey:
@@ -89,19 +92,19 @@ class DefinitionsInForce:
     project: Project
 
     def derive(self, conn: Connection, author: Author) -> list[VersionChange]:
-        """Write what follows from the tables and jobs."""
+        """Write the definitions derived from the tables and jobs."""
         return definitions.derive(conn, self.project.name, self.follows, author)
 
     @cached_property
     def follows(self) -> Derived:
-        """Relations and uses that follow from the tables and jobs."""
+        """Relations and uses derived from the tables and jobs."""
         return derived(self.project)
 
 
 def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) -> DefinitionsInForce:
-    """The project with what the registry holds instead of the files, where it wins.
+    """Return the project with the registry's contents in place of the files that they override.
 
-    InvalidProjectError where that does not fit together; it names version, code and the fix.
+    Raises InvalidProjectError if these do not fit together, with the version, the code and the fix.
     """
     sources, name = folder.sources, folder.project.name
     replacements = []
@@ -129,7 +132,7 @@ def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) ->
 
 
 def _other_versions(folder: Folder, found: Survey) -> dict[str, str]:
-    """Table → which version is in force, where its file says otherwise."""
+    """Return table → the version in force, where it differs from the file."""
     project = folder.project.name
     versions = {
         name: found.versions[code_of(project, Kind.TABLE, name)]
@@ -152,7 +155,7 @@ def _with_fix(error: ConfigError) -> ConfigError:
 
 
 def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
-    """The project with what operators have set since: enabled, retries and so on."""
+    """Return the project with the settings of operators: enabled, retries and so on."""
     if not project.versions:
         return project  # it is not registered
 
@@ -177,11 +180,11 @@ def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
 
 @cache
 def private_folder() -> Path:
-    """A folder that only this user can read, and that is gone when this process ends."""
+    """Return a folder that only this user can read, and that is removed when this process ends."""
     folder, owner = Path(tempfile.mkdtemp(prefix="logdriven-definitions-")), os.getpid()
 
     def remove() -> None:
-        if os.getpid() == owner:  # not when a child ends that was forked
+        if os.getpid() == owner:  # not when a forked child ends
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)

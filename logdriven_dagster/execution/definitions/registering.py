@@ -1,7 +1,7 @@
-"""Registering a project: what its files change is written to the registry, or only shown.
+"""Registration of a project: the changes of its files are written to the registry, or only shown.
 
-The last change wins: a file that has changed since it was applied makes a new version; one that has
-not undoes neither a rollback nor an import. Settings that an operator has changed stay.
+The last change is in force: a file that has changed since it was applied makes a new version. An
+unchanged file undoes neither a rollback nor an import. Operators' changes of settings remain.
 """
 
 import getpass
@@ -36,27 +36,27 @@ from logdriven_dagster.runlog.definitions.registry import Survey
 from logdriven_dagster.runlog.definitions.rows import Author, lock
 
 Writing: TypeAlias = Callable[[RunLog, Callable[[Connection], Any]], Any]
-"""How to write: `RunLog.write`, or `rehearse`."""
+"""The way to write: `RunLog.write`, or `rehearse`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A project as it is in force, its run log, and how its files differ from the registry."""
+    """A project with the definitions in force, its run log, and the changes in its files."""
 
     project: Project
     run_log: RunLog
     changes: tuple[VersionChange, ...]
-    """What was written, or what applying the files would write."""
+    """The written changes, or those that applying the files would write."""
     kept: Mapping[Kind, frozenset[str]]
-    """Definitions of which the registry's version is in force, not that of the file."""
+    """Definitions whose version of the registry is in force, not that of the file."""
 
 
 Work: TypeAlias = Callable[[Connection, DefinitionsInForce], list[VersionChange]]
-"""What to write, given what is in force then."""
+"""A function that writes changes, given the definitions in force."""
 
 
 def rehearse(run_log: RunLog, work: Callable[[Connection], Any]) -> Any:
-    """Do some work in a transaction and undo it: what it would write."""
+    """Run a function in a transaction and roll it back; return the changes it would make."""
 
     def undone(conn: Connection) -> Any:
         savepoint = conn.begin_nested()
@@ -78,8 +78,8 @@ def register(
 ) -> Registered:
     """Apply the files of a project folder to the registry; unchanged ones write nothing.
 
-    `by` is who does it, as in `author`.
-    InvalidProjectError and RunLogError; nothing is written then.
+    `by` is the operator, as in `author`. Raises InvalidProjectError and RunLogError; nothing is
+    written then.
     """
     return _register(Folder.to_run(root), reason, by, writing)
 
@@ -105,9 +105,9 @@ def located(
     """Load the project as a code location shows it: read the run log, and write nothing.
 
     `open_runner` applies the files, as they were read here, before the first run or tick of the
-    process. Until then, and where the run log is out of reach, its definitions are those of the
-    files; `InvalidProjectError` if they are not valid. `changed` gives what this code
-    location has of its own in the place of `logdriven.yaml`.
+    process. Until then, and if the run log is unreachable, its definitions are those of the files.
+    `changed` returns the configuration with the code location's own settings. Raises
+    InvalidProjectError if the files are not valid.
     """
     sources = read_sources(root)
     if changed is not None:
@@ -140,7 +140,7 @@ def _looked_at(sources: ProjectFiles, project: Project) -> Project:
 
 
 def consult(root: Path | str) -> Registered:
-    """Find out what would change, and the project as it would be in force; nothing is written."""
+    """Return the project with the pending changes of its files, as if applied; writes nothing."""
     folder = Folder.to_look_at(root)
     found = folder.survey()
     return _registered(folder, found, found.changes)
@@ -149,11 +149,11 @@ def consult(root: Path | str) -> Registered:
 def change(
     folder: Folder, work: Work, replaced: Contents | None = None, writing: Writing = RunLog.write
 ) -> Registered:
-    """Do some work on the registry in one transaction, and say what is in force afterwards.
+    """Change the registry in one transaction, and return the definitions in force afterwards.
 
-    `replaced` is what the work puts in the place of what there is. The project as it will be is
-    made before, outside of the transaction; if another process changes the registry meanwhile, it
-    is made again. What an SQL client changed is a version of its own, before.
+    `replaced` holds the contents that the work replaces. The resulting project is built before,
+    outside of the transaction. If another process changes the registry meanwhile, it is built
+    again. Changes by an SQL client are recorded first, as a version of their own.
     """
     name = folder.project.name
     while True:
@@ -176,7 +176,7 @@ def change(
 
 
 def author(reason: str, operator: str | None = None) -> Author:
-    """Who changes definitions: by default LOGDRIVEN_OPERATOR, else the user of this process."""
+    """Return the author of changes: LOGDRIVEN_OPERATOR by default, else this process's user."""
     named = operator or os.environ.get("LOGDRIVEN_OPERATOR")
     return Author(named or f"{getpass.getuser()}@{platform.node()}", reason)
 

@@ -1,4 +1,4 @@
-"""Tables that a project defines no more, and what is left of them."""
+"""Removed tables: tables that a project does not define any more, and their remains."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from logdriven_dagster.runlog.definitions import history
 
 @dataclass(frozen=True, slots=True)
 class RemovedTable:
-    """A table that was removed from a project, of which the run log still has attempts."""
+    """A table that was removed from a project, but has attempts in the run log."""
 
     table: str
     attempts: int
     place: str | None
-    """The place of its rows, where the newest version that can be read says it."""
+    """The place of its rows, by the newest version that can be read."""
 
     @property
     def text(self) -> str:
-        """One sentence for people, with the command that removes it."""
+        """One sentence for display, with the command that removes it."""
         attempts = "1 attempt" if self.attempts == 1 else f"{self.attempts:,} attempts"
         rows = f", and its rows stay in {self.place}" if self.place else ""
         said = f"{self.table} is not defined any more; the run log has {attempts} of it{rows}"
@@ -32,22 +32,22 @@ class RemovedTable:
 
 
 def removed_tables(registered: Registered) -> list[RemovedTable]:
-    """Find the tables that files define no more, in the order of names; reads only."""
+    """Find the tables that files do not define any more, in the order of names; reads only."""
     return list(_removed(registered))
 
 
 def forget_table(registered: Registered, table: str) -> dict[str, int]:
-    """Remove all of a table from the run log; how many rows of which of the log's tables.
+    """Remove all rows of a table from the run log; return the number of rows per table of the log.
 
-    UsageError if the project defines the table, or the log has nothing of it; AlreadyRunningError
-    while a runner holds one of its windows. Nothing is removed then.
+    Raises UsageError if the project defines the table, or the log has no rows of it. Raises
+    AlreadyRunningError while a runner holds one of its windows. Nothing is removed then.
     """
     _refuse_defined(registered, table)
     return registered.run_log.write(lambda conn: forgetting.forget(conn, table))
 
 
 def rows_to_forget(registered: Registered, table: str) -> dict[str, int]:
-    """Count what `forget_table` would remove; UsageError as there."""
+    """Count the rows that `forget_table` would remove. Raises UsageError as there."""
     _refuse_defined(registered, table)
     counts = registered.run_log.ask(lambda conn: forgetting.count_rows(conn, table))
     if not counts:
@@ -68,7 +68,7 @@ def _refuse_defined(registered: Registered, table: str) -> None:
 
 
 def _unapplied(registered: Registered) -> set[str]:
-    """The tables whose removal is not registered yet."""
+    """Return the tables whose removal is not registered yet."""
     return {
         change.name
         for change in registered.changes

@@ -1,1 +1,1 @@
-"""Runs of configured jobs: standard jobs, and the steps of maintenance jobs."""
+"""Job runs: standard jobs, and the steps of maintenance jobs."""

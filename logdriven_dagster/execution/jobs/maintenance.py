@@ -1,4 +1,4 @@
-"""The steps of a maintenance job, one after the other; a failed one ends the run.
+"""The steps of a maintenance job, run in sequence; a failed step ends the run.
 
 Source: Kettle, maintenance workflow: ascending `exec_order`, retries, Abort.
 """
@@ -35,10 +35,10 @@ from logdriven_dagster.runlog.jobs import runs as job_runs
 def steps_to_run(
     job: MaintenanceJob, arguments: JobArguments, *, stopped: RunStep | None
 ) -> tuple[RunStep, ...]:
-    """The enabled steps by ascending order, from where a run begins.
+    """Return the enabled steps by ascending order, from the first step to run.
 
-    That is the step that was asked for; else, unless the start was, the one at which the run
-    before stopped; else the lowest. UsageError for a step that the job does not have, or that is
+    That is the requested step; else, unless the run starts over, the step at which the previous run
+    stopped; else the lowest. Raises UsageError for a step that the job does not have, or that is
     disabled. Source: Kettle, `MIN(exec_order)`; it always restarts at the lowest.
     """
     enabled = [
@@ -64,13 +64,13 @@ def _first(
         return orders[wanted]
     if arguments.from_start or stopped is None:
         return None
-    # A step keeps its name when its number changes; one that is gone leaves its place.
+    # A step keeps its name when its number changes; a removed step leaves its position.
     return orders.get(stopped.step, stopped.exec_order)
 
 
 @dataclass
 class Maintenance:
-    """Runs the steps of a maintenance job, in one run of it."""
+    """The execution of the steps of a maintenance job, in one run of it."""
 
     runner: Runner
     project: Project
@@ -81,7 +81,7 @@ class Maintenance:
     arguments: JobArguments
 
     def events(self) -> Generator[StepEvent, None, str | None]:
-        """Run the steps; what the failed one says, or None."""
+        """Run the steps; return the error of the failed one, or None."""
         configured = {step.step: step for step in self.job.steps}
         for step in self.run.request.steps:
             yield StepStarted(step)
@@ -99,7 +99,7 @@ class Maintenance:
     def _tried(
         self, step: RunStep, config: MaintenanceStep
     ) -> Generator[StepEvent, None, JobStepResult]:
-        """Try a step as often as the job says, whatever the error is. Source: Kettle."""
+        """Run a step with the retries of the job, for any error. Source: Kettle."""
         failed = 0
         while True:
             self._begin(step, failed)
@@ -111,7 +111,7 @@ class Maintenance:
                 return JobStepResult(Status.SUCCESS, done.rows, redact(done.text), None, failed)
             except (AttemptLostError, RunLogError):
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever it is, a step failed
+            except Exception as error:  # noqa: BLE001 - any error is a failure of the step
                 failed += 1
                 text = _text(error)
                 if failed > self.job.retries or self.timeout.is_over:
@@ -130,7 +130,10 @@ class Maintenance:
         self.timeout.check()
 
     def _work(self, step: MaintenanceStep) -> Upkept:
-        """Its body is loaded only now. Source: DolphinScheduler, task definitions are split."""
+        """Run the body of a step, which is loaded only now.
+
+        Source: DolphinScheduler, task definitions are split.
+        """
         if step.sql is not None:
             return self._sql(step, step.sql)
         if step.python is not None:
@@ -165,7 +168,7 @@ class Maintenance:
         return run_function(reference, folder, known, lambda: self.runner.engine, label)
 
     def _values(self) -> dict[str, str | int | float | bool]:
-        """What statements can name: the values of the run, the job's and the project's."""
+        """Return the variables of statements, from the run, the job and the project."""
         values = {**self.project.values(self.job.parameters), **self.arguments.overrides}
         return {**values, "job_run_id": self.run.job_run_id, "job_name": self.job.job}
 

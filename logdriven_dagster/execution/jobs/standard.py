@@ -1,4 +1,4 @@
-"""Running a job: valid or refused, one row in the log of jobs, SUCCESS or FAILURE in the end.
+"""Job runs: validated or refused, with one row in the job log that ends in SUCCESS or FAILURE.
 
 Sources: Kettle, standard and maintenance workflows; DolphinScheduler, workflow instance.
 """
@@ -55,17 +55,17 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.jobs import runs as job_runs
 
 _MOST_NAMED = 5
-"""How many failures the error of a run tells."""
+"""The maximum number of failures in the error of a run."""
 
 
 def run_job(
     runner: Runner, name: str, now: datetime, arguments: JobArguments = JobArguments()
 ) -> Generator[JobEvent]:
-    """Run a job once; the last event says how it ended.
+    """Run a job once; the last event has its outcome.
 
-    What `valid_job` refuses leaves no row, nor does a job that is running already
+    A job that `valid_job` refuses leaves no row, nor does a job that is running already
     (AlreadyRunningError). Closing the generator, or any other interruption, logs the run as
-    DISCARDED. AttemptLostError if somebody else ended it.
+    DISCARDED. Raises AttemptLostError if another process ended it.
     """
     project = runner.in_force()
     job = valid_job(project, name, arguments)
@@ -79,10 +79,11 @@ def run_job(
 
 
 def valid_job(project: Project, name: str, arguments: JobArguments = JobArguments()) -> JobConfig:
-    """Look up a job that may be run like this. Source: Kettle, `kjb_is_valid`, `kjb_is_enabled`.
+    """Return a job if it may run with these arguments.
 
-    UsageError if there is no such job, or an argument is not for its type; JobTypeError if it is
-    of another type than was asked for; DisabledError if it is not enabled.
+    Raises UsageError if there is no such job, or an argument does not apply to its type;
+    JobTypeError if it is of another type than requested; DisabledError if it is disabled. Source:
+    Kettle, `kjb_is_valid`, `kjb_is_enabled`.
     """
     job = project.job(name)
     if arguments.type not in (None, job.type):
@@ -98,7 +99,7 @@ def valid_job(project: Project, name: str, arguments: JobArguments = JobArgument
 
 
 def bury_dead_runs(run_log: RunLog, by: Owner) -> int:
-    """End the runs of jobs whose processes are gone or whose leases are over; how many."""
+    """End the job runs whose processes are gone or whose leases are over; return their number."""
 
     def work(conn: Connection) -> int:
         return _bury_dead(conn) + len(job_runs.RUNS.bury_expired(conn, by))
@@ -139,7 +140,7 @@ def _start(
 
 @dataclass
 class _Execution:
-    """One run of a job on its way to its end."""
+    """The execution of one job run, up to its end."""
 
     runner: Runner
     project: Project
@@ -155,7 +156,7 @@ class _Execution:
         self.timeout = Timeout(self.job, f"job {self.job.job}")
 
     def events(self) -> Generator[JobEvent]:
-        """Everything that happens, and the end of the row in any case."""
+        """Yield all events, and end the row in any case."""
         try:
             if isinstance(self.job, StandardJob):
                 yield from self._tables(self.job)
@@ -180,7 +181,7 @@ class _Execution:
         yield JobEnded(self.run, status, failure, time.monotonic() - self.started, blocked)
 
     def _blocked(self, job: StandardJob) -> tuple[str, ...]:
-        """The tables that wait for something that this run did not bring, and for what."""
+        """Return the blocked tables, each with its first pending window and the reason."""
         left_out = self._left_out(job)
         tables = [name for name in job.tables if name not in left_out]
         if not tables:
@@ -194,7 +195,7 @@ class _Execution:
         )
 
     def _tables(self, job: StandardJob) -> Generator[JobEvent]:
-        """Catch up on the tables; one that fails for good does not stop the unrelated ones."""
+        """Catch up on the tables; a finally failed one does not stop the unrelated ones."""
         left_out = self._left_out(job)
         notes = tuple(f"{name} is left out: {why}" for name, why in left_out.items())
         tables = [name for name in job.tables if name not in left_out]
@@ -226,7 +227,7 @@ class _Execution:
                 self._go_on()
 
     def _left_out(self, job: StandardJob) -> dict[str, str]:
-        """Tables that this run does not start, and why."""
+        """Return the tables that this run does not start, with reasons."""
         found = {}
         for name in job.tables:
             table = self.project.tables[name]
@@ -251,7 +252,7 @@ class _Execution:
                 pass
 
     def _go_on(self) -> None:
-        """Between two windows: whether the run is still ours, and has time left."""
+        """Raise if the run has lost its lease, or its time is up, between two windows."""
         self.lease.check()
         self.timeout.check()
         if self.timeout.is_over:

@@ -1,4 +1,4 @@
-"""Our own upkeep as steps of maintenance jobs."""
+"""Upkeep operations as steps of maintenance jobs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
@@ -28,7 +28,7 @@ def _compact_files(runner: Runner, project: Project, step: MaintenanceStep) -> U
 
 
 def _archive_log(runner: Runner, project: Project, step: MaintenanceStep) -> Upkept:
-    assert step.older_than is not None  # the configuration says so
+    assert step.older_than is not None  # the configuration requires it
     moved = sum(upkeep.archive_log(project, runner.run_log, step.older_than))
     return Upkept(f"{moved:,} attempts moved to the archive tables", moved)
 

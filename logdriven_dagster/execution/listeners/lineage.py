@@ -1,4 +1,4 @@
-"""What the queries of a successful attempt read and made: written after it, never in its way."""
+"""Lineage of the queries of successful attempts, recorded after their end without affecting it."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,14 +22,16 @@ from logdriven_dagster.runlog.observed import lineage
 _log = logging.getLogger(__name__)
 _Columns: TypeAlias = Mapping[Container, tuple[str, ...]]
 _TRIES = 3
-"""Two processes that write the same query or node at once: the second one finds it then."""
+"""The maximum number of tries: if two processes write the same query or node at once, the second
+one finds it on its next try."""
 
 
 @dataclass
 class LineageRecorder:
-    """Computes the lineage of each distinct query once; later attempts only say that they ran it.
+    """Recorder of lineage, which it computes once per distinct query.
 
-    Source: BDRE, lineage of queries by instance.
+    Later attempts only record that they ran the query. Source: BDRE, lineage of queries by
+    instance.
     """
 
     project: Project
@@ -37,10 +39,10 @@ class LineageRecorder:
     _known: dict[str, tuple[int, QueryLineage]] = field(default_factory=dict)
 
     def recorded(self, order: Order, events: Sequence[WindowEvent]) -> Iterator[WindowEvent]:
-        """The events of one pass, whose windows have run the same queries, with their lineage.
+        """Yield the events of one pass with the lineage of the queries that its windows have run.
 
-        Without it, and with a warning, where it cannot be told. The windows are finished before
-        this begins, so that nothing here can change how they ended.
+        If the lineage is unknown, the events have none, and a warning is logged. The windows are
+        finished before this begins, so nothing here can change their outcome.
         """
         done = [event for event in events if isinstance(event, WindowSucceeded) and event.steps]
         found = self._recorded(order, done) if done else ()
@@ -58,7 +60,7 @@ class LineageRecorder:
             queries_run = [query_id for query_id, _ in found]
             alone = len(jobs) == len(queries_run) == 1
             self.run_log.write(lambda conn: lineage.add_runs(conn, jobs, queries_run), alone=alone)
-        except Exception as error:  # noqa: BLE001 - the window is done whatever happens here
+        except Exception as error:  # noqa: BLE001 - the window is done in any case
             reason = redact(f"{type(error).__name__}: {error}")
             _log.warning("%s job %s: lineage absent: %s", order.table.table, jobs[0], reason)
             return ()
@@ -86,7 +88,7 @@ class LineageRecorder:
         return next(iter(self.run_log.ask(read).items()), None)
 
     def _computed(self, digest: str, query: Query, results: _Columns) -> tuple[int, QueryLineage]:
-        """The lineage by what is known of the tables that it reads; now the log has it."""
+        """Compute and store the lineage of a query, given the known columns of its inputs."""
         names = list(dict.fromkeys(query.names.values()))
         columns = self.run_log.ask(lambda conn: lineage.known_columns(conn, names))
         made = lineage_of(query, {**columns, **results})

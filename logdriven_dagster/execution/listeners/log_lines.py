@@ -1,7 +1,7 @@
-"""A line of JSON for each attempt that has ended, for who collects logs.
+"""JSON log lines, one for each attempt that has ended, for log collectors.
 
-The lines are messages of one logger of Python, and none is made unless somebody listens to it:
-`logdriven run --log-format json`, or Dagster, where its `python_logs` names the logger.
+The lines are messages of a Python logger. None is made unless the logger has a consumer: `logdriven
+run --log-format json`, or Dagster, if its `python_logs` lists the logger.
 """
 
 import json
@@ -46,10 +46,10 @@ def lines_to(stream: IO[str]) -> Iterator[None]:
 
 
 class LogLines(WindowListener):
-    """Logs a line for each attempt that has ended."""
+    """Listener that logs a line for each attempt that has ended."""
 
     def on_end(self, events: Sequence[WindowEvent], application_id: str | None) -> None:
-        """Log how attempts ended."""
+        """Log the outcomes of attempts."""
         _log_ends(events, application_id)
 
     def on_interruption(self, attempts: Sequence[Attempt], interruption: Interruption) -> None:

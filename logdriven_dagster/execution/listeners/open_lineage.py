@@ -1,7 +1,7 @@
-"""Events of OpenLineage: one when an attempt begins, and one when it has ended.
+"""OpenLineage events: one when an attempt begins, and one when it has ended.
 
-They go where OpenLineage's own configuration says, from a thread of their own: an attempt puts down
-what happened and goes on. Without such a configuration nothing is done, and nothing imported.
+They are sent to the destination of OpenLineage's own configuration, from a separate thread: an
+attempt enqueues its events and goes on. Without such a configuration nothing is sent or imported.
 """
 
 import atexit
@@ -41,9 +41,9 @@ from logdriven_dagster.model.runs import Published, Staged
 logger = logging.getLogger(__name__)
 
 _MOST_WAITING = 10_000
-"""Events; what comes when so many wait for a receiver is dropped, with a warning."""
+"""The maximum number of waiting events; further ones are dropped, with a warning."""
 _PATIENCE = 5.0
-"""Seconds that the end of a process waits for events that are not sent."""
+"""Seconds that the end of a process waits for unsent events."""
 _FILE = "openlineage.yml"
 
 _Facets: TypeAlias = dict[str, Any]
@@ -54,24 +54,24 @@ _ENDS = (WindowSucceeded, WindowFailed, WindowLost, WindowSetBack)
 class _Happened:
     attempt: Attempt
     event: WindowEvent | None
-    """How it ended; None: it began, or was interrupted."""
+    """The outcome; None if the attempt began, or was interrupted."""
     state: str
     at: datetime
 
 
 class OpenLineage(WindowListener):
-    """Sends events of OpenLineage, if its own configuration says where to."""
+    """Listener that sends OpenLineage events, if OpenLineage itself is configured to."""
 
     def on_claim(self, attempts: Sequence[Attempt]) -> None:
-        """Send that attempts began."""
+        """Send the start of attempts."""
         _put((attempt, None, "START") for attempt in attempts)
 
     def on_lineage(self, events: Sequence[WindowEvent]) -> None:
-        """Send how attempts ended."""
+        """Send the outcomes of attempts."""
         _put((event.attempt, event, _state(event)) for event in events if isinstance(event, _ENDS))
 
     def on_interruption(self, attempts: Sequence[Attempt], interruption: Interruption) -> None:
-        """Send that the runner of attempts is being stopped."""
+        """Send the interruption of attempts."""
         _ = interruption
         _put((attempt, None, "ABORT") for attempt in attempts)
 
@@ -96,7 +96,7 @@ def _sender() -> "_Sender | None":
 
 
 def _is_configured() -> bool:
-    """Whether OpenLineage's own environment variables or files say where events go."""
+    """Return True if OpenLineage's own environment variables or files configure a destination."""
     if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return False
     if any(name.startswith(("OPENLINEAGE__TRANSPORT", "OPENLINEAGE_URL")) for name in os.environ):
@@ -108,7 +108,7 @@ def _is_configured() -> bool:
 
 
 class _Sender:
-    """Sends events one after the other, in the background; whatever fails is a warning."""
+    """Background sender of events, in order; any failure is a warning."""
 
     def __init__(self) -> None:
         self._waiting: Queue[_Happened | None] = Queue(_MOST_WAITING)
@@ -128,7 +128,7 @@ class _Sender:
             from openlineage.client import OpenLineageClient
 
             client = OpenLineageClient()
-        except Exception as error:  # noqa: BLE001 - whatever its configuration leads to
+        except Exception as error:  # noqa: BLE001 - depends on its configuration
             missing = isinstance(error, ImportError)
             fix = "; run `pip install 'logdriven_dagster[openlineage]'`" if missing else ""
             self._warn(f"{type(error).__name__}: {error}{fix}")
@@ -137,19 +137,19 @@ class _Sender:
             if client is not None:
                 try:
                     client.emit(_run_event(happened))
-                except Exception as error:  # noqa: BLE001 - the window goes on whatever happens here
+                except Exception as error:  # noqa: BLE001 - the window goes on in any case
                     self._warn(f"{type(error).__name__}: {error}")
         if client is not None:
             client.close(_PATIENCE)
 
     def _warn(self, problem: str) -> None:
-        """Warn of each problem once: a receiver that is away fails for every event."""
+        """Warn of each problem once: an unreachable receiver fails for every event."""
         if problem not in self._told:
             self._told.add(problem)
             logger.warning("openlineage_failed: %s", redact(in_brief(problem)))
 
     def _finish(self) -> None:
-        """Send what waits, for a while."""
+        """Send waiting events, within the time limit."""
         try:
             self._waiting.put_nowait(None)
         except Full:
@@ -158,7 +158,7 @@ class _Sender:
 
 
 def _run_event(happened: _Happened) -> Any:
-    """Return the event of OpenLineage."""
+    """Return the OpenLineage event."""
     from openlineage.client import event_v2 as ol
     from openlineage.client.facet_v2 import job_type_job
 
@@ -208,7 +208,7 @@ def _of_run(happened: _Happened) -> _Facets:
 
 
 def _inputs(event: WindowSucceeded, space: str) -> "Iterator[Any]":
-    """Yield what the queries of an attempt read; how many rows only where it is one thing."""
+    """Yield the inputs of an attempt's queries; with a row count only if there is one input."""
     from openlineage.client import event_v2 as ol
     from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics
 
@@ -222,7 +222,7 @@ def _inputs(event: WindowSucceeded, space: str) -> "Iterator[Any]":
 
 
 def _outputs(event: WindowSucceeded, space: str) -> "Iterator[Any]":
-    """Yield what an attempt published, with columns, their origins, rows and version."""
+    """Yield the published datasets of an attempt, with columns, their origins, rows and version."""
     from openlineage.client import event_v2 as ol
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
 
@@ -269,7 +269,7 @@ def _of_output(
 
 
 def _read(lineage: tuple[QueryLineage, ...]) -> list[Container]:
-    """Return what lies outside of an attempt and its published columns come from."""
+    """Return the external containers from which an attempt's published columns come."""
     results = [query.result for query in lineage if query.result.type is not NodeType.TEMP]
     origins = (outer_origins(lineage, result).values() for result in results)
     refs = (ref for columns in origins for found in columns for ref in found)
@@ -285,9 +285,9 @@ def _field(ref: ColumnRef, space: str) -> Any:
 
 
 def _named(container: Container, space: str) -> tuple[str, str]:
-    """Return namespace and name of a dataset; tables are called as in the project.
+    """Return namespace and name of a dataset; tables have their names in the project.
 
-    Files are named as OpenLineage names them: by their file system, and their path in it.
+    Files are named by OpenLineage's convention: by their file system, and their path in it.
     """
     name = redact(container.name)
     scheme, found, rest = name.partition("://")

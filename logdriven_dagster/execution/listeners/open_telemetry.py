@@ -1,7 +1,7 @@
-"""Spans of OpenTelemetry: a run, its windows, and their steps, checks and publications.
+"""OpenTelemetry spans: a run, its windows, and their steps, checks and publications.
 
-They go where OpenTelemetry's own variables say, by a thread of its SDK. Without such variables
-nothing is done, and nothing imported.
+They are sent to the destination of OpenTelemetry's own variables, by a thread of its SDK. Without
+such variables nothing is sent or imported.
 """
 
 import logging
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 5.0
-"""Seconds that the end of a run waits for spans that are not sent."""
+"""Seconds that the end of a run waits for unsent spans."""
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 """Protocol → the name by which its package registers an exporter."""
 
 _runs: "dict[Owner, Span]" = {}
-"""The runs that go on in this process."""
+"""The current runs of this process."""
 _ENDS = (WindowSucceeded, WindowFailed, WindowSetBack, WindowLost)
 
 
@@ -51,14 +51,14 @@ _Key: TypeAlias = tuple[Owner, str, str, int]
 
 
 class OpenTelemetry(WindowListener):
-    """Makes spans, if OpenTelemetry's own variables say where to send them."""
+    """Listener that makes spans, if OpenTelemetry's own variables configure a destination."""
 
     def __init__(self) -> None:
         self._passes: dict[_Key, WindowSpans] = {}
-        """The passes that go on, by their first attempts."""
+        """The current passes, by their first attempts."""
 
     def observe_run(self, project: str, owner: Owner) -> AbstractContextManager[None]:
-        """Make a span of a run, and send all spans at its end, but not of a run within another."""
+        """Make a span of a run and send all spans at its end, unless the run is nested."""
         tracer = _tracer()
         return _NOTHING if tracer is None or owner in _runs else _run_span(tracer, owner, project)
 
@@ -80,12 +80,12 @@ class OpenTelemetry(WindowListener):
             del self._passes[key]
 
     def observe_work(self, attempts: Sequence[Attempt]) -> AbstractContextManager[Any]:
-        """Let spans of this thread be children of the windows' span."""
+        """Make spans of this thread children of the windows' span."""
         spans = self._passes.get(_key_of(attempts[0])) if self._passes else None
         return _NOTHING if spans is None else spans.current()
 
     def observe_part(self, name: str, owner: Owner | None = None) -> AbstractContextManager[Report]:
-        """Make a span of a part of what this thread is doing, or of the owner's run."""
+        """Make a span of a part of this thread's work, or of the owner's run."""
         tracer = _tracer()
         return _SILENT if tracer is None else _part_span(tracer, name, owner)
 
@@ -141,11 +141,11 @@ class WindowSpans:
         self._doing = self._pass or self._open[attempts[0].job_id]
 
     def current(self) -> AbstractContextManager[Any]:
-        """Let what this thread does belong to the windows."""
+        """Make spans of this thread children of the windows' span."""
         return _as_current(self._doing)
 
     def end(self, events: Iterable[WindowEvent], application_id: str | None) -> None:
-        """Tell how the windows ended; `application_id` is that of Spark, if it ran."""
+        """Record the outcomes of the windows; `application_id` is that of Spark, if it ran."""
         self._spark = {} if application_id is None else {"spark.application_id": application_id}
         for event in events:
             match event:
@@ -163,7 +163,7 @@ class WindowSpans:
             self._pass.end()
 
     def interrupt(self, cause: BaseException) -> None:
-        """Tell of the windows that are open that their runner is being stopped."""
+        """Record on the spans of open windows that their runner is being stopped."""
         if not self._open:
             return
         for span in [*self._open.values(), *filter(None, [self._pass])]:
@@ -177,7 +177,7 @@ class WindowSpans:
         if error:
             _fail(span, error)
             _fail(self._doing, error)
-            # A window of several that is set back runs again by itself.
+            # A window of a pass that is set back runs again by itself.
             if self._run is not None and status != Status.DISCARDED.value:
                 _fail(self._run, "a window did not succeed")
         span.end()
@@ -203,7 +203,7 @@ def _fail(span: "Span", error: str) -> None:
 
 @contextmanager
 def _ending(span: "Span") -> Iterator[None]:
-    """End a span with its block; errors are told without what must stay secret."""
+    """End a span with its block; errors are recorded without secrets."""
     try:
         yield
     except BaseException as error:
@@ -247,7 +247,7 @@ def _in_run(owner: Owner) -> "Context":
 
 
 def _around_run() -> "Context":
-    """What a run is a part of: the span that is current, or the one that TRACEPARENT names."""
+    """Return the context of a run: the current span, or the one in TRACEPARENT."""
     from opentelemetry import context, propagate, trace
 
     if trace.get_current_span().get_span_context().is_valid:
@@ -259,13 +259,13 @@ def _around_run() -> "Context":
 def _as_current(span: "Span") -> AbstractContextManager[Any]:
     from opentelemetry.trace import use_span
 
-    # Exceptions are not recorded: their texts and traces may hold secrets.
+    # Exceptions are not recorded: their texts and traces may contain secrets.
     return use_span(span, record_exception=False, set_status_on_exception=False)
 
 
 @cache
 def _tracer() -> "Tracer | None":
-    """The tracer; None where nothing says that spans go anywhere, or they cannot."""
+    """Return the tracer; None if no exporter is configured, or tracing does not start."""
     exporters = _exporters()
     if not exporters:
         return None
@@ -275,7 +275,7 @@ def _tracer() -> "Tracer | None":
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
             trace.set_tracer_provider(_provider(exporters))
         return trace.get_tracer("logdriven_dagster", __version__)
-    except Exception as error:  # noqa: BLE001 - whatever its configuration leads to
+    except Exception as error:  # noqa: BLE001 - depends on its configuration
         missing = isinstance(error, ImportError)
         fix = "; run `pip install 'logdriven_dagster[otel]'`" if missing else ""
         logger.warning("tracing_failed: %s: %s%s", type(error).__name__, redact(str(error)), fix)
@@ -283,7 +283,7 @@ def _tracer() -> "Tracer | None":
 
 
 def _exporters() -> list[str]:
-    """The names of exporters that OpenTelemetry's variables ask for."""
+    """Return the names of the exporters in OpenTelemetry's variables."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return []
     asked = os.environ.get("OTEL_TRACES_EXPORTER") or ("otlp" if _first(_ENDPOINTS) else "none")
@@ -298,7 +298,7 @@ def _first(variables: Sequence[str]) -> str | None:
 
 
 def _provider(exporters: Sequence[str]) -> "TracerProvider":
-    """Spans of this process, as OpenTelemetry's variables describe it; its name is `logdriven`."""
+    """Create the tracer provider by OpenTelemetry's variables, for the service `logdriven`."""
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -320,7 +320,7 @@ def _provider(exporters: Sequence[str]) -> "TracerProvider":
 
 
 def _flush() -> None:
-    """Send what waits, for a while."""
+    """Send waiting spans, within the time limit."""
     from opentelemetry import trace
 
     flush = getattr(trace.get_tracer_provider(), "force_flush", None)
@@ -331,7 +331,7 @@ def _flush() -> None:
 
 
 class _Once(logging.Handler):
-    """Warns of each problem once: a receiver that is away fails for every batch of spans."""
+    """Handler that warns of each problem once: an unreachable receiver fails for every batch."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -1,7 +1,7 @@
-"""Every listener: ours, and those that installed packages register.
+"""The registry of listeners: built-in ones, and those that installed packages register.
 
 A package registers a class as an entry point of the group `logdriven.listeners`
-(docs/listeners.md). One that cannot be used is left out, with a warning.
+(docs/listeners.md). A listener that cannot be used is omitted, with a warning.
 """
 
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @cache
 def installed_listeners() -> Listeners:
-    """Return the listeners of this process, which are made when this is called first."""
+    """Return the listeners of this process, which are created by the first call."""
     ours = [EntryPoint(name, value, GROUP) for name, value in _OURS.items()]
     return Listeners([*filter(None, map(_made, [*ours, *entry_points_of(GROUP)]))])
 
@@ -35,7 +35,7 @@ def _made(point: EntryPoint) -> WindowListener | None:
     try:
         listener = point.load()()
         _refuse_other(listener)
-    except Exception as error:  # noqa: BLE001 - a module of a package raises what it likes
+    except Exception as error:  # noqa: BLE001 - a module of a package may raise anything
         problem = redact(in_brief(f"{type(error).__name__}: {error}"))
         logger.warning("listener_failed: %s cannot be used: %s", point.value, problem)
         return None

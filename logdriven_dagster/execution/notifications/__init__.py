@@ -1,1 +1,1 @@
-"""Notices and messages: who is told what, in which words, by which sender."""
+"""Notifications: their rules, their texts and the senders of messages."""

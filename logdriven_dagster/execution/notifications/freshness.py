@@ -1,7 +1,7 @@
-"""Freshness: which tables are late, and telling it once, and once that they are fresh again.
+"""Freshness notices: one when a table is late, and one when it is fresh again.
 
-Whoever is told of failures is told that a table is late; whoever is told of recoveries, that it is
-fresh again. What is told follows from the log and the clock, so any tick and any run may look.
+Recipients of failures receive a notice that a table is late; recipients of recoveries, that it is
+fresh again. Notices follow from the log and the clock, so any tick and any run may send them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,9 +29,9 @@ _OF_FRESHNESS: frozenset[Occasion] = frozenset(("recovery", "always"))
 
 
 def judged(run_log: RunLog, project: Project, now: datetime) -> dict[str, Freshness]:
-    """Table → how it stands against the clock, of those with `fresh` that are judged.
+    """Return table → freshness, for the tables with `fresh` that are evaluated.
 
-    Of a project without any, the log is not asked.
+    If a project has no such table, the log is not read.
     """
     tables = [table for table in project.tables.values() if table.fresh is not None]
     if not tables:
@@ -42,7 +42,7 @@ def judged(run_log: RunLog, project: Project, now: datetime) -> dict[str, Freshn
 
 
 def tell(outbox: Outbox, project: Project, found: Mapping[str, Freshness]) -> None:
-    """Put into the outbox what is new, and send it. `project` has the settings in force."""
+    """Add new notices to the outbox, and send them. `project` has the settings in force."""
     standings = [
         item
         for name, each in found.items()
@@ -53,14 +53,14 @@ def tell(outbox: Outbox, project: Project, found: Mapping[str, Freshness]) -> No
     run_log, owner = outbox.run_log, str(outbox.owner)
     news = run_log.ask(lambda conn: freshness_notices.changed(conn, standings))
     if not news:
-        return  # what many ticks find, without a transaction that writes
+        return  # the usual result of a tick, without a write transaction
     told = run_log.write(lambda conn: freshness_notices.post(conn, news, owner))
     if told:
         outbox.deliver()
 
 
 def _standings(project: Project, table: TableConfig, found: Freshness) -> Iterator[Standing]:
-    """What each recipient of a table's notices should know of it."""
+    """Yield the freshness of a table for each recipient of its notices."""
     decisive = found.missing or found.expected
     if decisive is None:
         return

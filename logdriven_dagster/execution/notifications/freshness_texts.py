@@ -1,4 +1,4 @@
-"""Texts of notices about freshness: the window that is late, and its deadline."""
+"""Texts of freshness notices: the late window, and its deadline."""
 
 from collections.abc import Collection
 
@@ -15,14 +15,14 @@ from logdriven_dagster.runlog.observed.notifications import Notice
 
 
 def logs_of(conn: Connection, project: Project, notices: Collection[Notice]) -> dict[str, TableLog]:
-    """The logs of the tables whose freshness some notices are about."""
+    """Return the logs of the tables that freshness notices refer to."""
     names = {notice.subject for notice in notices if notice.subject_type == "freshness"}
     tables = [project.tables[name] for name in sorted(names) if name in project.tables]
     return standing(conn, tables) if tables else {}
 
 
 def words(project: Project, notice: Notice, log: TableLog | None) -> tuple[str, str]:
-    """The window that a notice is about, and by when it should have been done."""
+    """Return the window of a notice, and a sentence with its deadline."""
     table = project.tables.get(notice.subject)
     if table is None or log is None or table.fresh is None:
         return "", ""

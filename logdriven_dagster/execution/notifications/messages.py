@@ -1,4 +1,4 @@
-"""Messages: what is told to one recipient, as mail, chat, JSON and plain text."""
+"""Messages to recipients, as mail, chat, JSON and plain text."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -41,10 +41,10 @@ _MARKS: dict[Event, str] = {
     "success": "",
 }
 _MOST_FACTS = 50
-"""A message holds no more of them; it says how many there are."""
+"""The maximum number of facts in a message, which has the total number."""
 _ERROR_LENGTH = 1000
 _SLACK_LENGTH = 2900
-"""Slack takes 3,000 characters in a block."""
+"""Slack accepts 3,000 characters in a block."""
 
 
 _MOST_BLOCKED = 20
@@ -52,13 +52,13 @@ _MOST_BLOCKED = 20
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One attempt, run of a job, or change of a table's freshness, as a message tells it."""
+    """An attempt, a job run, or a change of a table's freshness, as an entry of a message."""
 
     event: Event
     subject_type: str
     subject: str
     window: str
-    """What it covered; empty for a job."""
+    """The range of the attempt; empty for a job."""
     job_id: int
     attempt_number: int | None = None
     started: str = ""
@@ -69,15 +69,15 @@ class Fact:
     step: str = ""
     error: str = ""
     blocked: tuple[str, ...] = ()
-    """The tables that a job could not go on with, and why."""
+    """The tables that block a job, with reasons."""
     link: str | None = None
-    """The Dagster run."""
+    """The URL of the Dagster run."""
     note: str = ""
-    """By when a window should have been done, and what has become of it."""
+    """The deadline of a window, and its state."""
 
     @property
     def outcome(self) -> str:
-        """What has happened, in a word or two."""
+        """The event in one or two words."""
         is_fresh = self.subject_type == "freshness" and self.event == "recovery"
         return "fresh again" if is_fresh else _WORDS[self.event]
 
@@ -99,7 +99,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A text file that goes with a mail."""
+    """A text file attached to a mail."""
 
     name: str
     subtype: str
@@ -109,17 +109,17 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message to one recipient: all that happened in a run, failures first."""
+    """One message to one recipient: all events of a run, failures first."""
 
     project: str
     title: str
     digest: str
-    """What a message that is sent again is known by."""
+    """The identifier by which a repeated message is recognized."""
     facts: tuple[Fact, ...] = ()
     left_out: int = 0
-    """How many facts more there are."""
+    """The number of further facts."""
     text: str = ""
-    """What it says beside the facts."""
+    """The text in addition to the facts."""
     files: tuple[Attached, ...] = ()
 
     @property
@@ -132,7 +132,7 @@ class Message:
         return "warning" if "warning" in events else "success"
 
     def as_text(self) -> str:
-        """Render the message for people, without any markup."""
+        """Render the message as plain text."""
         return "\n\n".join([*filter(None, [self.text]), *map(_as_text, self.facts), *self._rest()])
 
     def as_html(self) -> str:
@@ -140,13 +140,13 @@ class Message:
         return templates().get_template("message.html.j2").render(message=self, colours=_COLOURS)
 
     def as_json(self) -> dict[str, Any]:
-        """Serialise the message for programs: `events` are the facts."""
+        """Serialize the message for programs: `events` are the facts."""
         events = [{**asdict(fact), "text": fact.heading} for fact in self.facts]
         head = {"id": self.digest, "project": self.project, "title": self.title}
         return head | {"text": self.as_text(), "events": events, "left_out": self.left_out}
 
     def as_slack(self) -> dict[str, Any]:
-        """Serialise the message for incoming webhooks of Slack, and of chats that are like it."""
+        """Serialize the message for incoming webhooks of Slack and compatible chats."""
         parts = [*filter(None, [self.text]), *map(_in_slack, self.facts), *self._rest()]
         blocks = [{"type": "header", "text": {"type": "plain_text", "text": self.title[:150]}}]
         blocks += [
@@ -161,7 +161,7 @@ class Message:
 
 
 def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
-    """The message about a parcel's notices, failures first, with what the log says about them."""
+    """Compose the message for a parcel's notices, failures first, with details from the log."""
     order = list(_WORDS)
     notices = sorted(parcel.notices, key=lambda notice: (order.index(notice.event), notice.job_id))
     shown = notices[:_MOST_FACTS]
@@ -202,7 +202,7 @@ def _title(project: Project, notices: list[Notice], facts: tuple[Fact, ...]) -> 
 
 def _fact(project: Project, notice: Notice, row: shown.Row | None) -> Fact:
     fact = Fact(notice.event, notice.subject_type, notice.subject, "", notice.job_id)
-    if row is None:  # archived, or removed by somebody
+    if row is None:  # archived, or removed by an operator
         return fact
     step = shown.failed_step(row)
     return replace(
@@ -235,7 +235,7 @@ def _fact_of_job(project: Project, notice: Notice, row: Mapping[str, Any] | None
 
 
 def run_link(project: Project, dagster_run_id: str | None) -> str | None:
-    """Where Dagster's web interface shows a run; None if nobody says where that is."""
+    """Return the URL of a run in Dagster's web interface; None if its address is not configured."""
     base = project.config.ui_url
     return f"{base.rstrip('/')}/runs/{dagster_run_id}" if base and dagster_run_id else None
 
@@ -264,13 +264,13 @@ def _in_slack(fact: Fact) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text for Slack, so that it becomes no link and mentions nobody."""
+    """Escape a text for Slack, so that it becomes no link and mentions no user."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 @cache
 def templates() -> "Environment":
-    """The templates of messages and reports; they escape every text."""
+    """Return the templates of messages and reports; they escape every text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(

@@ -1,9 +1,9 @@
-"""Which recipient gets which notice, and when: rules become notices, notices become messages.
+"""Notification rules: the recipients of notices, and the messages that deliver them.
 
-A notice is written by the transaction that ends its attempt, so that it exists once and exactly if
-the attempt ended so. Messages are sent afterwards: one per recipient for everything that a run has
-to tell. Nothing here raises: a recipient that cannot be reached never harms a window.
-Source: Sharp ETL, NotificationUtil.
+A notice is written by the transaction that ends its attempt, so it exists exactly if the attempt
+ended so, and only once. Messages are sent afterwards: one per recipient for all notices of a run.
+Nothing here raises: an unreachable recipient never affects a window. Source: Sharp ETL,
+NotificationUtil.
 """
 
 import logging
@@ -33,9 +33,9 @@ from logdriven_dagster.runlog.observed.notifications import Event, Notice, Parce
 logger = logging.getLogger(__name__)
 
 _PATIENCE = timedelta(seconds=15)
-"""How long the end of a run waits for its messages; what is not sent then is sent later."""
+"""The time that the end of a run waits for its messages; unsent ones are sent later."""
 _LONG_RUN = timedelta(minutes=3)
-"""How long a run keeps to itself what it has to tell."""
+"""The time after which a run sends its notices before it ends."""
 
 P = ParamSpec("P")
 E = TypeVar("E")
@@ -44,9 +44,10 @@ E = TypeVar("E")
 def events_by_recipient(
     rules: Sequence[NotifyRule], status: Status, failed_before: Callable[[], bool]
 ) -> dict[str, Event]:
-    """Recipient → what it is told about an attempt or a run that ended so.
+    """Return recipient → the event it is notified of, for an attempt or a run with this status.
 
-    Only its own success and failure are told: not that it was discarded, replaced or taken over.
+    Only an attempt's own success and failure cause notices, not that it was discarded, replaced or
+    taken over. `failed_before` queries the log, and is called only if a notice is possible.
     """
     if status not in (Status.SUCCESS, Status.FAILURE) or not rules:
         return {}
@@ -66,18 +67,18 @@ def events_by_recipient(
 
 @dataclass(frozen=True, slots=True)
 class Announcer:
-    """Writes notices to the outbox, in the transaction of the caller."""
+    """Writer of notices to the outbox, in the transaction of the caller."""
 
     project: Project
     owner: Owner
     rules: Sequence[NotifyRule]
 
     def attempt_ended(self, conn: Connection, attempt: Attempt, status: Status) -> None:
-        """An attempt at a window of a table has just ended by itself."""
+        """Write notices about an attempt at a window that has just ended by itself."""
         self._post(conn, "table", attempt.table, attempt.job_id, self._of(conn, attempt, status))
 
     def nothing_new(self, conn: Connection, attempt: Attempt) -> None:
-        """The source had nothing new: worth telling only where that was not known before."""
+        """Write notices about an attempt whose source had nothing new: only if it is a recovery."""
         recovered: dict[str, Event] = {
             name: event
             for name, event in self._of(conn, attempt, Status.SUCCESS).items()
@@ -86,7 +87,7 @@ class Announcer:
         self._post(conn, "table", attempt.table, attempt.job_id, recovered)
 
     def job_run_ended(self, conn: Connection, run: JobRun, status: Status) -> None:
-        """A run of a job has just ended by itself."""
+        """Write notices about a job run that has just ended by itself."""
 
         def failed_before() -> bool:
             return notifications.job_failed_before(conn, run.job_run_id)
@@ -113,15 +114,15 @@ class Announcer:
         notices = [
             Notice(name, kind, subject, event, job_id)
             for name, event in events.items()
-            if name in known  # an older version of a table may name others
+            if name in known  # an older version of a table may have others
         ]
         notifications.post(conn, notices, str(self.owner))
 
 
 def of_job_run(conn: Connection, project: Project, run: JobRun, status: Status) -> None:
-    """Put notices about the end of a run of a job into the outbox.
+    """Write notices about the end of a job run to the outbox.
 
-    To be called in the transaction that ends the row of `job_run`, after `job_runs.finish`.
+    Call it in the transaction that ends the row of `job_run`, after `job_runs.finish`.
     """
     rules = project.jobs[run.job].notify if run.job in project.jobs else ()
     if rules is None:
@@ -131,7 +132,7 @@ def of_job_run(conn: Connection, project: Project, run: JobRun, status: Status) 
 
 @dataclass
 class Outbox:
-    """Sends notices: everything of one run together, and what others left behind."""
+    """Sender of notices: all of one run together, and those that dead runs left."""
 
     project: Project
     run_log: RunLog
@@ -139,15 +140,15 @@ class Outbox:
     listeners: Listeners
     depth: int = 0
     lock: Lock = field(default_factory=Lock)
-    """Windows run in several threads."""
+    """Needed because windows run in several threads."""
     delivered: float = field(default_factory=time.monotonic)
 
     @contextmanager
     def gathered(self) -> Iterator[None]:
         """Gather the notices of a block into one message for each recipient, sent at its end.
 
-        Inside another one it is the other that ends the gathering; long runs tell on their way.
-        Listeners observe the outermost block as a run.
+        A nested block sends nothing at its end, except in long runs. Listeners observe the
+        outermost block as a run.
         """
         with self.lock:
             self.depth += 1
@@ -165,7 +166,7 @@ class Outbox:
                 self.deliver(timedelta(0))
 
     def deliver(self, patience: timedelta = _PATIENCE) -> None:
-        """Send what is due, and wait for it no longer than this. Never raises."""
+        """Send due notices, and wait for at most `patience`. Never raises."""
         self.delivered = time.monotonic()
         threads = [
             Thread(target=self._deliver_to, args=(name,), daemon=True) for name in self._waiting()
@@ -183,7 +184,7 @@ class Outbox:
         try:
             with self.run_log.read() as conn:
                 return notifications.waiting(conn, recipients, str(self.owner))
-        except Exception as error:  # noqa: BLE001 - the run has ended; this must not change how
+        except Exception as error:  # noqa: BLE001 - the run has ended, and its outcome stays
             logger.warning("Notifications could not be looked up: %s", redact(str(error)))
             return ()
 
@@ -194,7 +195,7 @@ class Outbox:
             )
             if parcel is not None:
                 self._send(parcel)
-        except Exception as error:  # noqa: BLE001 - as above; it is tried again
+        except Exception as error:  # noqa: BLE001 - as above; it is retried
             logger.warning("%s was not told: %s", recipient, redact(str(error)))
 
     def _send(self, parcel: Parcel) -> None:
@@ -202,7 +203,7 @@ class Outbox:
         try:
             message = self.run_log.ask(lambda conn: compose(conn, self.project, parcel))
             send(recipient, message)
-        except Exception as error:  # noqa: BLE001 - servers and libraries raise what they like
+        except Exception as error:  # noqa: BLE001 - servers and libraries may raise anything
             text = redact(f"{type(error).__name__}: {error}")
             logger.warning("%s was not reached, tried again later: %s", parcel.recipient, text)
             self.run_log.write(lambda conn: notifications.unreached(conn, parcel, text))
@@ -221,7 +222,7 @@ S = TypeVar("S", bound=_Gathers)
 def gathering(
     method: Callable[Concatenate[S, P], Generator[E]],
 ) -> Callable[Concatenate[S, P], Generator[E]]:
-    """Decorate a method that runs windows: its notices are one message for each recipient."""
+    """Decorate a method that runs windows, to gather its notices into one message per recipient."""
 
     def gathered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Generator[E]:
         with self.outbox.gathered():

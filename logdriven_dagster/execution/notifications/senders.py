@@ -1,8 +1,8 @@
-"""One way to reach each kind of recipient. They raise whatever keeps a message from arriving.
+"""Senders for each kind of recipient. They raise any error that prevents delivery.
 
-Mail goes through the standard library and JSON through requests, since both must carry what
-Apprise hides: the same Message-ID when a message is sent again, and events as data. Apprise knows
-the services beside them.
+Mail uses the standard library and JSON uses requests, since both need features that Apprise hides:
+the same Message-ID when a message is sent again, and events as data. Apprise supports all other
+services.
 """
 
 import logging
@@ -26,18 +26,18 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.notifications.messages import Message
 
 _SECONDS = 5.0
-"""How long a server may take to answer."""
+"""The maximum time for a server's response."""
 _SECRET_LENGTH = 12
 """Shorter paths and queries of URLs are words, not secrets."""
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
 class NotReachedError(Exception):
-    """The service answered that it did not take the message."""
+    """The service responded that it did not accept the message."""
 
 
 def send(recipient: Recipient, message: Message) -> None:
-    """Send a message, or raise why it cannot be sent; the error may hold secrets."""
+    """Send a message. Raises any error that prevents it; the error may contain secrets."""
     match recipient:
         case EmailRecipient():
             _send_mail(recipient, message)
@@ -76,7 +76,7 @@ def _mail(recipient: EmailRecipient, message: Message) -> EmailMessage:
     mail["To"] = ", ".join(recipient.to)
     mail["Subject"] = one_line(message.title)
     mail["Date"] = formatdate(localtime=True)
-    # Mail programs show a message that is sent again only once.
+    # Mail programs show a repeated message only once.
     mail["Message-ID"] = f"<{message.digest}@logdriven>"
     mail["Auto-Submitted"] = "auto-generated"
     mail.set_content(message.as_text())
@@ -89,7 +89,7 @@ def _mail(recipient: EmailRecipient, message: Message) -> EmailMessage:
 
 
 def one_line(text: str) -> str:
-    """The text without ends of lines and other control characters, which end a header."""
+    """Return the text without line breaks and other control characters, which end a header."""
     shown = "".join(each if each.isprintable() else " " for each in text)
     return " ".join(shown.split())
 
@@ -119,7 +119,7 @@ def _send_apprise(url: str, message: Message) -> None:
 
 
 def _secret_url(text: str) -> str:
-    """The URL with its secrets. Errors quote its path and query alone: these are hidden as well."""
+    """Resolve the URL with its secrets, and redact its path and query, which errors quote alone."""
     url = resolve(text, "token")
     if url != text:
         for part in (urlsplit(url).path, urlsplit(url).query):

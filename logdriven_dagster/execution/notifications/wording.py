@@ -1,4 +1,4 @@
-"""Rows of the run log in the words of messages and reports."""
+"""Formatting of run log rows for messages and reports."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,11 +10,11 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.model.attempts import Status
 
 Row = Mapping[str, Any]
-"""A row of `job_log` with its `steps`, as `history.attempts` gives it."""
+"""A row of `job_log` with its `steps`, as `history.attempts` returns it."""
 
 
 def moment(text: str | None) -> str:
-    """`yyyyMMddHHmmss` as `yyyy-MM-dd HH:mm:ss`; any other text as it is."""
+    """Format `yyyyMMddHHmmss` as `yyyy-MM-dd HH:mm:ss`; return any other text unchanged."""
     t = text or ""
     if not (len(t) >= 14 and t[:14].isdecimal()):
         return t
@@ -22,16 +22,16 @@ def moment(text: str | None) -> str:
 
 
 def bound(row: Row, column: str) -> str:
-    """`data_range_start` or `_end`: of a slice, whose keys may look like times, as it is.
+    """Format `data_range_start` or `_end`; unchanged for a slice, whose keys may look like times.
 
-    Source: Sharp ETL, DailyJobsSummaryReport, which takes the start for an end that is no time.
+    Source: Sharp ETL, DailyJobsSummaryReport, which uses the start for an end that is no time.
     """
     is_sliced = incremental_type(row["incremental_type"]).is_sliced
     return row[column] or "" if is_sliced else moment(row[column])
 
 
 def window(row: Row) -> str:
-    """What an attempt covered, on a line: a range of time or of keys, or the number of a slice."""
+    """Format the range of an attempt on one line: times or keys, or the number of a slice."""
     start, end = row["data_range_start"], row["data_range_end"]
     kind = incremental_type(row["incremental_type"])
     if not kind.is_sliced:
@@ -40,7 +40,7 @@ def window(row: Row) -> str:
 
 
 def _brief(text: str | None) -> str:
-    """Write a moment without a time that is midnight, and without seconds that are zero."""
+    """Format a timestamp without a time that is midnight, and without seconds that are zero."""
     whole = moment(text)
     for nothing in (" 00:00:00", ":00"):
         if len(whole) == 19 and whole.endswith(nothing):
@@ -49,24 +49,24 @@ def _brief(text: str | None) -> str:
 
 
 def clock(text: str | None, zone: ZoneInfo) -> str:
-    """A moment of the log, ISO 8601, on the project's clock: `yyyy-MM-dd HH:mm:ss`."""
+    """Format an ISO 8601 timestamp of the log on the project's clock: `yyyy-MM-dd HH:mm:ss`."""
     return f"{datetime.fromisoformat(text).astimezone(zone):%Y-%m-%d %H:%M:%S}" if text else ""
 
 
 def seconds(row: Row) -> float | None:
-    """Return how long an attempt took; None while it runs."""
+    """Return the duration of an attempt; None while it runs."""
     return elapsed(row["job_start_time"], row["job_end_time"])
 
 
 def elapsed(start: str | None, end: str | None) -> float | None:
-    """Return the seconds between two moments of the log; None if one of them is not there."""
+    """Return the seconds between two timestamps of the log; None if one of them is missing."""
     if not (start and end):
         return None
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
 def duration(value: float | None) -> str:
-    """Write a number of seconds as people say it."""
+    """Format a number of seconds for display."""
     if value is None:
         return ""
     if value < 60:
@@ -79,7 +79,7 @@ def duration(value: float | None) -> str:
 
 
 def failed_step(row: Row) -> Row | None:
-    """The step that is to blame for a failed attempt."""
+    """Return the step that caused the failure of an attempt."""
     if row["status"] not in (Status.FAILURE.value, Status.DISCARDED.value):
         return None
     blamed = [step for step in row["steps"] if step["error"]]
@@ -87,13 +87,13 @@ def failed_step(row: Row) -> Row | None:
 
 
 def error(row: Row) -> str:
-    """Why an attempt did not succeed, free of secrets."""
+    """Return the error of an unsuccessful attempt, without secrets."""
     step = failed_step(row)
     return redact(step["error"]).strip() if step else ""
 
 
 def data_flow(row: Row) -> str:
-    """What went where: `csv(24) -> iceberg(24)`. Source: Sharp ETL, dataFlow."""
+    """Return the flow of rows: `csv(24) -> iceberg(24)`. Source: Sharp ETL, dataFlow."""
     steps = [step for step in row["steps"] if step["target_type"]]
     if len(steps) == 1:
         only = steps[0]
@@ -107,6 +107,6 @@ def _count(number: int | None) -> str:
 
 
 def total(row: Row, column: str) -> int | None:
-    """The sum of a count over the steps; None where no step has it."""
+    """Return the sum of a count over the steps; None if no step has it."""
     counts = [step[column] for step in row["steps"] if step[column] is not None]
     return sum(counts) if counts else None

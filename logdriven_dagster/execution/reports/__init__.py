@@ -1,1 +1,1 @@
-"""What the log says as a whole: the daily report with its page and drawings, and metrics."""
+"""Reports from the run log: the daily report with its page and drawings, and metrics."""

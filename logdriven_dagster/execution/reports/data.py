@@ -1,4 +1,4 @@
-"""The daily report: every attempt of a stretch of time, as CSV, JSON and an HTML page.
+"""The daily report: every attempt of a period, as CSV, JSON and an HTML page.
 
 Source: Sharp ETL, DailyJobsSummaryReport.
 """
@@ -31,28 +31,28 @@ FORMATS: tuple[Format, ...] = ("csv", "html", "json")
 BY_DEFAULT: tuple[Format, ...] = ("csv", "html")
 
 _FORMULA = re.compile(r"[=+\-@\t\r](?!\d+$)")
-"""How cells begin that spreadsheets would calculate; a negative key is a number."""
+"""Cell prefixes that spreadsheets evaluate as formulas; a negative key is a number."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The attempts and runs of jobs of a project that started in `[start, end)`."""
+    """The attempts and job runs of a project that started in `[start, end)`."""
 
     project: Project
     start: datetime
     end: datetime
     attempts: tuple[shown.Row, ...]
-    """By table, and by what they covered."""
+    """Ordered by table and window."""
     job_runs: tuple[shown.Row, ...]
 
     @cached_property
     def target_types(self) -> list[str]:
-        """The types of targets that the attempts wrote to."""
+        """The target types that the attempts wrote to."""
         steps = (step for row in self.attempts for step in row["steps"])
         return sorted({step["target_type"] for step in steps if step["target_type"]})
 
     def as_csv(self) -> str:
-        """A line for each attempt, in the columns of Sharp ETL."""
+        """Serialize a line for each attempt, in the columns of Sharp ETL."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns(self.target_types))
@@ -60,7 +60,7 @@ class Report:
         return text.getvalue()
 
     def as_json(self) -> str:
-        """The attempts as objects with the columns' names, and the runs of jobs."""
+        """Serialize the attempts as objects with the columns' names, and the job runs."""
         names = columns(self.target_types)
         rows = [dict(zip(names, self._cells(row), strict=True)) for row in self.attempts]
         about = {
@@ -73,7 +73,7 @@ class Report:
         return json.dumps(about, indent=2, ensure_ascii=False) + "\n"
 
     def as_html(self) -> str:
-        """A page of its own: no other files, no scripts."""
+        """Render a self-contained page: no other files, no scripts."""
         return as_html(self.project, self.start, self.end, self.attempts, self.job_runs)
 
     def _cells(self, row: shown.Row) -> list[Any]:
@@ -102,7 +102,7 @@ def _without_formulas(cells: list[Any]) -> list[Any]:
 
 
 def columns(target_types: Sequence[str]) -> list[str]:
-    """Source: Sharp ETL, the header of its report."""
+    """Return the header of Sharp ETL's report."""
     return [
         "projectName",
         "workflowName",
@@ -126,7 +126,7 @@ def read_report(
     end: datetime,
     names: Collection[str] = (),
 ) -> Report:
-    """What the log says of all tables and jobs, or of some; UsageError for unknown names."""
+    """Read the report of all tables and jobs, or of some. Raises UsageError for unknown names."""
     jobs = set(names) & set(project.jobs)
     tables = _tables(project, names)
     attempts = run_log.ask(lambda conn: reports.attempts_between(conn, start, end, tables))
@@ -137,7 +137,7 @@ def read_report(
 
 
 def write_files(report: Report, formats: Sequence[Format] = BY_DEFAULT) -> list[Path]:
-    """One file for each format, named after the project and the time."""
+    """Write one file for each format, named after the project and the time."""
     written = []
     for kind in formats:
         path = report.project.root / ".logdriven" / "reports" / f"{file_stem(report)}.{kind}"
@@ -148,7 +148,7 @@ def write_files(report: Report, formats: Sequence[Format] = BY_DEFAULT) -> list[
 
 
 def rendered(report: Report, kind: Format) -> str:
-    """Serialise the report as CSV, JSON or HTML."""
+    """Serialize the report as CSV, JSON or HTML."""
     by_kind: dict[Format, Callable[[], str]] = {
         "csv": report.as_csv,
         "html": report.as_html,
@@ -160,7 +160,7 @@ def rendered(report: Report, kind: Format) -> str:
 def send_report(report: Report, names: Sequence[str]) -> None:
     """Send the report to recipients: mail with its files, others a summary.
 
-    UsageError for an unknown recipient, StepError for one that cannot be reached.
+    Raises UsageError for an unknown recipient, StepError for one that cannot be reached.
     """
     project = report.project
     known = project.config.recipients
@@ -176,12 +176,12 @@ def send_report(report: Report, names: Sequence[str]) -> None:
     for name in names:
         try:
             send(known[name], Message(project.name, title, digest, text=text, files=files))
-        except Exception as error:  # noqa: BLE001 - servers and libraries raise what they like
+        except Exception as error:  # noqa: BLE001 - servers and libraries may raise anything
             raise StepError(redact(f"{name} cannot be reached: {error}")) from None
 
 
 def summary(report: Report) -> str:
-    """Sum up a report in one sentence."""
+    """Summarize a report in one sentence."""
     counts: dict[str, int] = {}
     for row in report.attempts:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
@@ -191,7 +191,7 @@ def summary(report: Report) -> str:
 
 
 def file_stem(report: Report) -> str:
-    """`shop-2022-01-03` for a day, `shop-20220103T060000-20220104T120000` for other times."""
+    """Return `shop-2022-01-03` for a day, else `shop-20220103T060000-20220104T120000`."""
     start, end = report.start, report.end
     if _is_day(start, end):
         return f"{report.project.name}-{start:%Y-%m-%d}"
@@ -199,7 +199,7 @@ def file_stem(report: Report) -> str:
 
 
 def period_shown(start: datetime, end: datetime) -> str:
-    """A day, or from when to when."""
+    """Format a period: a day, or its start and end."""
     if _is_day(start, end):
         return f"{start:%Y-%m-%d}"
     return f"{start:%Y-%m-%d %H:%M} – {end:%Y-%m-%d %H:%M}"
@@ -212,7 +212,7 @@ def _is_day(start: datetime, end: datetime) -> bool:
 
 
 def _tables(project: Project, names: Collection[str]) -> Collection[str] | None:
-    """The tables that are meant; None for all, those that are gone from the project included."""
+    """Return the tables with these names; None for all, including removed ones."""
     if not names:
         return None
     own = [name for name in names if not isinstance(project.jobs.get(name), MaintenanceJob)]

@@ -1,11 +1,11 @@
-"""The graph of tables in a report: upstreams to the left, drawn by the server, no scripts."""
+"""The graph of tables in a report: upstreams on the left, rendered by the server, no scripts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 MOST_TABLES = 80
-"""A larger graph cannot be read; the page lists its tables instead."""
+"""The maximum size of a readable graph; beyond it the page lists its tables instead."""
 
 _WIDTH, _HEIGHT = 190, 30
 _GAP_X, _GAP_Y = 64, 12
@@ -15,7 +15,7 @@ _NAME_LENGTH = 25
 
 @dataclass(frozen=True, slots=True)
 class FlowNode:
-    """A table in the graph; its place in pixels."""
+    """A table in the graph, with its position in pixels."""
 
     table: str
     look: str
@@ -42,9 +42,9 @@ class Flow:
 
 
 def flow(looks: Mapping[str, str], edges: Sequence[tuple[str, str]]) -> Flow | None:
-    """The graph of the tables that are connected; None without any, or with too many to read.
+    """Return the graph of the connected tables; None without any, or with too many to read.
 
-    `looks` is table → how it ended; edges lead from upstream to downstream and have no cycle.
+    `looks` maps tables to their outcomes; edges lead from upstream to downstream and have no cycle.
     """
     connected = [name for name in looks if any(name in edge for edge in edges)]
     if not connected or len(connected) > MOST_TABLES:
@@ -63,7 +63,7 @@ def flow(looks: Mapping[str, str], edges: Sequence[tuple[str, str]]) -> Flow | N
 
 
 def _columns(names: Iterable[str], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Each table in the column behind its last upstream."""
+    """Assign each table to the column after its last upstream."""
     depth = dict.fromkeys(names, 0)
     for _ in depth:
         for up, down in edges:
@@ -72,7 +72,7 @@ def _columns(names: Iterable[str], edges: Sequence[tuple[str, str]]) -> list[lis
 
 
 def _ordered(columns: list[list[str]], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Neighbours at about the same height, so that few edges cross: Sugiyama's barycentres."""
+    """Sort columns by Sugiyama's barycentres: few edges cross between neighbours."""
     forth = list(pairwise(range(len(columns))))
     back = [(later, earlier) for earlier, later in reversed(forth)]
     for sweep in range(_SWEEPS):

@@ -9,9 +9,9 @@ from logdriven_dagster.config.models.incremental.registered import incremental_t
 from logdriven_dagster.execution.notifications import wording as shown
 
 MOST_COLUMNS = 96
-"""Windows of a heat map: the newest ones."""
+"""The maximum number of windows in a heat map: the newest ones."""
 MOST_ROWS = 250
-"""Tables of a heat map; those with failures are always among them."""
+"""The maximum number of tables in a heat map, which always includes those with failures."""
 LOOK = {
     "SUCCESS": "ok",
     "FAILURE": "failed",
@@ -20,15 +20,15 @@ LOOK = {
     "SKIPPED": "skipped",
 }
 _SLOW, _VERY_SLOW = 1.5, 3.0
-"""How many times the median of its table a window takes that is shown darker."""
+"""Multiples of the median duration of its table from which a window is shown darker."""
 _WIDE = 48
 _NOTICEABLE = 5.0
-"""Seconds; what takes less is never slow."""
+"""Seconds; shorter windows are never slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One window of one table in the heat map, by its last attempt."""
+    """The last attempt at a window of a table, as a cell of the heat map."""
 
     look: str
     hint: str
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """A table and its windows; None where nothing ran."""
+    """A table and its windows; None for windows that did not run."""
 
     table: str
     cells: tuple[Cell | None, ...]
@@ -44,22 +44,22 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """Tables of one period: their windows are the same."""
+    """A heat map of tables with the same period, and so with the same windows."""
 
     period: str
     columns: tuple[str, ...]
-    """Where each window starts; empty for slices, which have nothing in common."""
+    """The start of each window; empty for slices, which have none in common."""
     ticks: tuple[tuple[str, int], ...]
-    """Labels above the columns, and how many columns each spans."""
+    """Labels above the columns, with the number of columns that each spans."""
     rows: tuple[HeatRow, ...]
     older: int
-    """Columns that are left out."""
+    """The number of omitted columns."""
     more: int
-    """Tables that are left out."""
+    """The number of omitted tables."""
 
     @property
     def is_dense(self) -> bool:
-        """Whether cells are narrower, so that all fit beside each other."""
+        """True if cells are narrow, so that all columns fit."""
         return max((len(row.cells) for row in self.rows), default=0) > _WIDE
 
 
@@ -118,7 +118,7 @@ class TableWindows:
 
 
 def heat_maps(tables: Iterable[TableWindows]) -> list[HeatMap]:
-    """One for each period, the longest first; slices last."""
+    """Return one heat map for each period, the longest first; slices last."""
     groups: dict[tuple[bool, int], list[TableWindows]] = defaultdict(list)
     for table in tables:
         row = table.attempts[-1]
@@ -161,7 +161,7 @@ def _row(table: TableWindows, starts: Sequence[int]) -> HeatRow:
 
 
 def _ticks(columns: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """The months of days, the days of hours, the hours of minutes: whatever changes seldom."""
+    """Return labels of the columns by the slowest-changing unit: months of days, days of hours."""
     for length in (16, 13, 10, 7, 4):
         labels = [column[:length] for column in columns]
         groups: list[tuple[str, int]] = []
@@ -184,5 +184,5 @@ def _period(minutes: int) -> str:
 
 
 def number(number: int | None) -> str:
-    """A count; a dash where there is none."""
+    """Format a count; a dash if there is none."""
     return "–" if number is None else f"{number:,}"

@@ -1,9 +1,9 @@
-"""Metrics for Prometheus, computed from the run log when they are asked for.
+"""Metrics for Prometheus, computed from the run log on request.
 
-Gauges say how tables and jobs stand now. Counters count what ended since midnight, UTC, by the
-clock of the log: they follow from the log alone, so that several exporters agree, and none has to
-be told of a run that died. Labels hold names of tables and jobs, and states: nothing that a source
-or an error has said.
+Gauges are the current states of tables and jobs. Counters count the attempts that ended since
+midnight, UTC, by the clock of the log. They follow from the log alone, so several exporters agree,
+and none has to be notified of a dead run. Labels contain names of tables and jobs, and states: no
+text of a source or an error.
 """
 
 import logging
@@ -57,40 +57,42 @@ _JOBS: Mapping[str, str] = {
     "last_run_timestamp_seconds": "When its newest run began, in seconds of the epoch",
 }
 _COUNTED = (Status.SUCCESS, Status.FAILURE)
-"""Statuses of attempts that are told even if there are none, so that the first one is seen."""
+"""Statuses of attempts that have a counter even without attempts, so that the first one is
+visible."""
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """The metrics of a project: a collector, as Prometheus's client calls what it asks for them."""
+    """The metrics of a project: a collector, in the terms of Prometheus's client."""
 
     run_log: RunLog
     project: Callable[[], Project]
-    """The project with the settings by which freshness is judged."""
+    """A function that returns the project with the settings that determine freshness."""
     today: Today
 
     def text(self) -> str:
-        """All of them in Prometheus's text format.
+        """Return all metrics in Prometheus's text format.
 
-        It is that of the library, which would look at each name and label of each line anew.
+        The output is that of the library, which would process each name and label of each line
+        again.
         """
         return "".join(_lines(self.collect()))
 
     @property
     def registry(self) -> CollectorRegistry:
-        """A registry of these metrics alone."""
+        """A registry with only these metrics."""
         registry = CollectorRegistry()
         registry.register(cast("Collector", self))
         return registry
 
     def describe(self) -> Iterable[Metric]:
-        """Describe nothing: a registry would else collect once when this is registered."""
+        """Describe nothing: otherwise a registry collects once when this is registered."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """Read the log and compute everything; where it cannot be read, that is all that is told.
+        """Read the log and compute all metrics; if it cannot be read, yield only `logdriven_up`.
 
-        A server would else show the error with all its causes.
+        Otherwise a server would show the error with all its causes.
         """
         up = GaugeMetricFamily("logdriven_up", "1 if the run log could be read, else 0")
         try:
@@ -136,11 +138,12 @@ def _escaped(value: str) -> str:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What one look at the log found."""
+    """The result of one read of the log."""
 
     logs: Mapping[str, TableLog]
     failing: Mapping[int, float]
-    """Attempt at the oldest failed window of a table → since when that fails."""
+    """Attempt at the oldest failed window of a table → the seconds for which it has been
+    failing."""
     ended: Iterable[Ended]
     runs: Mapping[str, Mapping[str, Any]]
 
@@ -186,7 +189,7 @@ def _gauges(table: TableConfig, seen: _Seen, now: datetime) -> Iterator[tuple[st
 
 
 def _lag(table: TableConfig, log: TableLog, now: datetime) -> float | None:
-    """Seconds behind the clock; of slices since their source was read; None: never."""
+    """Return the seconds behind the clock; for slices, since their source was read; None: never."""
     if table.is_sliced:
         return None if log.last is None else _seconds(now.timestamp() - log.last.now.timestamp())
     reached, grid = watermark(table, log), table.grid
@@ -206,7 +209,7 @@ def _failed(log: TableLog) -> list[OpenWindow]:
 
 
 def _of_attempts(project: Project, ended: Iterable[Ended]) -> Iterator[Metric]:
-    """Counters of every table, also of those that have done nothing yet: a rate needs their 0."""
+    """Yield counters of every table, including those without attempts: a rate needs their 0."""
     found = {(name, status.value): 0.0 for name in project.tables for status in _COUNTED}
     sums = {name: dict.fromkeys(_SUMS, 0.0) for name in project.tables}
     for each in ended:

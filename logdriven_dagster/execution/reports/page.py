@@ -1,4 +1,4 @@
-"""The report's HTML page: what it shows, as values; `templates/report.html.j2` says how."""
+"""The report's HTML page: its contents as values, for `templates/report.html.j2`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ MOST_FAILURES = 100
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A window that failed: as it is now, or as it was before it succeeded."""
+    """A window that failed, in its current state or before it succeeded."""
 
     table: str
     window: str
@@ -30,7 +30,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """One line of the report: what the windows of a table did."""
+    """One line of the report: a summary of a table's windows."""
 
     table: str
     windows: int
@@ -43,12 +43,12 @@ class TableLine:
     median: float | None
     slowest: float | None
     share: float
-    """Its part of the longest table's time, from 0 to 1."""
+    """Its fraction of the longest table's time, from 0 to 1."""
     flow: str
 
 
 class Move(NamedTuple):
-    """What went from one type of source to one type of target."""
+    """The rows that moved from one type of source to one type of target."""
 
     source: str
     target: str
@@ -64,7 +64,7 @@ def as_html(
     attempts: Sequence[shown.Row],
     job_runs: Sequence[shown.Row],
 ) -> str:
-    """The page. Every text is escaped; secrets are no part of it."""
+    """Render the page. Every text is escaped, and no secrets are included."""
     by_table: dict[str, list[shown.Row]] = defaultdict(list)
     for row in sorted(attempts, key=lambda row: int(row["job_id"])):
         by_table[row["job_name"]].append(row)
@@ -99,7 +99,7 @@ def as_html(
 def _tiles(
     tables: Iterable[TableWindows], attempts: Sequence[shown.Row]
 ) -> list[tuple[str, str, str]]:
-    """Number, name and look of each summary number."""
+    """Return the number, the name and the style of each summary number."""
     every = list(tables)
     counts = {status: sum(table.count(status) for table in every) for status in LOOK}
     written = sum(shown.total(row, "success_count") or 0 for row in attempts)
@@ -126,7 +126,10 @@ def _tiles(
 def _failures(
     project: Project, tables: Iterable[TableWindows]
 ) -> tuple[list[Failure], list[Failure]]:
-    """Windows whose last attempt failed, and those that succeeded after failures; newest first."""
+    """Return windows whose last attempt failed, and those that succeeded after failures.
+
+    Both are sorted, newest first.
+    """
     failing, recovered = [], []
     for table in tables:
         for rows in table.by_start.values():
@@ -186,7 +189,7 @@ def _sum(rows: Iterable[shown.Row], column: str) -> int | None:
 
 
 def _types(rows: Iterable[shown.Row]) -> str:
-    """From what to what, as the newest attempt that says so did."""
+    """Return the types of sources and targets of the newest attempt that has them."""
     for row in reversed(list(rows)):
         pairs = [(step["source_type"], step["target_type"]) for step in row["steps"]]
         moves = [f"{source or '…'} → {target}" for source, target in pairs if target]
@@ -196,7 +199,7 @@ def _types(rows: Iterable[shown.Row]) -> str:
 
 
 def _moves(attempts: Iterable[shown.Row]) -> list[Move]:
-    """Sum up rows by types of source and target, the most rows first."""
+    """Return the sums of rows by types of source and target, the most rows first."""
     totals: dict[tuple[str, str], Move] = {}
     for row in attempts:
         for step in row["steps"]:
@@ -246,7 +249,7 @@ def _job_run(project: Project, row: shown.Row) -> dict[str, object]:
 
 
 def _brief(count: int) -> str:
-    """Three figures of a large number."""
+    """Format a large number with three digits."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= 10 * size:
             return f"{count / size:.3g} {unit}"

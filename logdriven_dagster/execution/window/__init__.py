@@ -1,1 +1,1 @@
-"""One window, or several in one pass: claimed, staged, checked, published, finished."""
+"""The execution of windows, one or several in a pass: claim, stage, check, publish, finish."""

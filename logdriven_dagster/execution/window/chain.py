@@ -1,8 +1,8 @@
 """The steps of one pass: take over, stage, check, publish. Every transition is logged.
 
-Source: Kettle, transformation template (pre-SQL, read, write, metrics); Sharp ETL, step_log;
-Kylin, chained executables: each transition is persisted before the next action, and a chain goes on
-at its first unfinished step.
+Source: Kettle, transformation template (pre-SQL, read, write, metrics); Sharp ETL, step_log; Kylin,
+chained executables: each transition is persisted before the next action, and a chain continues at
+its first unfinished step.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from logdriven_dagster.planning.resuming import resumable_steps
 
 @dataclass
 class Chain:
-    """The steps of one pass with what they have staged and published.
+    """The steps of one pass with their staged and published results.
 
-    `run` raises what a step raises. Called again, it goes on at the step that failed.
+    `run` raises the error of a step. Called again, it continues at the step that failed.
     """
 
     order: Order
@@ -44,21 +44,21 @@ class Chain:
     staged: dict[str, tuple[Staged, ...]] = field(default_factory=dict)
     published: dict[str, tuple[Published, ...]] = field(default_factory=dict)
     checks: dict[str, bool] = field(default_factory=dict)
-    """Check → whether what is staged passes it; those that were not asked are missing."""
+    """Check → True if the staged rows pass it; checks that did not run are missing."""
     notes: str = ""
-    """What the source said that whoever reads the log should know."""
+    """Notes of the source for readers of the log."""
     session: WindowSession | None = None
     fenced: bool = False
-    """Whether older attempts are shut out and what they left is taken over."""
+    """True if older attempts are fenced off and their results are taken over."""
     touched: bool = False
-    """Whether readers may see something of it: it has begun to publish, or to change a database."""
+    """True if readers may see changes: it has begun to publish, or to change a database."""
 
     def __post_init__(self) -> None:
         self.steps = self.order.steps
         self.current_step = self.steps[0].step
 
     def run(self) -> None:
-        """Take over what an earlier attempt has left, stage and check the rest, publish all."""
+        """Take over the results of an earlier attempt, stage and check the rest, publish all."""
         if self.runs[0].files:
             self._recheck_files()
         self._take_over()
@@ -66,18 +66,18 @@ class Chain:
         self._publish()
 
     def forget_staged(self) -> None:
-        """Remove what is staged, so that the next run of the chain begins at its first step."""
+        """Remove staged results, so that the next run of the chain begins at its first step."""
         self._session.discard()
         self.staged.clear()
         self.journal.durable.clear()
 
     def discard(self) -> None:
-        """Remove what is staged, if the chain has ever had a session."""
+        """Remove staged results, if the chain has ever had a session."""
         if self.session is not None:
             self.session.discard()
 
     def _take_over(self) -> None:
-        """Shut out earlier attempts that did not end well, and go on where one stopped."""
+        """Fence off unsuccessful earlier attempts, and continue where one stopped."""
         older = [
             run
             for run, attempt in zip(self.runs, self.journal.attempts, strict=True)
@@ -87,7 +87,7 @@ class Chain:
             return
         session, left = self._session, self.journal.attempts[0].staged
         session.fence(older)
-        for step in resumable_steps(self.steps, left):  # only a single window has something left
+        for step in resumable_steps(self.steps, left):  # only a single window has staged results
             if step.step in self.staged:
                 continue
             if step.target is None:
@@ -102,7 +102,7 @@ class Chain:
         self.fenced = True
 
     def _recheck_files(self) -> None:
-        """Read files as they are now; what a dead attempt staged of others is worth nothing."""
+        """Read files in their current versions; discard staged results of other versions."""
         known = self.runs[0].files
         current = self.discovery.recheck(self.runs[0])
         if {file.hash for file in current} - {file.hash for file in known}:
@@ -110,7 +110,7 @@ class Chain:
         self._session.read_files(current)
 
     def _stage(self) -> None:
-        """Stage what is not staged yet; a retry goes on at the step that failed."""
+        """Stage the remaining steps; a retry continues at the step that failed."""
         for number, step in enumerate(self.steps):
             if step.step not in self.staged:
                 self._stage_step(step)
@@ -127,7 +127,7 @@ class Chain:
             self._check_rows()
 
     def _refuse_changed_files(self) -> None:
-        """Forget what was staged if a file was replaced while it was read."""
+        """Discard staged results if a file was replaced while it was read."""
         try:
             self._session.refuse_changed_files()
         except StepError:
@@ -141,7 +141,7 @@ class Chain:
         with self.listeners.observe_part(f"step {step.step}") as tell:
             first, *others = self.order.stage(self._session, step)
             tell(source_type=first.source_type, **rows_of((first, *others)))
-        first, self.notes = first.noted(self.notes), ""  # the first step reads the source as a rule
+        first, self.notes = first.noted(self.notes), ""  # the first step usually reads the source
         self.staged[step.step] = (first, *others)
         if step.target is None and step.step not in self.journal.ended:
             self.journal.halt({step.step: [succeeded(each) for each in (first, *others)]})
@@ -152,7 +152,7 @@ class Chain:
 
     def _check_rows(self) -> None:
         written = [step.step for step in self.steps if step.target]
-        self.current_step = written[-1]  # a violation is a failure of what it keeps from readers
+        self.current_step = written[-1]  # a violation fails the last target's step
         for check in self.order.table.checks:
             self.checks[check.check] = False
             with self.listeners.observe_part(f"check {check.check}"):
@@ -166,7 +166,7 @@ class Chain:
             self.journal.halt(ends)
 
     def _touch(self) -> None:
-        """Note that readers may see something from here on; the log must know it of refreshes."""
+        """Record that readers may see changes from here on; the log must have it for refreshes."""
         if not self.touched:
             self.journal.note_change()
         self.touched = True
@@ -185,12 +185,12 @@ class Chain:
                 self.published[step.step] = done
 
     def _advance(self, step: StepConfig) -> None:
-        """Log in one transaction that the steps before are durable and that this one runs."""
+        """Log in one transaction that the previous steps are durable and that this one runs."""
         self.current_step = step.step
         if step is self.steps[0] and not self.tries.failed:
             return  # the claim's transaction started it
         if step.step in self.journal.ended:
-            return  # a view whose end is logged is made once more
+            return  # a view whose end is logged is created again
         self.journal.begin(step.step, self.staged)
 
     def persist_staged(self) -> None:

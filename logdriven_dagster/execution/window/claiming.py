@@ -1,4 +1,4 @@
-"""Claiming windows: one transaction that looks at the log as it is and takes the leases."""
+"""Claiming of windows: one transaction that checks the current log and takes the leases."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -54,11 +54,12 @@ from logdriven_dagster.runlog.history.reach import reach_since
 def claim_windows(
     conn: Connection, processes: Processes, orders: Sequence[Order], owner: Owner
 ) -> list[Attempt]:
-    """Bury the dead, pass over, check the orders, take the leases; the first steps are RUNNING.
+    """Claim adjoining windows in one transaction; their first steps are RUNNING.
 
-    Of adjoining windows, oldest first, those before the first that may not run or must run by
-    itself, since an earlier attempt has left it in a state that needs care. RefusedError if the
-    oldest may not run, which changes nothing.
+    Ends attempts of dead runners, records passed-over windows as SKIPPED, checks readiness and
+    takes the leases. Of `orders`, oldest first, it claims those before the first that may not run,
+    or must run by itself since an earlier attempt has left it in a state that needs care. Raises
+    RefusedError, and changes nothing, if the oldest may not run.
     """
     order = orders[0]
     logs = _logs_without_dead(conn, order)
@@ -71,16 +72,16 @@ def claim_windows(
     claims = _with_replaced(conn, claims, logs[order.table.table])
     claims = _with_late(conn, order, claims)
     if len(claims) > 1:
-        # Whoever was faster with a later window must not keep the oldest one from running.
+        # A process that was faster with a later window must not block the oldest one.
         with suppress(RefusedError), conn.begin_nested():
             return _claimed(conn, processes, order, claims, logs)
     return _claimed(conn, processes, order, claims[:1], logs)
 
 
 def _with_replaced(conn: Connection, claims: list[Claim], log: TableLog) -> list[Claim]:
-    """The claims with the finished windows of another grid that they replace, as far as they may.
+    """Add to claims the finished windows of another grid that they replace, if they may.
 
-    Only a window that lies over finished ones can replace any, so that nothing is asked for others.
+    Only a window that overlaps finished ones can replace any, so no others are queried.
     """
     first, last = claims[0].window, claims[-1].window
     if isinstance(first, Slice):
@@ -92,11 +93,11 @@ def _with_replaced(conn: Connection, claims: list[Claim], log: TableLog) -> list
 
 
 def _with_late(conn: Connection, order: Order, claims: list[Claim]) -> list[Claim]:
-    """Mark the claims of windows over which tables downstream are finished, without their rows.
+    """Mark the claims of windows without whose rows downstream tables have finished windows.
 
-    Nothing is awaited before an upstream's `default_start` and after its `end`, which have changed
-    then. Only windows that ran since the first attempt at any of the table's own count: those that
-    are older were made before it was read.
+    No rows are awaited before an upstream's `default_start` or after its `end`, which have changed
+    in this case. Only windows that ran since the first attempt at any of the table's own count:
+    older ones ran before the table was read.
     """
     table, project = order.table, order.project
     of_table = project.version(Kind.TABLE, table.table)
@@ -113,7 +114,7 @@ def _with_late(conn: Connection, order: Order, claims: list[Claim]) -> list[Clai
 def _following(
     conn: Connection, orders: Sequence[Order], owner: Owner, logs: Mapping[str, TableLog]
 ) -> list[Claim]:
-    """The claims of those that may run in one pass with the first one."""
+    """Return the claims of the windows that may run in one pass with the first one."""
     claims: list[Claim] = []
     for order in orders[1:]:
         before = _logs_before(order, orders, logs)
@@ -141,7 +142,7 @@ def _claimed(
     logs: Mapping[str, TableLog],
 ) -> list[Attempt]:
     table = order.table
-    # A table of files takes what it finds when it looks; after a failure, what it had.
+    # A table of files takes the files that it finds; after a failure, those it had.
     most = 0 if table.incremental.registers_files else most_batches(table)
     attempts = transitions.claim(conn, processes, claims, most, Status.RUNNING)
     if logs[table.table].upstreams_ran_again:
@@ -152,7 +153,7 @@ def _claimed(
 def _logs_before(
     order: Order, orders: Sequence[Order], logs: Mapping[str, TableLog]
 ) -> dict[str, TableLog]:
-    """Count the windows before an order in its stretch as finished: it waits for none of them."""
+    """Count the windows before an order in its batch as finished: it waits for none of them."""
     name = order.table.table
     first = orders[0].window
     done = TimeWindow(first.start, order.window.start, zone=first.zone)
@@ -165,7 +166,7 @@ def _logs(conn: Connection, order: Order) -> dict[str, TableLog]:
 
 
 def _logs_without_dead(conn: Connection, order: Order) -> dict[str, TableLog]:
-    """The logs after the attempts of this machine's dead runners at the table have ended."""
+    """Return the logs, after ending attempts of this machine's dead runners at the table."""
     logs = _logs(conn, order)
     dead = [
         (item.job_id, item.owner)
@@ -178,7 +179,7 @@ def _logs_without_dead(conn: Connection, order: Order) -> dict[str, TableLog]:
 
 
 def refuse_unready(conn: Connection, order: Order) -> None:
-    """RefusedError for what a claim would refuse at this moment. Reads the log, changes nothing."""
+    """Raise RefusedError if a claim would currently refuse an order. Reads the log only."""
     table, on_running = order.table, order.arguments.on_running or order.table.on_running
     logs = read_logs(conn, order.project.with_tables({table.table: table}), [table.table])
     _refuse_unready(order, logs)
@@ -189,7 +190,7 @@ def refuse_unready(conn: Connection, order: Order) -> None:
 
 
 def _refuse_unready(order: Order, logs: Mapping[str, TableLog]) -> None:
-    """RefusedError if the window of an order is done, or may not run yet."""
+    """Raise RefusedError if the window of an order is done, or may not run yet."""
     table, window, tables = order.table, order.window, order.tables
     blocked: Blocked | None = None
     if not any(done.contains(window) for done in logs[table.table].finished):
@@ -206,10 +207,10 @@ def _refuse_unready(order: Order, logs: Mapping[str, TableLog]) -> None:
 def record_inapplicable(
     conn: Connection, order: Order, windows: Sequence[TimeWindow], owner: Owner
 ) -> dict[TimeWindow, str]:
-    """Record the windows to which a table's conditions do not apply as SKIPPED, each with why.
+    """Record the windows to which a table's conditions do not apply as SKIPPED; return the reasons.
 
-    `windows` begin with that of the order and ascend. They are judged by the log as it is in this
-    transaction, up to the first that may apply after all; RefusedError if that is the order's own.
+    `windows` begin with that of the order, in ascending order. They are checked against the current
+    log, up to the first that may apply after all. Raises RefusedError if that is the order's own.
     """
     table, tables = order.table, order.tables
     logs = _logs_without_dead(conn, order)
@@ -232,7 +233,10 @@ def record_inapplicable(
 def skip_windows(
     conn: Connection, order: Order, windows: Sequence[TimeWindow], owner: Owner, reason: str
 ) -> None:
-    """Record unfinished windows as SKIPPED by an operator; RefusedError if one runs or is done."""
+    """Record unfinished windows as SKIPPED by an operator.
+
+    Raises RefusedError if one runs or is done.
+    """
     table, log = order.table.table, _logs(conn, order)[order.table.table]
     for window in windows:
         if any(done.overlaps(window) for done in log.finished):
@@ -249,7 +253,7 @@ def skip_windows(
 def unskip_windows(
     conn: Connection, order: Order, windows: Sequence[TimeWindow], owner: Owner, reason: str
 ) -> None:
-    """Make skipped windows pending again; UsageError for one that is not skipped."""
+    """Make skipped windows pending again. Raises UsageError for one that is not skipped."""
     logs = _logs(conn, order)
     for window in windows:
         if not any(item.contains(window) for item in logs[order.table.table].skipped):
@@ -261,7 +265,7 @@ def unskip_windows(
 def _obstacle(
     order: Order, tables: Mapping[str, TableConfig], logs: Mapping[str, TableLog]
 ) -> Blocked | None:
-    """Find what keeps an unfinished window from running; a refresh runs what was skipped."""
+    """Return the obstacle to an unfinished window; a refresh runs skipped windows."""
     table, window = order.table, order.window
     blocked = obstacle(table, window, tables, logs, order.now)
     skipped = any(item.contains(window) for item in logs[table.table].skipped)
@@ -296,7 +300,7 @@ def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
 
 
 def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, Reads]:
-    """Upstream table → what of it a window reads."""
+    """Return upstream table → the ranges that a window reads; None for all rows."""
     return {
         dependency.table: read_ranges(project.tables[dependency.table], dependency, window)
         for dependency in table.managed_dependencies
@@ -305,7 +309,7 @@ def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str,
 
 
 def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dict[str, TableLog]:
-    """The logs of tables and their upstreams; an attempt of a dead runner counts as failed."""
+    """Read the logs of tables and their upstreams; attempts of dead runners count as failed."""
     wanted = {
         upstream.table: upstream
         for name in names

@@ -1,4 +1,4 @@
-"""Discovery: what an attempt at a slice is to read, asked of the source or taken from the queue."""
+"""Discovery: the end of an attempt's slice, queried from the source or taken from the queue."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """An attempt and its run, now that the end of their slice is known."""
+    """An attempt and its run, with the end of their slice."""
 
     attempt: Attempt
     run: WindowRun
@@ -40,14 +40,14 @@ class Discovered:
 
 @dataclass(frozen=True, slots=True)
 class SourceDiscovery:
-    """Asks sources how far they go; the answer is in the log before anything is read."""
+    """Discovery of the ends of slices; a result is logged before anything is read."""
 
     project: Project
     run_log: RunLog
     engine: "Callable[[], Engine]"
 
     def discover(self, attempt: Attempt, run: WindowRun) -> Discovered:
-        """Bound a slice by what its source holds; StepError if the source cannot say."""
+        """Bound a slice by the contents of its source. Raises StepError if the source fails."""
         if self.project.table(run.table).incremental.registers_files:
             return self._arrivals(attempt, run)
         return self._frontier(attempt, run)
@@ -63,7 +63,7 @@ class SourceDiscovery:
         return Discovered(self.run_log.write(work), replace(run, window=found.window), found.notes)
 
     def _arrivals(self, attempt: Attempt, run: WindowRun) -> Discovered:
-        """Register what has come, and take it. Source: BDRE, BatchEnqueuer."""
+        """Register new files, and take them. Source: BDRE, BatchEnqueuer."""
         from logdriven_dagster.engine.sources.files.arrivals import arrivals
 
         table = self.project.table(run.table)
@@ -85,16 +85,16 @@ class SourceDiscovery:
         return discovered
 
     def recheck(self, run: WindowRun) -> tuple[RegisteredFile, ...]:
-        """Look at the files of a run as they are now, and register anew one that was replaced.
+        """Check the files of a run again, and register those that were replaced.
 
-        Its new version stays in the same batch, so that its rows are loaded once. One that came to
-        another table meanwhile has a batch of its own, which is still to come.
+        A new version stays in the same batch, so that its rows are loaded once. A file that another
+        table has registered meanwhile has a batch of its own, which is still pending.
         """
         from logdriven_dagster.engine.sources.files.arrivals import current
 
         source = file_source(self.project.table(run.table))
         found = []
-        latest = {file.location: file for file in run.files}  # a batch keeps older versions, too
+        latest = {file.location: file for file in run.files}  # a batch retains older versions, too
         for file in latest.values():
             now = current(self.project, source, file)
             if now.hash != file.hash:
@@ -121,17 +121,17 @@ class SourceDiscovery:
             self._apply_after_success(table, done)
 
     def _apply_after_success(self, table: TableConfig, done: Sequence[FoundFile]) -> None:
-        """Log files that cannot be removed now: the next attempt retries, the window is done."""
+        """Keep, delete or move loaded files; log a failure, which the next attempt retries."""
         from logdriven_dagster.engine.sources.files.arrivals import settle
 
         try:
             settle(self.project, file_source(table), done)
-        except Exception as error:  # noqa: BLE001 - file systems raise whatever they like
+        except Exception as error:  # noqa: BLE001 - file systems may raise anything
             _log.warning("%s: a loaded file stays where it is: %s", table.table, redact(str(error)))
 
 
 def window_run(run: WindowRun, project: Project, attempt: Attempt) -> WindowRun:
-    """Give a run the batches that its attempt has taken."""
+    """Return a run with the batches that its attempt has taken."""
     table = project.tables.get(run.table)
     taken, window = attempt.taken, attempt.window
     brought = tuple(file for intake in taken.intakes for file in intake.files)
@@ -141,7 +141,7 @@ def window_run(run: WindowRun, project: Project, attempt: Attempt) -> WindowRun:
 
 
 def _reads(project: Project, table: TableConfig, taken: TakenBatches) -> dict[str, Reads]:
-    """Upstream table → the windows that the batches hold; all rows of one that queues none."""
+    """Return upstream table → the windows of the batches; None for an upstream read as a whole."""
     return {
         dependency.table: None
         if dependency.read == "all" or dependency.window == "none"
@@ -158,10 +158,10 @@ def _windows(upstream: TableConfig, taken: TakenBatches) -> tuple[TimeWindow, ..
 
 
 def needs_discovery(run: WindowRun) -> bool:
-    """Whether nobody knows yet what the run is to read."""
+    """Return True if the range of the run is still unknown."""
     return is_open_ended(run.window) and not run.files
 
 
 def is_open_ended(window: TimeWindow) -> bool:
-    """Whether a slice has no end yet, so that its source is asked before Spark has to start."""
+    """Return True if a slice has no end yet, so its source is queried before Spark has to start."""
     return isinstance(window, Slice) and not window.high

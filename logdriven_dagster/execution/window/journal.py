@@ -22,13 +22,13 @@ from logdriven_dagster.runlog.observed import audits, quality
 Results: TypeAlias = Mapping[str, tuple[Staged, ...]]
 """Step → its result for each window of the pass."""
 Lost: TypeAlias = dict[int, AttemptLostError]
-"""Job → what became of it, for attempts that somebody else has ended."""
+"""Job → the error, for attempts that another process has ended."""
 
 
 class EndRecorder(Protocol):
-    """Writes what follows from the end of an attempt, in the transaction that ends it.
+    """Protocol of recorders that write the consequences of an attempt's end, in its transaction.
 
-    It is no listener: an end that is not logged has no consequences, and one that is has them all.
+    It is not a listener: an end that is not logged has no consequences, and a logged one has all.
     """
 
     def attempt_ended(self, conn: Connection, attempt: Attempt, status: Status) -> None:
@@ -40,24 +40,25 @@ class EndRecorder(Protocol):
 
 @dataclass
 class Journal:
-    """Writes the transitions of the attempts of one pass, whose first step the claim has begun.
+    """The log of the attempts of one pass, whose first step the claim has begun.
 
-    AttemptLostError if one of them is not ours any more, unless it is said otherwise.
+    Methods raise AttemptLostError if an attempt does not belong to this runner any more, unless
+    they return the lost attempts.
     """
 
     run_log: RunLog
     processes: Processes
     attempts: Sequence[Attempt]
-    """At adjoining windows, oldest first; mostly a single one."""
+    """Attempts at adjoining windows, oldest first; usually a single one."""
     announcer: EndRecorder
-    """Records what follows from the end of an attempt."""
+    """Recorder of the consequences of an attempt's end."""
     durable: set[str] = field(default_factory=set)
-    """Steps of whose results the log knows."""
+    """Steps whose results are logged."""
     ended: set[str] = field(default_factory=set)
-    """Steps whose end the log holds already: views, and what was skipped."""
+    """Steps whose end is logged already: views and skipped steps."""
 
     def begin(self, step_id: str, staged: Results) -> None:
-        """Log that the steps before are durable, and that this one runs, maybe once more."""
+        """Log that the previous steps are durable, and that this one runs, possibly again."""
         states = self._states(staged)
         self.run_log.write(
             lambda conn: transitions.begin_step(
@@ -75,7 +76,7 @@ class Journal:
         self.durable = set(staged)
 
     def halt(self, ends: Mapping[str, Sequence[StepOutcome]]) -> None:
-        """Log that steps have ended well, or are passed over, before the attempts end."""
+        """Log that steps have succeeded, or are skipped, before the attempts end."""
         keyed = {key: end for step_id in ends for key, end in self._keyed(step_id, ends[step_id])}
         self.run_log.write(
             lambda conn: transitions.end_steps(conn, self.processes, self.attempts, keyed)
@@ -83,17 +84,17 @@ class Journal:
         self.ended |= set(ends)
 
     def note_errors(self, number: int) -> None:
-        """Log how many tries have failed so far."""
+        """Log the number of failed tries so far."""
         self.run_log.write(lambda conn: progress.note_errors(conn, self.attempts, number))
 
     def note_change(self) -> None:
-        """Log that readers may see something of the refreshes among them from here on."""
+        """Log that readers may see changes of the refreshes among the attempts from here on."""
         refreshes = [each for each in self.attempts if each.was_finished or each.claim.replaces]
         if refreshes:
             self.run_log.write(lambda conn: progress.note_change(conn, refreshes))
 
     def succeed(self, published: Collection[str], staged: Results, ended: AttemptOutcome) -> Lost:
-        """Log that the published steps and the attempts succeed together, but for lost attempts."""
+        """Log that the published steps and the attempts succeed together; return lost attempts."""
         ends = {
             key: end
             for step_id in published
@@ -112,7 +113,7 @@ class Journal:
         return self._at_once_or_one_by_one(work)
 
     def pass_over(self, step_ids: Collection[str], output: str, ended: AttemptOutcome) -> None:
-        """Log that the attempts succeed without any of their steps: there was nothing to read."""
+        """Log that the attempts succeed without steps, since there was nothing to read."""
         nothing = StepOutcome(Status.SKIPPED, Counts(0, 0, 0, 0), output=output)
         ends = {(each.job_id, step_id): nothing for each in self.attempts for step_id in step_ids}
 
@@ -126,9 +127,9 @@ class Journal:
     def fail(
         self, step_id: str, outcome: StepOutcome, staged: Results, ended: AttemptOutcome
     ) -> Lost:
-        """Log that the attempts end without success, but for lost attempts.
+        """Log that the attempts end without success; return lost attempts.
 
-        The outcome is that of the step that is to blame.
+        `outcome` is that of the failed step.
         """
 
         def work(conn: Connection, attempts: Sequence[Attempt]) -> None:
@@ -159,7 +160,7 @@ class Journal:
     def _record_quality(
         self, conn: Connection, attempts: Sequence[Attempt], staged: Results
     ) -> None:
-        """Log what the rules of data quality found, whether the rows are published or not."""
+        """Log the results of quality rules, even if the rows are not published."""
         jobs = {attempt.job_id for attempt in attempts}
         for step_id, results in staged.items():
             for attempt, result in zip(self.attempts, results, strict=True):
@@ -167,14 +168,14 @@ class Journal:
                     quality.record(conn, attempt, step_id, result.quality)
 
     def _record_source_rows(self, conn: Connection, staged: Results) -> None:
-        """Log where the rows of sources belong, if all of them were counted."""
+        """Log the counts of source rows by window, if all of them were counted."""
         for results in staged.values():
             for result in results:
                 if result.source_rows is not None:
                     audits.record(conn, result.source_rows)
 
     def _states(self, staged: Results) -> dict[StepKey, str]:
-        """The states of the steps that were staged since the last write to the log."""
+        """Return the states of the steps that were staged since the last write to the log."""
         return {
             (attempt.job_id, step_id): result.state
             for step_id, results in staged.items()
@@ -191,7 +192,7 @@ class Journal:
 
 
 def succeeded(staged: Staged) -> StepOutcome:
-    """The outcome of a step whose result is visible."""
+    """Return the outcome of a step whose result is visible."""
     return StepOutcome(
         Status.SUCCESS,
         staged.counts,
@@ -202,7 +203,7 @@ def succeeded(staged: Staged) -> StepOutcome:
 
 
 def unsuccessful(staged: Staged | None, status: Status, error: str) -> StepOutcome:
-    """The outcome of the step that is to blame for the end of its attempt.
+    """Return the outcome of the step that caused the end of its attempt.
 
     Rows that it has written are failures, too: no reader will ever see them. Source: Sharp ETL.
     """

@@ -1,4 +1,4 @@
-"""Keeping leases while their holder works: those of attempts at windows, or that of a job's run."""
+"""Lease renewal during work: leases of attempts at windows, and of job runs."""
 
 import logging
 import threading
@@ -15,24 +15,24 @@ from logdriven_dagster.runlog.leases import Leased, LeasedRows
 from logdriven_dagster.runlog.store import UndoneError, UnreachableError
 
 _OFTEN = timedelta(seconds=5)
-"""At least so often a runner looks whether its attempt was discarded."""
+"""The maximum interval at which a runner checks if its attempt was discarded."""
 _AGAIN = 0.5
-"""Seconds between tries while the run log cannot be reached."""
+"""Seconds between tries while the run log is unreachable."""
 
 logger = logging.getLogger(__name__)
 
 
 class HeldLease:
-    """Renews leases from a thread of its own, and knows when they are lost: all or none are.
+    """Leases that a separate thread renews; either all of them are held or all are lost.
 
-    The thread can be late, or the whole process frozen: what publishes asks `verify`, which asks
-    the run log. `check` costs nothing and is for everything that only should not go on in vain.
+    The thread can be late, or the whole process frozen, so publishing calls `verify`, which reads
+    the run log. `check` costs nothing; call it in all other work that is useless without the lease.
     """
 
     def __init__(
         self, run_log: RunLog, rows: LeasedRows, holders: Sequence[Leased], claimed_at: float
     ) -> None:
-        """`claimed_at` is a moment of `time.monotonic` not after the claim."""
+        """Hold leases; `claimed_at` is a time of `time.monotonic` not after the claim."""
         self._run_log, self._rows, self._holders = run_log, rows, holders
         others = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
         self._what = f"{holders[0]}{others}"
@@ -54,7 +54,7 @@ class HeldLease:
             self._thread.join(self._duration)
 
     def check(self) -> None:
-        """AttemptLostError if the lease is known to be lost or could not be renewed in time."""
+        """Raise AttemptLostError if the lease is known to be lost or was not renewed in time."""
         if self._lost is not None:
             raise self._lost
         if time.monotonic() > self._deadline:
@@ -64,9 +64,9 @@ class HeldLease:
             )
 
     def verify(self) -> None:
-        """AttemptLostError unless the run log says that the lease is ours at this moment.
+        """Raise AttemptLostError unless the run log confirms that the lease is currently held.
 
-        While the run log cannot be reached this waits, as long as the lease lasts.
+        While the run log is unreachable, this waits for as long as the lease lasts.
         """
         while True:
             self.check()
@@ -82,7 +82,7 @@ class HeldLease:
             pause = usual if self._renewed() else min(_AGAIN, usual)
 
     def _renewed(self) -> bool:
-        """Renew once; False if the run log could not be reached."""
+        """Renew once. Returns False if the run log is unreachable."""
         began = time.monotonic()
         try:
             with self._run_log.begin() as conn:

@@ -1,7 +1,6 @@
-"""Listeners: the interface by which observers attach to windows, and the calls to all of them.
+"""The interface of listeners, which observe windows, and the calls to all of them.
 
-A pass knows this interface only. Which listeners there are is a matter of
-`execution.listeners.registered`.
+A pass depends on this interface only; `execution.listeners.registered` has the listeners.
 """
 
 import logging
@@ -18,16 +17,16 @@ from logdriven_dagster.model.attempts import Attempt, Owner
 logger = logging.getLogger(__name__)
 
 Report: TypeAlias = Callable[..., None]
-"""Adds attributes, given as keywords, to what is being observed."""
+"""A function that adds attributes, given as keywords, to the observed part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """Why and where a runner stopped in the middle of a pass."""
+    """The reason for which a runner stopped during a pass, and the step."""
 
     step: str
     application_id: str | None
-    """Of the engine, if it ran."""
+    """The ID of the engine's application, if it ran."""
     reason: str
 
 
@@ -36,24 +35,24 @@ class WindowListener:
 
     There is one instance in a process, for all projects and all threads. Methods are called in the
     thread that runs the windows, so they must return quickly. An exception of a method is logged
-    once and changes nothing for the windows.
+    once and does not affect the windows.
     """
 
     def on_claim(self, attempts: Sequence[Attempt]) -> None:
-        """Receive attempts that were claimed: adjoining windows of one table, mostly one."""
+        """Receive claimed attempts at adjoining windows of one table, usually a single one."""
 
     def on_end(self, events: Sequence[WindowEvent], application_id: str | None) -> None:
-        """Receive how the attempts of a pass ended, once the run log says so.
+        """Receive the outcomes of the attempts of a pass, once they are in the run log.
 
         `events` are WindowSucceeded, WindowFailed, WindowSetBack or WindowLost, one for each
-        attempt; `application_id` is that of the engine, None if it did not run.
+        attempt. `application_id` is that of the engine, None if it did not run.
         """
 
     def on_lineage(self, events: Sequence[WindowEvent]) -> None:
         """Receive the events of `on_end` again, the successful ones with their lineage."""
 
     def on_interruption(self, attempts: Sequence[Attempt], interruption: Interruption) -> None:
-        """Receive attempts that the run log holds as DISCARDED, because their runner stops."""
+        """Receive attempts that are DISCARDED in the run log because their runner stops."""
 
     def observe_run(self, project: str, owner: Owner) -> AbstractContextManager[object]:
         """Return a context around a run, such as a catch-up. Runs may be nested."""
@@ -69,22 +68,22 @@ class WindowListener:
         return nullcontext()
 
     def observe_work(self, attempts: Sequence[Attempt]) -> AbstractContextManager[object]:
-        """Return a context around the work on attempts, which this thread does within it."""
+        """Return a context around this thread's work on attempts, within `observe_windows`."""
         _ = attempts
         return nullcontext()
 
     def observe_part(self, name: str, owner: Owner | None = None) -> AbstractContextManager[Report]:
         """Return a context around a part of the work: `step load`, `check c`, `publish load`.
 
-        Its value takes attributes of the part. `owner` is that of the run which the part belongs
-        to; None: it is a part of what `observe_work` surrounds.
+        Its value accepts attributes of the part. `owner` is that of the run to which the part
+        belongs; None if it is a part of the work within `observe_work`.
         """
         _ = name, owner
         return nullcontext(_ignore)
 
 
 class Listeners(WindowListener):
-    """Calls several listeners. Its methods never raise; a failure is logged once."""
+    """Caller of several listeners. Its methods never raise; a failure is logged once."""
 
     def __init__(self, listeners: Sequence[WindowListener] = ()) -> None:
         self._overriding = {
@@ -92,7 +91,7 @@ class Listeners(WindowListener):
             for method in vars(WindowListener)
             if method.startswith(("on_", "observe_"))
         }
-        """Method → the listeners that have one of their own; most methods have few."""
+        """Method → the listeners that override it; most methods have few."""
         self._reported: set[tuple[str, str]] = set()
 
     def on_claim(self, attempts: Sequence[Attempt]) -> None:
@@ -120,7 +119,7 @@ class Listeners(WindowListener):
         return _Observation(self, "observe_part", name, owner)
 
     def overriding(self, method: str) -> tuple[WindowListener, ...]:
-        """Return the listeners that have a method of their own."""
+        """Return the listeners that override a method."""
         return self._overriding[method]
 
     def _call(self, method: str, *arguments: object) -> None:
@@ -134,7 +133,7 @@ class Listeners(WindowListener):
         *arguments: object,
         **attributes: Any,
     ) -> Any:
-        """Return what a method returns; None, with a warning, if it raises."""
+        """Return the result of a method; None, with a warning, if it raises."""
         try:
             return call(*arguments, **attributes)
         except Exception as error:  # noqa: BLE001 - as above; the window goes on

@@ -1,4 +1,4 @@
-"""Needs of tables: what a run must have is looked at once before anything is claimed."""
+"""Requirements of tables, checked once per run before anything is claimed."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from logdriven_dagster.errors import UnmetNeedError
 
 
 class Needs:
-    """Remembers what was found of each need, until a window fails: then it looks again."""
+    """Cache of met requirements; after a failed window, those of its table are checked again."""
 
     def __init__(self, project: Project, choice: EngineChoice) -> None:
         self._project, self._choice = project, choice
@@ -18,7 +18,7 @@ class Needs:
         self._of: dict[str, list[Need]] = {}
 
     def refuse_unmet(self, table: TableConfig) -> None:
-        """UnmetNeedError for the first thing that the windows of a table need in vain."""
+        """Raise UnmetNeedError for the first unmet requirement of a table's windows."""
         from logdriven_dagster.engine.needs import refuse_unmet
 
         if table.table not in self._of:
@@ -29,7 +29,7 @@ class Needs:
                 self._met.add(need)
 
     def having(self, unmet: UnmetNeedError, found_by: str) -> Callable[[str], bool]:
-        """Whether a table needs what is broken; `found_by`, whose windows lacked it, does."""
+        """Return a predicate: True if a table has the unmet requirement, as `found_by` has."""
 
         def needs(name: str) -> bool:
             table = self._project.tables[name]
@@ -40,5 +40,5 @@ class Needs:
         return lambda name: name == found_by or needs(name)
 
     def failed(self, table: TableConfig) -> None:
-        """A window of the table has failed: what it needs may be broken by now."""
+        """Discard the cached requirements of a table whose window failed: they may be unmet now."""
         self._met.difference_update(self._of[table.table])

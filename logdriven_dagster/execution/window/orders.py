@@ -1,4 +1,4 @@
-"""Orders: a window to run, with the table, arguments and trigger to run it with."""
+"""Orders: a window to run, with its table, arguments and trigger."""
 
 import hashlib
 import json
@@ -23,15 +23,15 @@ def _stage(session: WindowSession, step: StepConfig) -> tuple[Staged, ...]:
 
 
 _STAGING_FIELDS = {"table", "period", "properties", "steps", "checks"}
-"""What of a table its steps follow from."""
+"""The fields of a table that determine its steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A window of a table, why it should run, and what this run changes about it."""
+    """A window of a table to run, with its trigger and the changes of this run."""
 
     project: Project
-    """In which the table and its files are what this attempt runs: maybe an earlier version."""
+    """The project in which this attempt runs its table and files, possibly an earlier version."""
     table: TableConfig
     window: TimeWindow
     trigger: Trigger
@@ -43,44 +43,44 @@ class Order:
 
     @property
     def tables(self) -> Mapping[str, TableConfig]:
-        """All tables by name, this one as it runs; a copy of thousands only if it is another."""
+        """All tables by name, this one as it runs; a copy only if it differs from the project's."""
         known, name = self.project.tables, self.table.table
         return known if known.get(name) is self.table else {**known, name: self.table}
 
     @property
     def steps(self) -> tuple[StepConfig, ...]:
-        """The steps to take; UsageError if the arguments leave none."""
+        """The steps to run. Raises UsageError if the arguments leave none."""
         return chosen_steps(self.table, self.arguments)
 
     @property
     def parameters(self) -> dict[str, str | int | float | bool]:
-        """The values that the window runs with, as `job_log.parameters` holds them.
+        """The variables of the window, as `job_log.parameters` stores them.
 
-        Secrets are `${env:NAME}`, as they were written. Source: DolphinScheduler, parameters
-        frozen in an instance.
+        Secrets are `${env:NAME}`, as they were written. Source: DolphinScheduler, parameters frozen
+        in an instance.
         """
         own = {**self.table.variables, **self.arguments.overrides}
         return redacted_values({**self.project.config.variables, **own})
 
     @property
     def other_version(self) -> str | None:
-        """Which version of the table it runs, in words, where that is not what its file says."""
+        """The version of the table that it runs, in words, if it differs from the file."""
         return self.project.other_versions.get(self.table.table)
 
     @property
     def runtime_args(self) -> dict[str, str]:
-        """What is special about the attempt, as `job_log.runtime_args` holds it."""
+        """The special arguments of the attempt, as `job_log.runtime_args` stores them."""
         other = {"--definition": self.other_version} if self.other_version else {}
         return self.arguments.recorded() | other
 
     @property
     def made_outside(self) -> bool:
-        """Whether the rows are somebody's DataFrame, of which no query is known."""
+        """True if the rows are a user's DataFrame, whose query is unknown."""
         return self.stage is not _stage
 
     @property
     def definition(self) -> str | None:
-        """A digest of what the steps do; None where it is not known, for rows made outside."""
+        """A digest of the steps' definitions; None if it is unknown, for rows made outside."""
         if self.made_outside:
             return None
         project = self.project
@@ -98,13 +98,13 @@ class Order:
 
 
 def _python_rules(project: Project, table: TableConfig) -> list[str]:
-    """The functions of rules of data quality, as far as they are named in files."""
+    """Return the functions of quality rules that are named in files."""
     uses = [use for step in table.steps if step.quality for _, _, use in step.quality.uses()]
     given = [use.python for use in uses] + [r.python for r in project.config.quality_rules.values()]
     return [reference for reference in given if reference is not None]
 
 
 def _code(folder: Path, reference: str | None) -> str:
-    """The text of a Python file beside the table; a module's is not known here."""
+    """Return the text of a Python file in the table's folder; empty for a module."""
     file = folder / (reference or "").rpartition(":")[0]
     return file.read_text(encoding="utf-8") if reference and file.is_file() else ""

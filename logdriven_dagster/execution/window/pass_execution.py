@@ -1,8 +1,8 @@
-"""How one pass begins, ends and fails: around its chain of steps, with retries and a time limit.
+"""The execution of one pass: its chain of steps, with retries and a time limit.
 
 A pass has one window, or several adjoining ones of a table, each with its own attempt, lease, steps
-and counts in the log. Whatever goes wrong with several, their attempts end as DISCARDED and the
-windows run one by one, so that the log names the bad one.
+and counts in the log. If a pass of several fails, for any reason, its attempts end as DISCARDED and
+the windows run one by one, so that the log names the bad one.
 """
 
 import logging
@@ -47,17 +47,17 @@ from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog.attempts import steps
 
 _VERDICTS = (BadQualityError, TimeoutStepError, TooMuchDataError)
-"""What is said of rows or time, which another engine would find again."""
+"""Errors about rows or time, which another engine would raise again."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class PassExecution:
-    """Runs the chain of one pass, with the retries of the table, and logs how each window ended.
+    """The execution of the chain of one pass, with the retries of the table and logged outcomes.
 
-    `execute` never raises for a failed step. A single attempt that is lost leaves what is staged
-    alone: somebody else may go on with it.
+    `execute` never raises for a failed step. A single attempt that is lost leaves its staged
+    results: another runner may continue with them.
     """
 
     order: Order
@@ -87,9 +87,9 @@ class PassExecution:
     def execute(
         self, engine: Callable[[], Engine], other: Callable[[], Engine] | None = None
     ) -> list[WindowEvent]:
-        """Run the steps, with the retries of the table; return how each window ended.
+        """Run the steps, with the retries of the table; return the outcome of each window.
 
-        What one engine cannot do is left to the other one, if there is another.
+        If `engine` cannot run a step, `other` runs the pass, if there is another engine.
         """
         try:
             if needs_discovery(self.chain.runs[0]):
@@ -104,14 +104,14 @@ class PassExecution:
                 self._leave_to(other, error)
         except (RunLogError, UnmetNeedError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a step raises is how it failed
+        except Exception as error:  # noqa: BLE001 - any step error is the failure
             return self._failed(error)
         return self._finish()
 
     def interrupted(self, cause: BaseException) -> None:
         """Log the attempts as DISCARDED, because their runner is being stopped, and clean up.
 
-        They may have ended a moment before, or the log may be away: the interruption goes on.
+        They may have just ended, or the log may be unreachable: the interruption goes on.
         """
         with suppress(AttemptLostError, RunLogError):
             why = str(cause) if isinstance(cause, UnmetNeedError) else type(cause).__name__
@@ -123,22 +123,22 @@ class PassExecution:
 
     @property
     def _may_begin_anew(self) -> bool:
-        """Whether nobody has seen anything of it; several windows run one by one next."""
+        """True if readers have seen no changes of it; several windows run one by one next."""
         return self._is_single and not self.chain.touched
 
     def _leave_to(self, other: Callable[[], Engine], error: TerminalStepError) -> None:
-        """Let another engine do the steps from the first on, and tell the log why."""
+        """Run the steps on another engine, from the first one, and log the reason."""
         why = str(error).partition("\n")[0]
         logger.warning("engine_changed: %s: %s", self.attempts[0], why)
         self.chain.notes = f"{self.application_id} could not do it: {why}"
         self._begin_anew()
         try:
             self._run(other)
-        except UnmetNeedError as unmet:  # it is what this window lacks, not the others
+        except UnmetNeedError as unmet:  # only this window lacks it, not the others
             raise TerminalStepError(f"{error}; left to another engine, in vain: {unmet}") from error
 
     def _run(self, engine: Callable[[], Engine]) -> None:
-        """Run the chain, by a second Spark if the first one dies on the way."""
+        """Run the chain, in a second Spark if the first one dies."""
         try:
             self._run_in(engine())
         except SparkDiedError as died:
@@ -157,7 +157,7 @@ class PassExecution:
             self.tries.until_done(self.chain.run)
 
     def _begin_anew(self) -> None:
-        """Let the next engine do the steps from the first on: the last one's views are gone."""
+        """Reset the chain to its first step for the next engine: the old views are gone."""
         self.chain.forget_staged()
         self.chain.fenced = False
         self.tries.begin_anew()
@@ -167,13 +167,13 @@ class PassExecution:
         self.timeout.check()
 
     def _look(self) -> None:
-        """Ask the source how far it goes, and log the answer before anything is read."""
+        """Determine the end of the slice by its source, and log it before anything is read."""
         found = self.discovery.discover(self.attempts[0], self.chain.runs[0])
         self.journal.attempts, self.chain.runs = [found.attempt], [found.run]
         self.chain.notes = found.notes
 
     def _has_nothing_to_do(self) -> bool:
-        """Whether a slice is empty; steps behind one that found no file may run all the same."""
+        """Return True if a slice is empty, and no step may run without files."""
         window = self.attempts[0].window
         if not (isinstance(window, Slice) and window.is_empty):
             return False
@@ -252,7 +252,7 @@ class PassExecution:
         )
 
     def _end(self, status: Status, error: str, errors: int) -> Lost:
-        """Log an end without success, then remove what was staged: a zombie never gets there."""
+        """Log an end without success, then remove staged results; a stale runner fails before."""
         staged = self.chain.staged.get(self.chain.current_step, (None,))[0]
         outcome = (
             unsuccessful(staged, status, error)
@@ -273,7 +273,7 @@ class PassExecution:
         return lost
 
     def _leave_staged(self) -> None:
-        """Clean up after an attempt that somebody else ended, unless they go on with its steps."""
+        """Clean up after an attempt that another process ended, unless it resumes the steps."""
         if self.chain.session is None:
             return
         with suppress(RunLogError), self.journal.run_log.read() as conn:
@@ -283,11 +283,11 @@ class PassExecution:
 
 @contextmanager
 def logged_interruption(execution: PassExecution) -> Iterator[None]:
-    """Log what ends the runner in the middle of a pass before it goes on its way."""
+    """Log an interruption of the runner during a pass, and raise it again."""
     try:
         yield
     except RunLogError:
-        raise  # nothing can be logged: whoever takes the lease over says how it ended
+        raise  # nothing can be logged: the runner that takes the lease over logs the end
     except BaseException as cause:
         execution.interrupted(cause)
         raise

@@ -1,4 +1,4 @@
-"""Passes: windows that are claimed, run and ended together, mostly a single one."""
+"""Passes: windows that are claimed, run and ended together, usually a single one."""
 
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -43,14 +43,14 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 
 Engines: TypeAlias = Callable[[EngineName], Engine]
-"""Starts the engine of a name when it is asked for first."""
+"""A function that starts the engine of a name at its first call."""
 
 MOST = 1000
-"""The most windows of a pass: each has a row in the transactions of all."""
+"""The maximum number of windows in a pass: each has a row in the transactions of all."""
 
 
 def most_together(order: Order) -> int:
-    """How many windows of the table may run in one pass."""
+    """Return the maximum number of windows of the table that may run in one pass."""
     table, size = order.table, order.arguments.batch_size or order.table.batch_size
     if size == 1 or order.made_outside or order.steps != table.steps:
         return 1
@@ -60,7 +60,7 @@ def most_together(order: Order) -> int:
 
 
 class LineageSource(Protocol):
-    """Adds to events what their queries have read and made."""
+    """Protocol of sources of lineage for events."""
 
     def recorded(self, order: Order, events: Sequence[WindowEvent]) -> Iterable[WindowEvent]:
         """Return the events of one pass, the successful ones with their lineage."""
@@ -68,18 +68,18 @@ class LineageSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What is attached to the passes of a runner, which know it by its interfaces only."""
+    """The observers of a runner's passes, which depend on their interfaces only."""
 
     listeners: Listeners
     lineage: LineageSource
     recorder: Callable[[TableConfig], EndRecorder]
-    """Returns what records ends of attempts at a table in the transactions that end them."""
+    """A function that returns the recorder of ends of attempts at a table."""
 
 
 class Passes:
-    """Runs passes of one project against its run log.
+    """Passes of one project against its run log.
 
-    `engine` is called at the first window, so that a run with nothing to do never starts Spark.
+    An engine starts at the first window, so a run with no pending windows never starts Spark.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class Passes:
         self._started: set[EngineName] = set()
         self.needs = Needs(project, choice)
         self._alone: set[tuple[str, str]] = set()
-        """Tables and keys of windows that ran in vain with others: each runs by itself next."""
+        """Tables and keys of windows whose pass with others failed: each runs by itself next."""
 
     def run(self, orders: Sequence[Order]) -> Generator[WindowEvent]:
         """Claim adjoining windows, or the first few of them, and run them in one pass.
 
-        The claim is all that is done before the first WindowStarted.
+        Only the claim happens before the first WindowStarted.
         """
         prepare = orders[0]
         order = self._run_log.ask(lambda conn: prepared(conn, prepare))
@@ -128,7 +128,7 @@ class Passes:
             yield event
 
     def _in_one_pass(self, orders: Sequence[Order]) -> list[Order]:
-        """The first window, and those behind it up to the first that has to run by itself."""
+        """Return the first window, and those after it up to the first that has to run by itself."""
         together = [order.window.key for order in orders]
         alone = [n for n, key in enumerate(together) if (orders[0].table.table, key) in self._alone]
         return list(orders[: max(alone[0], 1) if alone else len(orders)])
@@ -142,19 +142,19 @@ class Passes:
     def record_inapplicable(
         self, order: Order, windows: Sequence[TimeWindow]
     ) -> dict[TimeWindow, str]:
-        """Record windows that do not apply as SKIPPED; those that it did, each with why."""
+        """Record windows that do not apply as SKIPPED; return those recorded, with reasons."""
         return self._run_log.write(
             lambda conn: record_inapplicable(conn, order, windows, self._owner)
         )
 
     def _engine_of(self, order: Order) -> EngineName:
-        """Return the engine of a pass; frames that somebody else has made are Spark's."""
+        """Return the engine of a pass; DataFrames of users belong to Spark."""
         if order.made_outside:
             return self._choice.default
         return self._choice.of(order.table, order.project)
 
     def _start(self, engine: EngineName, order: Order) -> None:
-        """Start the engine before anything is claimed, but not for what would be refused."""
+        """Start the engine before anything is claimed, but not for orders that would be refused."""
         if engine in self._started:
             self._engines(engine)
             return
@@ -197,7 +197,7 @@ class Passes:
         yield from ended
 
     def _tried(self, engine: EngineName) -> list[Callable[[], Engine]]:
-        """Return the engines that may run a pass, the one that is to be tried first."""
+        """Return the engines that may run a pass, the preferred one first."""
         chosen = engine != self._choice.default
         names = (engine, self._choice.default) if chosen else (engine,)
         return [partial(self._engines, name) for name in names]
@@ -207,7 +207,7 @@ class Passes:
         return processes_of(self._project.tables.values())
 
     def processes_for(self, order: Order) -> Processes:
-        """All processes, with the one of the table as it runs: maybe an earlier version."""
+        """Return all processes, with that of the table as it runs, possibly an earlier version."""
         present = self._project.tables.get(order.table.table)
         if present is not None and present.steps == order.table.steps:
             return self._processes

@@ -1,4 +1,4 @@
-"""The time that an attempt or a run of a job may take. Source: DolphinScheduler, timeout."""
+"""Time limits of attempts and job runs. Source: DolphinScheduler, timeout."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Timeout:
-    """Watches one pass over windows, or one run of a job; `check` is called again and again."""
+    """The time limit of a pass or of a job run; call `check` repeatedly."""
 
     settings: Settings
     """The settings of the table or the job."""
@@ -25,7 +25,7 @@ class Timeout:
 
     @classmethod
     def of_pass(cls, table: TableConfig, windows: Sequence[TimeWindow]) -> "Timeout":
-        """The time of all windows of a pass, which has that of each."""
+        """Return the time limit of a pass: the sum of those of its windows."""
         if len(windows) == 1:
             return cls(table, f"{table.table} {windows[0]}")
         limit = table.timeout
@@ -34,7 +34,7 @@ class Timeout:
         return cls(settings, f"{table.table} from {windows[0]} on")
 
     def check(self) -> None:
-        """Warn once, or raise TimeoutStepError, or both, when the time is up."""
+        """Warn once, raise TimeoutStepError, or both, when the time is up."""
         limit = self.settings.timeout
         if self.overdue or limit is None or time.monotonic() - self.started < limit.total_seconds():
             return
@@ -47,7 +47,7 @@ class Timeout:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up and that is a failure."""
+        """True if the time is up and the settings make that a failure."""
         return self.overdue and self.settings.timeout_strategy != "warn"
 
     @property

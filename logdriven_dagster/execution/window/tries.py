@@ -15,18 +15,18 @@ T = TypeVar("T")
 
 @dataclass
 class Tries:
-    """Retries the work of one pass. Several windows of a pass are not retried together."""
+    """The retries of one pass. Several windows of a pass are not retried together."""
 
     table: TableConfig
     journal: Journal
     check: Callable[[], None]
-    """Raises when waiting is in vain."""
+    """A function that raises if waiting is useless."""
     failed: int = 0
     changes: int = 0
-    """How often another Spark, or another engine, went on; that costs no retry."""
+    """The number of changes to another Spark session or engine, which cost no retry."""
 
     def until_done(self, work: Callable[[], T]) -> T:
-        """Do some work, and retry it after a transient error and a pause."""
+        """Run a function, and retry it after a transient error and a pause."""
         while True:
             try:
                 return work()
@@ -38,7 +38,7 @@ class Tries:
                 pause(self.table.retry_interval.total_seconds(), self._checks)
 
     def begin_anew(self) -> None:
-        """Take the last failure from the retries, before another engine goes on."""
+        """Exclude the last failure from the retries, before another engine continues."""
         self.changes += 1
         self.journal.note_errors(self.failed)
 

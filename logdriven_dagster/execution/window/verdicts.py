@@ -1,4 +1,4 @@
-"""Whether what a step has staged may be published."""
+"""Checks that staged rows may be published."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ from logdriven_dagster.model.runs import Staged
 
 
 def refuse(step: StepConfig, staged: Staged) -> None:
-    """Raise if it may not: more rows than `max_rows`, too many bad ones, or a broken blocking rule.
+    """Raise if the rows must not be published: beyond `max_rows`, too many bad ones, a broken rule.
 
-    Sources: Sharp ETL, TooMuchData; BDRE, min.pass.threshold.
+    Only broken blocking rules count. Sources: Sharp ETL, TooMuchData; BDRE, min.pass.threshold.
     """
     rows, most = staged.counts.target, step.max_rows
     if most is not None and rows is not None and rows > most:
@@ -21,9 +21,10 @@ def refuse(step: StepConfig, staged: Staged) -> None:
 
 
 def refuse_replacement(step: StepConfig, staged: Staged, replaced: Callable[[], int]) -> None:
-    """Raise BadQualityError if the staged rows must not replace what is published.
+    """Raise BadQualityError if the staged rows must not replace the published ones.
 
-    `replaced` counts the published rows that would go; it is called only if the step compares them.
+    `replaced` counts the published rows that would be replaced; it is called only if the step
+    compares them.
     """
     if not step.compares_replaced:
         return

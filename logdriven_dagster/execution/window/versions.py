@@ -1,8 +1,8 @@
-"""Which version of a table an attempt runs, with the settings that are in force.
+"""The version of a table that an attempt runs, with the settings in force.
 
-What is pending runs the version in force: whoever mends a file expects that the mended file runs.
-Source: DolphinScheduler: a run carries the versions that it ran, and a rerun of that run has them
-again; ours does so where `retry_version: recorded` asks for it.
+Pending windows run the version in force: users who fix a file expect the fixed file to run. Source:
+DolphinScheduler: a run carries the versions that it ran, and a rerun of that run has them again.
+Here `retry_version: recorded` enables this.
 """
 
 from dataclasses import replace
@@ -28,9 +28,9 @@ _TRIED_AGAIN = (Status.FAILURE, Status.DISCARDED, Status.RUNNING)
 
 
 def prepared(conn: Connection, order: Order) -> Order:
-    """The order with the version that it is to run and the settings in force; reads only.
+    """Return the order with the version to run and the settings in force; reads only.
 
-    DisabledError if the table is disabled.
+    Raises DisabledError if the table is disabled.
     """
     name = order.table.table
     project = order.project
@@ -58,7 +58,7 @@ def _refuse_disabled(table: TableConfig) -> None:
 
 
 def recorded_version(conn: Connection, order: Order) -> int | None:
-    """The version of the last attempt, where it is to run again and is not the present one."""
+    """Return the version of the last attempt, if it is to run again and is not the current one."""
     if _retry_version(order) == "latest":
         return None
     last = last_version(conn, order.table.table, order.window)
@@ -74,13 +74,13 @@ def _retry_version(order: Order) -> RetryVersion:
 
 
 def _of_its_job(table: TableConfig, order: Order) -> TableConfig:
-    """The table with what the job gives it that runs it, if one does."""
+    """Return the table with the settings of the job that runs it, if one does."""
     run = order.arguments.job_run
     return table if run is None else in_job(table, order.project.standard_job(run.job))
 
 
 def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
-    """The project with an earlier version of one table, if its windows are still the same."""
+    """Return the project with an earlier version of one table, if it has the same windows."""
     code = code_of(project.name, Kind.TABLE, name)
     content = definitions.content_of(conn, Kind.TABLE, code, version)
     if content is None:
@@ -97,7 +97,7 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
     present = project.table(name)
     if not _same_windows(table, present):
         return project
-    # It waits for what the job that runs it wants, whatever version of it that is.
+    # The table waits for the upstreams of the job that runs it, in any version.
     table = also_waiting(table, (d for d in present.table_dependencies if d.read == "none"))
     return replace(
         project,
