@@ -57,7 +57,7 @@ class LogProject:
     """The warehouse; None if no table is stored in one, or it is not known here."""
 
     def find(self, conn: Connection) -> int | None:
-        """Return the `project_id`, None if the log does not know the project.
+        """Return the `project_id`, None if the project is not in the log.
 
         Raises RunLogError if the log has a project of this name whose tables are in another place.
         """

@@ -4,7 +4,7 @@ An attempt at a window is such a row of `job_log`, a run of a job one of `job_ru
 every write of the lease holder. A process that finds an expired lease ends the row and takes over.
 
 Source: Kylin, distributed job lock: one lock for each segment, its owner readable, takeover when
-the owner is gone. The token is ours, since a lock alone cannot stop an owner that wakes up.
+the owner is gone. The token is our addition, since a lock alone cannot stop an owner that wakes up.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -204,7 +204,10 @@ class LeasedRows:
         reason: str,
         *conditions: ColumnElement[bool],
     ) -> bool:
-        """End another process's row; False if it has ended, or was renewed, since it was read."""
+        """End another process's row; False if it has ended, or was renewed, since it was read.
+
+        `reason` is stored with the row or its steps. The row must also match `conditions`.
+        """
         row_id = row._mapping[self.key]
         ended = update(self.log).where(
             self.key == row_id,

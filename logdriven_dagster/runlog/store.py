@@ -55,7 +55,7 @@ class Entrant(Protocol):
     """A project that uses the log, as `homes.LogProject` looks it up and records it."""
 
     def find(self, conn: Connection) -> int | None:
-        """Return its `project_id`, None if the log does not know it; RunLogError if refused."""
+        """Return its `project_id`, None if it is not in the log. Raises RunLogError if refused."""
 
     def record(self, conn: Connection) -> int:
         """Record changes of the project, and return its `project_id`."""
@@ -104,7 +104,7 @@ class RunLog:
     def enter(self, project: Entrant) -> None:
         """Select the project of the log. Raises RunLogError if the log refuses it, or has another.
 
-        Nothing is written. A project that the log does not know has no rows; its first transaction
+        Nothing is written. A project that is not in the log has no rows; its first transaction
         that writes records it.
         """
         if project == self._entrant:

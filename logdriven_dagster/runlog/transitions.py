@@ -49,10 +49,12 @@ def claim(
 ) -> list[Attempt]:
     """Start attempts and give them their batches; the first step of each gets the status `first`.
 
-    There may be fewer attempts than claims, see `claiming.claim`. The window of a table with
-    enqueuers gets the first and last batch as its bounds. Nothing has changed if an error is raised
-    and the transaction is rolled back: LifeCycleError 101, 102, 103, 109, 110, 112,
-    AlreadyRunningError (104), AlreadyDoneError, EarlierWindowError.
+    `claims` are of adjoining windows, oldest first; `max_batches` limits the batches of each
+    attempt. There may be fewer attempts than claims, see `claiming.claim`. The window of a table
+    with enqueuers gets the first and last batch as its bounds.
+
+    Raises LifeCycleError 101, 102, 103, 109, 110, 112, AlreadyRunningError (104), AlreadyDoneError
+    and EarlierWindowError. Nothing has changed if the transaction is then rolled back.
     """
     table = claims[0].table
     process = processes.parent(table)
@@ -151,9 +153,10 @@ def succeed(
 ) -> list[int]:
     """End attempts as SUCCESS with their last steps, and return the batches for their consumers.
 
-    In one transaction: the batches that an attempt took are marked processed and archived, and its
-    own batch is queued under a marking: by default the union of the markings that it took, or the
-    dates of its window. An empty key or offset range makes no batch.
+    `ended_steps` has the outcomes of the steps that end with the attempts. In one transaction: the
+    batches that an attempt took are marked processed and archived, and its own batch is queued
+    under a marking: by default the union of the markings that it took, or the dates of its window.
+    An empty key or offset range makes no batch.
     """
     process = processes.parent(attempts[0].table)
     exchanging = attempts if processes.exchanges(process.table) else ()
@@ -185,7 +188,8 @@ def fail(
 ) -> None:
     """End attempts as FAILURE or DISCARDED; their batches stay queued for the next ones.
 
-    Batches of a refresh whose window stays finished are removed from the queue.
+    `blamed` is the step that caused the failure, with its outcome. Batches of a refresh whose
+    window stays finished are removed from the queue.
     """
     if processes.exchanges(attempts[0].table):
         for attempt in attempts:

@@ -154,7 +154,11 @@ def report_failed(
     text: str,
     metadata: Mapping[str, Any],
 ) -> None:
-    """Show a partition as failed by the record of a run of this job."""
+    """Show a partition as failed by the record of a run of this job.
+
+    `began` and `ended` are the times of the run, `tags` its tags. An event at the run's end
+    holds `text` and `metadata`.
+    """
     job_snapshot, plan_snapshot = _snapshots(instance, job)
     record = DagsterRun(
         job_name=job.name,

@@ -77,7 +77,10 @@ def op_job(
     of: OpDefinition,
     tags: Mapping[str, str] = MappingProxyType({}),
 ) -> JobDefinition:
-    """Return a job of one op, which runs in this process."""
+    """Return a job of one op, which runs in this process.
+
+    `plain_name` is its name without the prefix of the code location.
+    """
     name = location.name(plain_name)
     # Dagster requires different names of graphs and ops; users type those of the job and the op.
     graph = GraphDefinition(name=f"{name}_graph", node_defs=[of], description=description)

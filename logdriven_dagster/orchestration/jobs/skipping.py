@@ -36,7 +36,7 @@ def skipping_jobs(location: Location) -> list[JobDefinition]:
 
     @op(name=location.name(SKIP), required_resource_keys={location.spark})
     def skip_windows(context: OpExecutionContext, config: SkipConfig) -> None:
-        """Skip windows for good; tables behind them go on with the rows that are there."""
+        """Skip windows permanently; downstream tables use the existing rows."""
         _decide(context, location, config, SKIP)
 
     @op(name=location.name(UNSKIP), required_resource_keys={location.spark})

@@ -1,7 +1,6 @@
-"""The sensor that shows in Dagster the windows that ran outside of it.
+"""The sensor that shows windows in Dagster that the CLI or another deployment ran.
 
-Such windows ran by the CLI or another deployment. The sensor also evaluates the freshness of
-tables, since no run does: a late table is one that was not run.
+It also evaluates the freshness of tables, since no run does: a late table is one that did not run.
 """
 
 import time
@@ -82,9 +81,8 @@ _LONGEST_INTERVAL = timedelta(seconds=10)
 def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
     """Return the sensor that shows windows which ended outside this Dagster.
 
-    Each tick reports a materialization or failure for each such window. The sensor is always
-    running by default: windows run by the command line appear here, the whole history at first. A
-    failed window is shown as a run of `job`.
+    Each tick reports a materialization or failure for each such window, at first for the whole
+    history. The sensor is running by default. A failed window is shown as a run of `job`.
     """
     project = location.project
     interval = min(project.config.sensor.interval, _LONGEST_INTERVAL)
@@ -316,10 +314,7 @@ def _is_decision(row: dict[str, Any]) -> bool:
 
 
 def _died_in_refresh(row: dict[str, Any]) -> bool:
-    """Return True if its run could not report it.
-
-    An attempt with an expiry did not end by itself.
-    """
+    """Return True if its run died: an attempt with an expiry did not end by itself."""
     return _is_failed_refresh(row) and row["lease_expires_at"] is not None
 
 

@@ -28,8 +28,9 @@ def succeed(
 ) -> None:
     """Record that attempts at adjoining windows succeeded, with the steps that end now.
 
-    `attempts` are ordered oldest first. Raises AttemptLostError if one of them was ended or taken
-    over, or if another of their steps has not ended.
+    `attempts` are ordered oldest first. `outcome` holds for all of them; `ended_steps` has the
+    outcomes of the steps that end with them. Raises AttemptLostError if one of them was ended or
+    taken over, or if another of their steps has not ended.
     """
     empty = attempts[0].window.is_empty
     ending = {step for _, step in ended_steps}
@@ -50,9 +51,9 @@ def fail(
 ) -> None:
     """Record that attempts ended without success, with their open steps.
 
-    `blamed` is the step that caused the failure. A window that was finished before, and of which
-    nothing was published, stays finished. Raises AttemptLostError if one of the attempts was ended
-    or taken over.
+    `blamed` is the step that caused the failure, with its outcome. A window that was
+    finished before, and of which nothing was published, stays finished. Raises AttemptLostError if
+    one of the attempts was ended or taken over.
     """
     jobs = [attempt.job_id for attempt in attempts]
     ATTEMPTS.write(conn, attempts, _columns(outcome, covered=None), now=_ENDED_AT)

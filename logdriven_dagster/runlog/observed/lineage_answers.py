@@ -1,4 +1,4 @@
-"""Lineage queries. Source: BDRE, lineage by instance and by batch; by column is ours."""
+"""Lineage queries. Source: BDRE, lineage by instance and by batch; by column is our own."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """The outbox: notices for recipients, written with the fact and sent later, once.
 
-Source: Sharp ETL, which notifies of a failure if the attempt before did not fail. Ours considers
-the same window, and its whole history since the last success.
+Source: Sharp ETL, which notifies of a failure if the attempt before did not fail. This module
+considers the same window, and its whole history since the last success.
 """
 
 import hashlib

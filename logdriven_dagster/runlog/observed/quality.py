@@ -83,7 +83,7 @@ def newest(conn: Connection, table: str, limit: int = 1) -> list[dict[str, Any]]
 
 
 def reports(conn: Connection, job_id: int) -> dict[str, QualityReport]:
-    """Return the results of each step that are in the log: `blocking` is not known."""
+    """Return the logged results of each step; the log does not contain `blocking`."""
     statistics = _statistics_of(conn, job_id)
     results: dict[str, list[RuleResult]] = {}
     for row in _rules(conn, job_id):

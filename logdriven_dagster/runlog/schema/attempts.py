@@ -1,4 +1,4 @@
-"""The tables of the run log. Source: Sharp ETL, `job_log` and `step_log`; the rest is marked ours.
+"""The tables of the run log. Source: Sharp ETL, `job_log` and `step_log`; the rest is our own.
 
 All timestamps are naive UTC by the database's clock. A new log starts with this schema; migrations
 will bring the logs of released versions to it.
@@ -100,7 +100,7 @@ job_log = Table(
     Column("current_file", String(CURRENT_FILE_LENGTH)),
     Column("application_id", String(64)),
     Column("project_name", String(256)),
-    # The columns from here on are ours.
+    # The columns from here on are specific to logdriven.
     Column("run_trigger", String(16), comment="pending, refresh, lookback, upstream, takeover, …"),
     Column("attempt_number", Integer, nullable=False, server_default="1"),
     Column("error_count", Integer, nullable=False, server_default="0"),

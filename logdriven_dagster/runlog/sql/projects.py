@@ -19,7 +19,7 @@ from logdriven_dagster.errors import RunLogError
 PROJECT_ID = "logdriven_project_id"
 """The option of a connection that holds the number of its project."""
 UNRECORDED = 0
-"""The number of a project that the log does not know yet: it has no rows."""
+"""The number of a project that is not in the log yet: it has no rows."""
 OWN_PROJECT = "own_project"
 """The parameter of `of_project`."""
 
@@ -41,7 +41,7 @@ def own_parameter(conn: Connection) -> dict[str, int]:
 def new_row_project() -> int:
     """Return the `project_id` of a new row.
 
-    Raises RunLogError if the log does not know the project.
+    Raises RunLogError if the project is not in the log.
     """
     number = _own_project()
     if number == UNRECORDED:
