@@ -1,1 +1,1 @@
-"""Tables as Dagster shows and runs them: assets, partitions, jobs, sensors. The only Dagster."""
+"""The only package that imports Dagster: assets, partitions, jobs and sensors for tables."""

@@ -13,7 +13,7 @@ NOW_TAG = "logdriven/now"
 
 
 def data_clock(run: DagsterRun, project: Project, given: str | None = None) -> datetime:
-    """`given`, else the run's tag, else the time of the machine; UsageError if unreadable."""
+    """Return `given`, else the run's tag, else the machine's time; UsageError if unreadable."""
     text = given or run.tags.get(NOW_TAG)
     if text is None:
         return datetime.now(project.zone)

@@ -51,25 +51,28 @@ def build_definitions(
     op: OpSpec | None = None,
     execute: Execute = run_table,
 ) -> Definitions:
-    """Build what Dagster needs to run and show a project: assets, jobs, schedules and sensors.
+    """Build the Dagster definitions of a project: assets, jobs, schedules and sensors.
 
-    `Definitions.merge(build_definitions("shop"), mine)` puts hand-written assets, or another
-    project, beside it.
+    `Definitions.merge(build_definitions("shop"), mine)` adds hand-written assets, or another
+    project. Files that the process creates from now on are not writable by every user, regardless
+    of its umask.
 
-    - `project`: its folder, or a project that was loaded.
+    - `project`: its folder, or a loaded project.
     - `tables`: names of tables and jobs, or patterns such as `ods.*`, that are shown and run here,
       by default all of them. Other tables that these read are shown as upstreams.
-    - `translator`: how tables become assets: keys, groups, owners, tags, automation conditions.
-    - `prefix`: what stands before the names of ops, jobs, sensors, schedules and resources, where
-      they would be those of another project.
-    - `spark`: a resource in the place of the project's own, such as a `LazyPySparkResource`.
-    - `executor`: what runs the steps of a run. In one process they share a Spark session; give None
-      where a team's own definitions bring an executor. In processes of their own each starts a JVM.
+    - `translator`: the mapping of tables to assets: keys, groups, owners, tags, automation
+      conditions.
+    - `prefix`: a prefix for the names of ops, jobs, sensors, schedules and resources that would
+      otherwise equal those of another project.
+    - `spark`: a resource in place of the project's own, such as a `LazyPySparkResource`.
+    - `executor`: the executor of the steps of a run. In one process they share a Spark session;
+      pass None if a team's own definitions have an executor. In separate processes each step
+      starts a JVM.
     - `op`: tags, pool and backfill policy of the ops of all tables.
     - `execute`: the body of these ops.
 
-    UsageError names what does not fit, InvalidProjectError every mistake of the files. What the
-    process makes from now on not every user can write, whatever its umask.
+    Raises UsageError for arguments that do not fit the project, and InvalidProjectError, which
+    lists every mistake in its files.
     """
     guard_umask()
     project = project if isinstance(project, Project) else located(project)

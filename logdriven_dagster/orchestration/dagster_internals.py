@@ -1,6 +1,6 @@
-"""What this package uses of Dagster's private modules; nothing else imports one.
+"""The private modules of Dagster that this package uses; no other module imports one.
 
-ARCHITECTURE.md ("Private APIs") says why there is no public way, and which test breaks when Dagster
+ARCHITECTURE.md ("Private APIs") gives the reason for each, and the test that breaks when Dagster
 changes a name.
 """
 
@@ -60,7 +60,7 @@ StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
 
 
 def storing_handler(context: StepContext) -> logging.Handler | None:
-    """The handler that stores what a step logs, events among it, in the instance's event log."""
+    """Return the handler that stores a step's logs and events in the instance's event log."""
     kind = type(context.instance.get_event_log_handler())
     of_dagster = [each for each in context.log.handlers if isinstance(each, DagsterLogHandler)]
     storing = [each for one in of_dagster for each in one._handlers if type(each) is kind]  # noqa: SLF001
@@ -68,13 +68,13 @@ def storing_handler(context: StepContext) -> logging.Handler | None:
 
 
 def has_listeners(instance: DagsterInstance, run_ids: Iterable[str]) -> bool:
-    """Whether anybody in this process is told of each event of some runs."""
+    """Return True if a listener in this process receives each event of some runs."""
     listeners = instance._subscribers  # noqa: SLF001
     return any(listeners.get(run_id) for run_id in run_ids)
 
 
 def execute_run_request(instance: DagsterInstance, origin: Any, run_id: str) -> Any:
-    """What `execute_run` wants to know of a run; `origin` is the context's `job_code_origin`."""
+    """Return the request for `execute_run`; `origin` is the context's `job_code_origin`."""
     from dagster._grpc.types import ExecuteRunArgs
 
     return ExecuteRunArgs(origin, run_id, instance.get_ref(), set_exit_code_on_failure=True)

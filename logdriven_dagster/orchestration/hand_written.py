@@ -1,4 +1,4 @@
-"""The table behind a hand-written asset, told from its partitions and metadata.
+"""The table of a hand-written asset, derived from its partitions and metadata.
 
 `@asset(io_manager_key="logdriven", partitions_def=…, metadata={"logdriven/target": {…}})`
 """
@@ -24,8 +24,8 @@ TARGET = "logdriven/target"
 """Metadata: the target of the asset's rows, as a step's `target`; an Iceberg table by default."""
 
 ORDERED = "logdriven/ordered"
-"""Metadata: whether a window waits for all earlier ones, as of a configured table; no by default,
-because Dagster's own assets do not."""
+"""Metadata: True if a window waits for all earlier ones, as in a configured table; False by
+default, as for Dagster's own assets."""
 
 _COMPARED = 12
 
@@ -36,7 +36,10 @@ def hand_written_table(
     definition: PartitionsDefinition[str] | None,
     metadata: Mapping[str, Any],
 ) -> TableConfig:
-    """The table that an asset's DataFrames are windows of; UsageError says what it lacks."""
+    """Return the table whose windows are an asset's DataFrames.
+
+    Raises UsageError, which names the missing settings.
+    """
     if definition is None:
         raise UsageError(f"{name} has no partitions: the run log logs windows; give partitions_def")
     grid = _grid(project, name, definition)
@@ -63,7 +66,7 @@ def hand_written_table(
 
 
 def _value(given: Any) -> Any:
-    """Dagster wraps the metadata of definitions."""
+    """Unwrap a value of a definition's metadata."""
     return getattr(given, "value", given)
 
 
@@ -85,7 +88,7 @@ def _grid(project: Project, name: str, definition: PartitionsDefinition[str]) ->
 
 
 def _fitting(definition: TimeWindowPartitionsDefinition, zone: ZoneInfo) -> Grid | None:
-    """The grid with the same windows as the definition; None if no period makes it."""
+    """Return the grid with the same windows as the definition; None if no period makes it."""
     theirs = []
     moment = definition.start
     for _ in range(_COMPARED):
@@ -104,7 +107,7 @@ def _fitting(definition: TimeWindowPartitionsDefinition, zone: ZoneInfo) -> Grid
 
 
 def _candidates(minutes: int) -> list[Period]:
-    """Periods whose windows may be this long; days and months need not be 24 hours and 30 days."""
+    """Return the periods that may be this long; days and months vary in length."""
     days, months = round(minutes / 1440), round(minutes / 43_200)
     candidates = [Period(months, Unit.MONTH)] if months else []
     candidates += [Period(days, Unit.DAY)] if days else []

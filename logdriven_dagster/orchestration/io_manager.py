@@ -1,4 +1,4 @@
-"""Hand-written assets that read and write tables as Spark DataFrames."""
+"""The IO manager by which hand-written assets read and write tables as Spark DataFrames."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,17 +37,18 @@ from logdriven_dagster.orchestration.location import Location
 
 
 class TableIOManager(IOManager):
-    """Reads tables as DataFrames, restricted to the mapped partitions, and writes them as windows.
+    """An IO manager that reads tables as DataFrames and writes DataFrames as windows.
 
-    A DataFrame that a hand-written asset returns is claimed, staged, published and logged like a
-    window of a configured table; `hand_written` says what its metadata may ask for.
+    Input is restricted to the mapped partitions. A DataFrame that a hand-written asset returns is
+    claimed, staged, published and logged like a window of a configured table; see `hand_written`
+    for the supported metadata.
     """
 
     def __init__(self, location: Location, spark: Any) -> None:
         self._location, self._project, self._spark = location, location.project, spark
 
     def load_input(self, context: InputContext) -> Any:
-        """The rows of the upstream windows; all rows where the reader has no partitions."""
+        """Return the rows of the upstream windows; all rows where the reader has no partitions."""
         with errors_as_failures():
             name = self._location.table(context.asset_key)
             table = self._project.tables.get(name) or self._hand_written(context)
@@ -55,7 +56,10 @@ class TableIOManager(IOManager):
             return engine.read(name, _mapped_window(context, table))
 
     def handle_output(self, context: OutputContext, obj: Any) -> None:
-        """Publish a DataFrame as the window of the run's partition; Failure says why it is not."""
+        """Publish a DataFrame as the window of the run's partition.
+
+        Raises Failure with the reason.
+        """
         with errors_as_failures():
             table = self._hand_written(context)
             run = context.step_context.dagster_run
@@ -77,7 +81,7 @@ class TableIOManager(IOManager):
     def _events(
         self, context: OutputContext, events: Iterator[WindowEvent]
     ) -> Iterator[WindowEvent]:
-        """What happens to the window; of one that was refused Dagster forgets that it was meant."""
+        """Yield the events of the window; take back the plan of a refused one in Dagster."""
         try:
             yield from events
         except RefusedError:
@@ -96,7 +100,7 @@ class TableIOManager(IOManager):
 
 
 def table_io_manager(location: Location) -> IOManagerDefinition:
-    """The IO manager of a project, over whatever Spark the code location has."""
+    """Return the IO manager of a project, which uses the Spark of the code location."""
 
     def open_io_manager(context: InitResourceContext) -> TableIOManager:
         return TableIOManager(location, getattr(context.resources, location.spark))
@@ -109,9 +113,9 @@ def table_io_manager(location: Location) -> IOManagerDefinition:
 
 
 def _mapped_window(context: InputContext, table: TableConfig) -> TimeWindow | None:
-    """The range of the upstream windows that the reader's partitions map to; None for all.
+    """Return the range of upstream windows that the reader's partitions map to; None for all.
 
-    Rows of any time may be in any slice, so that a sliced table is read as a whole.
+    A key or offset range may hold rows of any time, so such a table is read as a whole.
     """
     step = context.step_context
     if table.is_sliced or not (step.has_partition_key or step.has_partition_key_range):

@@ -1,4 +1,4 @@
-"""Runs that start in a process which has loaded everything before it is needed.
+"""A run launcher whose processes have loaded all modules before a run needs them.
 
 Dagster starts each run in a new process, whose first seconds go into loading modules. With this in
 `dagster.yaml`, the next process loads them after a run has ended, and waits for the next one:
@@ -23,13 +23,13 @@ from logdriven_dagster.model.attempts import Owner
 from logdriven_dagster.orchestration.dagster_internals import execute_run_request
 
 PROCESS_TAG = "logdriven/process"
-"""The tag of a run that tells its process, as `job_log.owner` does."""
+"""The tag with a run's process, in the format of `job_log.owner`."""
 _AGAIN_SECONDS = 5.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 class WarmRunLauncher(DefaultRunLauncher):
-    """Gives each run a process of its own that is loaded already, if one waits.
+    """A run launcher that gives each run a process that is already loaded, if one waits.
 
     The web server and the daemon keep one such process each, from the end of their first run on.
     Runs of code that is served elsewhere, or by another Python, start as Dagster starts them.
@@ -43,7 +43,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         self._disposed = False
 
     def launch_run(self, context: Any) -> None:
-        """Hand a run over to a process; it works on when this one ends."""
+        """Hand a run over to a process, which continues after this one ends."""
         origin = context.job_code_origin
         if origin is None or not _is_ours(context, origin):
             super().launch_run(context)
@@ -58,7 +58,7 @@ class WarmRunLauncher(DefaultRunLauncher):
             instance.add_run_tags(run_id, {PROCESS_TAG: str(owner)})
             _tell(process, execute_run_request(instance, origin, run_id))
         except BaseException:
-            process.kill()  # it would wait for ever, and Dagster is told that nothing was started
+            process.kill()  # it would wait for ever; Dagster has recorded no start
             raise
 
     def terminate(self, run_id: str) -> bool:
@@ -75,13 +75,16 @@ class WarmRunLauncher(DefaultRunLauncher):
         return True
 
     def join(self, timeout: int = 30) -> None:
-        """Wait for the runs that were started here; TimeoutExpired after so many seconds."""
+        """Wait for the runs that were started here.
+
+        Raises TimeoutExpired after `timeout` seconds.
+        """
         super().join(timeout)  # type: ignore[no-untyped-call]
         for process in list(self._working.values()):
             process.wait(timeout)
 
     def dispose(self) -> None:
-        """End the process that waits. Runs work on."""
+        """End the waiting process. Runs continue."""
         with self._lock:
             self._disposed, spare, self._spare = True, self._spare, None
         if spare is not None and spare.stdin is not None:
@@ -98,7 +101,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         return process
 
     def _attend(self, run_id: str, process: "subprocess.Popen[str]") -> None:
-        """Wait for the end of a run's process and tell Dagster if the run itself could not."""
+        """Wait for the end of a run's process, and report it to Dagster if the run could not."""
         code = process.wait()
         with self._lock:
             del self._working[run_id]
@@ -107,7 +110,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         while self.has_instance and not self._disposed:
             try:
                 self._tell_end(run_id, code)
-            except Exception:  # noqa: BLE001 - a storage may raise anything while it is full or away
+            except Exception:  # noqa: BLE001 - storages may raise anything while full or away
                 time.sleep(_AGAIN_SECONDS)
             else:
                 return
@@ -129,7 +132,7 @@ def _tell(process: "subprocess.Popen[str]", what: Any) -> None:
 
 
 def _is_ours(context: Any, origin: Any) -> bool:
-    """Whether the run's code is served on this machine, by this Python."""
+    """Return True if the run's code is served on this machine, by this Python."""
     remote = context.dagster_run.remote_job_origin
     if remote is None or context.workspace is None:
         return False
@@ -137,7 +140,7 @@ def _is_ours(context: Any, origin: Any) -> bool:
         return False
     name = remote.repository_origin.code_location_origin.location_name
     location = context.workspace.get_code_location(name)
-    # Neither is known of a location that is served by no gRPC server.
+    # Both are unknown for a location without a gRPC server.
     is_local = getattr(location, "socket", None) is not None
     return is_local or getattr(location, "host", None) in _LOOPBACK
 

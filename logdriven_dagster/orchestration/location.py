@@ -1,4 +1,4 @@
-"""A project in a code location of Dagster, beside other projects and a team's own assets."""
+"""A project in a Dagster code location, next to other projects and a team's own assets."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -26,17 +26,17 @@ CATCH_UP, SKIP, UNSKIP = "catch_up", "skip_windows", "unskip_windows"
 
 @dataclass(frozen=True)
 class Location:
-    """A project, which of its tables are shown, and what everything of it is called."""
+    """A project, its shown tables, and the names of its Dagster objects."""
 
     project: Project
     keys: Mapping[str, AssetKey]
-    """Table → its asset's key, of the tables that are shown, in running order."""
+    """The asset keys of the shown tables by name, in running order."""
     prefix: str = ""
-    """What stands before the names of ops, jobs, sensors, schedules and resources."""
+    """The prefix of the names of ops, jobs, sensors, schedules and resources."""
     _tables: Mapping[AssetKey, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse two tables of one key."""
+        """Refuse two tables with one key."""
         tables: dict[AssetKey, str] = {}
         for table, key in self.keys.items():
             if other := tables.get(key):
@@ -46,7 +46,7 @@ class Location:
         object.__setattr__(self, "_tables", tables)
 
     def name(self, plain: str) -> str:
-        """The name of an op, job, sensor or resource in this code location."""
+        """Return the name of an op, job, sensor or resource in this code location."""
         return f"{self.prefix}_{plain}" if self.prefix else plain
 
     @cached_property
@@ -60,19 +60,22 @@ class Location:
         return self.name("logdriven")
 
     def op(self, table: str) -> str:
-        """The name of a table's op and step."""
+        """Return the name of a table's op and step."""
         return self.name(_op_name(table))
 
     def key(self, table: str) -> AssetKey:
-        """The key of a table's asset, also of one that is shown elsewhere."""
+        """Return the key of a table's asset, even if another code location shows it."""
         return self.keys.get(table) or default_key(table)
 
     def table(self, key: AssetKey) -> str:
-        """The table of an asset. A hand-written one is a table too: `dws/sum` is `dws.sum`."""
+        """Return the table of an asset.
+
+        A hand-written one is a table too: `dws/sum` is `dws.sum`.
+        """
         return self._tables.get(key) or ".".join(key.path)
 
     def select(self, names: Collection[str] = ()) -> list[str]:
-        """The tables of these names of tables and jobs that are shown here; without names, all."""
+        """Return the shown tables with these names of tables and jobs; without names, all."""
         chosen = list(self.project.select(tuple(names)) if names else self.keys)
         if hidden := [table for table in chosen if table not in self.keys]:
             raise UsageError(f"{', '.join(hidden)}: not among the tables of this code location")
@@ -97,9 +100,9 @@ class Selection:
 def selection(project: Project, names: Collection[str] = ()) -> Selection:
     """Select tables and jobs by name, or tables by patterns such as `ods.*`; all without names.
 
-    A job brings its tables, and tables bring the jobs that run no others. A maintenance job, which
-    has no tables, is selected by its name only, so that two code locations do not both run it.
-    UsageError names what fits nothing.
+    A job selects its tables, and tables select the jobs that run no others. A maintenance job,
+    which has no tables, is selected by its name only, so that two code locations do not both run
+    it. Raises UsageError with the names that match nothing.
     """
     if not names:
         return Selection(tuple(project.tables), tuple(project.jobs))
@@ -118,7 +121,7 @@ def selection(project: Project, names: Collection[str] = ()) -> Selection:
 
 
 def default_key(table: str) -> AssetKey:
-    """The key of a table's asset unless somebody says otherwise: `ods.flights` → `ods/flights`."""
+    """Return the default key of a table's asset: `ods.flights` → `ods/flights`."""
     return AssetKey(table.split("."))
 
 
@@ -129,7 +132,7 @@ def _op_name(table: str) -> str:
 
 @cache
 def _is_valid_name(name: str) -> bool:
-    """Whether Dagster, which refuses names such as `output`, takes this one."""
+    """Return True if Dagster, which refuses names such as `output`, accepts this one."""
     try:
         GraphDefinition(name)
     except DagsterInvalidDefinitionError:

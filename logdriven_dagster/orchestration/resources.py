@@ -1,4 +1,4 @@
-"""The Spark resource, opened when first asked for."""
+"""The Spark resource, opened on first use."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from logdriven_dagster.config import Project
 
 
 def spark_resource(project: Project) -> ResourceDefinition:
-    """The project's Spark session, as a `LazyPySparkResource` that can be closed.
+    """Return the project's Spark session, as a `LazyPySparkResource` that can be closed.
 
-    Any `LazyPySparkResource` that gives a classic session may take its place.
-    The session outlives a run, so that runs of one process share it; `close()` stops it.
+    Any `LazyPySparkResource` that returns a classic session may replace it. The session outlives a
+    run, so that runs of one process share it; `close()` stops it.
     """
 
     def open_resource(_context: InitResourceContext) -> Any:
-        # dagster_pyspark imports PySpark, which loading definitions must not cost.
+        # dagster_pyspark imports PySpark, which is too slow for loading definitions.
         from logdriven_dagster.orchestration.spark import ProjectSparkResource
 
         return ProjectSparkResource.of(project)

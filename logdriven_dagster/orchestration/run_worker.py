@@ -1,4 +1,4 @@
-"""The process of a run: it loads what runs need, then waits to be told its run. See `launcher`."""
+"""The process of a run: it loads the modules and waits for a request. See `launcher`."""
 
 import sys
 from contextlib import suppress
@@ -15,7 +15,7 @@ _NEEDED = (
 
 
 def main() -> None:
-    """Two lines on the standard input: the instance, and the request of a run when there is one."""
+    """Read two lines from standard input: the instance, and later the request of a run."""
     guard_umask()
     from dagster import DagsterInstance, deserialize_value
 
@@ -27,7 +27,7 @@ def main() -> None:
     if instance := sys.stdin.readline():
         ref: Any = deserialize_value(instance)
         with DagsterInstance.from_ref(ref) as loaded:
-            loaded.get_runs(limit=1)  # the modules of its storages, too
+            loaded.get_runs(limit=1)  # also loads the modules of its storages
     if wanted := sys.stdin.readline():
         execute_run(wanted)
 

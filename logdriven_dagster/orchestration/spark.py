@@ -11,7 +11,7 @@ from logdriven_dagster.engine.spark import dead_sessions as deaths
 
 try:
     from dagster_pyspark import LazyPySparkResource
-except ModuleNotFoundError:  # it needs all of Spark, which a host of `pyspark-client` has not
+except ModuleNotFoundError:  # it needs all of Spark, which `pyspark-client` does not include
 
     class LazyPySparkResource(ConfigurableResource):  # type: ignore[no-redef,type-arg]
         """The field of the resource of this name that ours has, too."""
@@ -25,11 +25,11 @@ class ProjectSparkResource(LazyPySparkResource):
     _project: Project = PrivateAttr()
     _session: Any = PrivateAttr(None)
     _deaths: int = PrivateAttr(0)
-    """How many Sparks had died before the session was made."""
+    """The number of Spark processes that had died before the session was created."""
 
     @classmethod
     def of(cls, project: Project) -> "ProjectSparkResource":
-        """The resource of a project; no session is started yet."""
+        """Return the resource of a project; no session is started yet."""
         config: dict[str, Any] = dict(project.config.spark.config)
         resource = cls(spark_config=config)
         resource._project = project

@@ -57,18 +57,18 @@ _NO_AUTOMATIC_EVENT = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 logged per window; without any result it would skip the assets downstream."""
 
 _IO_MANAGER_KEY = "dagster/io_manager_key"
-"""What `AssetSpec.with_io_manager_key` sets, which would make another copy of each table's spec."""
+"""Set by `AssetSpec.with_io_manager_key`, which would make another copy of each table's spec."""
 
 _SIGNATURE = Signature([Parameter("context", Parameter.POSITIONAL_OR_KEYWORD)])
 Results: TypeAlias = Iterator[MaterializeResult[Any] | Output[None]]
 Execute: TypeAlias = Callable[[AssetExecutionContext, TableConfig, Location], Results]
-"""The body of a table's op: it makes the run's partitions of the table done."""
+"""The body of a table's op: it processes the run's partitions of the table."""
 
 
 def build_assets(
     location: Location, specs: Mapping[str, AssetSpec], execute: Execute, op: OpSpec
 ) -> list[AssetsDefinition]:
-    """Build the assets of the tables that are shown, in running order."""
+    """Build the assets of the shown tables, in running order."""
     return [_asset(location, table, spec, execute, op) for table, spec in specs.items()]
 
 
@@ -96,7 +96,7 @@ def _asset(
 
 
 def _examined(body: Callable[[AssetExecutionContext], Results]) -> Any:
-    """Tell what parameters a body has: Dagster would work it out a dozen times for each table."""
+    """Set a body's signature in advance: Dagster would inspect it a dozen times for each table."""
     untyped: Any = body
     untyped.__annotations__ = {}
     untyped.__signature__ = _SIGNATURE
@@ -123,10 +123,10 @@ def _dep(location: Location, dependency: Dependency, downstream: Partitions) -> 
 
 
 def run_table(context: AssetExecutionContext, table: TableConfig, location: Location) -> Results:
-    """Make the windows of this run's partitions done, oldest first; raise Failure for a red run."""
+    """Process the windows of this run's partitions, oldest first. Raises Failure for a red run."""
     _run(context, table, location)
     yield MaterializeResult(metadata=_NO_AUTOMATIC_EVENT)
-    # What the checks found was logged window by window; this only says that they were made.
+    # The results of checks were logged window by window; this only reports that they ran.
     partitions = table_partitions(table, location).definition
     for check in check_specs(location.project, table, context.asset_key, partitions):
         yield Output(None, check.get_python_identifier())
@@ -187,6 +187,6 @@ def _follow(
     except (AlreadyDoneError, AlreadyRunningError) as refusal:
         if table.on_running is OnRunning.FAIL:
             raise
-        # Somebody else does what was asked for: nothing is wrong, and nothing is ours.
+        # Another process runs the requested windows: this is no error, and no result of this run.
         reporter.report(WindowRefused(table.table, window, refusal))
     reporter.raise_failures()

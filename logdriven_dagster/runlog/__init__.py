@@ -1,4 +1,4 @@
-"""The run log: what ran, what runs, how it ended. SQLite, PostgreSQL, MariaDB or MySQL."""
+"""The run log: windows, attempts and their results, in SQLite, PostgreSQL, MariaDB or MySQL."""
 
 from logdriven_dagster.runlog.store import RunLog
 

@@ -1,4 +1,4 @@
-"""Retention: old attempts move to the archive tables; what planning needs stays.
+"""Retention: moves old attempts to the archive tables and keeps the rows that planning needs.
 
 Source: Kylin, "more and more jobs": its scheduler reads all of them every minute; ours reads none.
 """
@@ -25,12 +25,13 @@ _AT_ONCE = 1000
 
 
 def archive(conn: Connection, tables: Collection[TableConfig], age: timedelta) -> int:
-    """Move up to a thousand attempts that ended longer ago than `age`; how many they were.
+    """Archive up to a thousand attempts that ended longer ago than `age`, and return their number.
 
-    The watermark is a range by then and does not move. What stays: windows that are running or
-    unfinished, those of a table with `lookback` that may run again, and refreshed ones, by which
-    stale downstream windows are found; the last slices, where the next ones begin; and what is
-    noted of assets that are not ours, with which what Dagster shows is compared.
+    Archived windows stay part of a finished range, so the watermark does not move. These rows are
+    not archived: running and unfinished windows; windows of a table with `lookback` that may run
+    again; refreshed windows, by which stale downstream windows are found; the last key or offset
+    ranges, at which the next ones begin; and observations of external assets, which are compared
+    with the state that Dagster shows.
     """
     coverage.absorb(conn)
     kept = _needed(conn, tables)
@@ -51,7 +52,7 @@ def archive(conn: Connection, tables: Collection[TableConfig], age: timedelta) -
 def _old(age: timedelta) -> ColumnElement[bool]:
     finished = (
         (job_log.c.covered == 1)
-        & job_log.c.status.in_(coverage.DONE)  # not one that somebody has set to FAILURE
+        & job_log.c.status.in_(coverage.DONE)  # excludes rows set to FAILURE by hand
         & (job_log.c.attempt_number == 1)
         & (func.coalesce(job_log.c.run_trigger, "") != Trigger.OBSERVED.value)
     )

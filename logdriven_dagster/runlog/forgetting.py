@@ -1,7 +1,7 @@
-"""Rows of tables that a project defines no more: counted, and removed from the run log.
+"""Rows of tables that a project no longer defines: counts them and removes them.
 
 The registry keeps the versions of a removed table, so that it can be rolled back. Files stay
-registered: a table of the same name takes all of them again, since nothing is queued for it.
+registered: a table of the same name takes all of them again, since none is queued for it.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ _OF_ATTEMPTS = (
 
 
 def removed_tables(conn: Connection, project: str) -> list[str]:
-    """The names of the tables whose removal is registered; some may be defined again."""
+    """Return the names of the tables whose removal is registered; some may be defined again."""
     log = table_definition_log.c
     query = select(log.name).where(
         log.project_code == code_of(project, Kind.PROJECT, project),
@@ -57,7 +57,7 @@ def removed_tables(conn: Connection, project: str) -> list[str]:
 
 
 def count_attempts(conn: Connection, table: str) -> int:
-    """Count the attempts at windows of a table, archived ones among them."""
+    """Count the attempts at windows of a table, including archived ones."""
     return sum(
         conn.execute(
             select(func.count()).where(of_project(log), log.c.job_name == table)
@@ -67,7 +67,7 @@ def count_attempts(conn: Connection, table: str) -> int:
 
 
 def count_rows(conn: Connection, table: str) -> dict[str, int]:
-    """Count what `forget` would remove: rows by the tables of the run log that have any."""
+    """Count the rows that `forget` would remove, by tables of the run log that have any."""
     counts = {
         rows.name: conn.execute(select(func.count()).select_from(rows).where(which)).scalar_one()
         for rows, which in _rows_of(table)
@@ -76,9 +76,9 @@ def count_rows(conn: Connection, table: str) -> dict[str, int]:
 
 
 def forget(conn: Connection, table: str) -> dict[str, int]:
-    """Remove every row of a table; how many, as `count_rows`.
+    """Remove every row of a table, and return the numbers as `count_rows` does.
 
-    AlreadyRunningError while a runner holds one of its windows; nothing is removed then.
+    Raises AlreadyRunningError, and removes nothing, while a runner holds one of its windows.
     """
     held = select(job_log.c.job_id, job_log.c.owner).where(
         of_project(job_log),
@@ -98,7 +98,7 @@ def _deletes(table: str) -> list[tuple[Table, Delete]]:
 
 
 def _rows_of(table: str) -> list[tuple[Table, ColumnElement[bool]]]:
-    """The rows that belong to a table, those that refer to others first."""
+    """Return conditions for the rows of a table, those that refer to others first."""
     job_ids = [
         select(log.c.job_id).where(of_project(log), log.c.job_name == table)
         for log in (job_log, job_log_archive)

@@ -1,4 +1,4 @@
-"""Projects of a log, and the homes of their tables: whose windows are whose, and where rows are."""
+"""Projects of a log and the homes of their tables: the owners of windows, and places of rows."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -45,8 +45,8 @@ _ELSEWHERE = (
 class LogProject:
     """A project as it is here, to be looked up in a log and recorded there.
 
-    A log knows a project by its name. One that has another name, but the folder and the warehouse
-    of a project in the log, is that one, renamed.
+    A log identifies a project by its name. A project with another name, but with the folder and the
+    warehouse of a project in the log, is that project, renamed.
     """
 
     name: str
@@ -54,25 +54,25 @@ class LogProject:
     folder: str
     """The project folder on that host."""
     place: str | None
-    """The warehouse; None where no table is stored in one, or it is not known here."""
+    """The warehouse; None if no table is stored in one, or it is not known here."""
 
     def find(self, conn: Connection) -> int | None:
-        """Return the `project_id`, None if the log does not know the project.
+        """Return the `project_id`, None if the project is not in the log.
 
-        RunLogError if the log knows a project of this name whose tables are in another place.
+        Raises RunLogError if the log has a project of this name whose tables are in another place.
         """
         row = self._row(conn)
         return None if row is None else int(row.project_id)
 
     def is_recorded(self, conn: Connection) -> bool:
-        """Whether the log knows the project as it is here."""
+        """Return True if the log has the project with its current values."""
         row = self._row(conn)
         return row is not None and not self._changes(row)
 
     def record(self, conn: Connection) -> int:
-        """Write what is new of the project, and return its `project_id`.
+        """Write changes of the project, and return its `project_id`.
 
-        OvertakenError if another process records a project of this name at the same time.
+        Raises OvertakenError if another process records a project of this name at the same time.
         """
         row = self._row(conn)
         if row is None:
@@ -122,7 +122,7 @@ class LogProject:
 
 
 def named(conn: Connection, name: str) -> tuple[int, LogProject] | None:
-    """Find a project by its name, as the log knows it: its `project_id`, and what was recorded."""
+    """Find a project by its name, and return its `project_id` and its recorded values."""
     row = conn.execute(select(project).where(project.c.project_name == name)).one_or_none()
     if row is None:
         return None
@@ -136,7 +136,7 @@ def move(conn: Connection, project_id: int, to: LogProject) -> None:
 
 
 def remove_unused(conn: Connection, project_id: int) -> bool:
-    """Remove a project that has no windows, with all of its rows; False if it has some."""
+    """Remove a project without windows, with all of its rows; False if it has windows."""
     for log in (job_log, job_log_archive, log_range):
         if conn.execute(select(log).where(log.c.project_id == project_id).limit(1)).first():
             return False
@@ -147,19 +147,19 @@ def remove_unused(conn: Connection, project_id: int) -> bool:
 
 
 def speak_for(conn: Connection, project_id: int) -> None:
-    """Let the statements of a connection be about the rows of a project."""
+    """Restrict the statements of a connection to the rows of a project."""
     conn.execution_options(**{PROJECT_ID: project_id})
 
 
 def recorded(conn: Connection, names: Iterable[str]) -> dict[str, Home]:
-    """Name of a table → its home, of those that have one."""
+    """Return the recorded homes by the names of their tables."""
     rows = conn.execute(_KNOWN, {"names": list(names)})
     return {row.name: Home(*row) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
 class TakenPlace:
-    """A table whose rows would lie where another project keeps those of a table."""
+    """A table whose rows would be stored where another project stores those of a table."""
 
     home: Home
     table: str
@@ -185,7 +185,10 @@ def taken_places(conn: Connection, homes: Iterable[Home]) -> list[TakenPlace]:
 
 
 def put(conn: Connection, homes: Iterable[Home], before: Mapping[str, Home]) -> None:
-    """Record homes in place of those `before`; OvertakenError if another process was faster."""
+    """Record homes in place of those in `before`.
+
+    Raises OvertakenError if another process was faster.
+    """
     for home in sorted(homes, key=lambda home: home.name):
         values = {
             "host": home.host,

@@ -1,10 +1,10 @@
 """Leased rows: RUNNING, with an owner, a heartbeat, an expiry and a fencing token.
 
-An attempt at a window is such a row of `job_log`, a run of a job one of `job_run`. Every write of
-its holder is guarded by the token; whoever finds the lease over ends the row and goes on.
+An attempt at a window is such a row of `job_log`, a run of a job one of `job_run`. The token guards
+every write of the lease holder. A process that finds an expired lease ends the row and takes over.
 
 Source: Kylin, distributed job lock: one lock for each segment, its owner readable, takeover when
-the owner is gone. The token is ours, since a lock alone cannot stop an owner that wakes up.
+the owner is gone. The token is our addition, since a lock alone cannot stop an owner that wakes up.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -42,7 +42,7 @@ _RUNNING = Status.RUNNING.value
 
 
 class Leased(Protocol):
-    """Whoever holds a leased row: an attempt, or a run of a job. Its text is its name."""
+    """The holder of a leased row: an attempt, or a run of a job. `str()` returns its name."""
 
     @property
     def row_id(self) -> int:
@@ -50,11 +50,11 @@ class Leased(Protocol):
 
     @property
     def fencing_token(self) -> int:
-        """Greater than that of any earlier holder."""
+        """The fencing token, greater than that of any earlier holder."""
 
     @property
     def lease(self) -> timedelta:
-        """How long it may go without a heartbeat."""
+        """The time that the lease lasts without a heartbeat."""
 
 
 H = TypeVar("H", bound=Leased)
@@ -64,23 +64,23 @@ H = TypeVar("H", bound=Leased)
 class LeasedRows:
     """The leased rows of one table of the log.
 
-    The functions for holders take several whose leases have one duration, and are all or nothing.
+    Functions for holders accept several with the same lease duration, and are all or nothing.
     """
 
     log: Table
     key: ColumnElement[int]
     running: ColumnElement[bool]
-    """The rows that somebody holds, by an index."""
+    """Matches the leased rows, by an index."""
     renewed: Collection[str]
-    """The columns that a heartbeat sets to the present moment, beside the lease."""
+    """The columns that a heartbeat sets to the current time, in addition to the lease."""
     ended: Callable[[Status, str], Mapping[str, Any]]
-    """What is set in a row that somebody else ends, and why."""
+    """Returns the values of a row that another process ends with a status and a reason."""
     close_steps: Callable[[Connection, int, Status, str], None]
     """Ends the steps of such a row with it."""
 
     @cached_property
     def _held(self) -> ColumnElement[bool]:
-        """Match the rows of some `_holding` while their leases are theirs.
+        """The condition that matches rows of some `_holding` while their leases are valid.
 
         The guard is the token, not the owner: one owner may hold a window twice. A row keeps its
         token for ever.
@@ -96,12 +96,12 @@ class LeasedRows:
 
     @cached_property
     def _known(self) -> Select[tuple[int, str]]:
-        """The states of the rows that some `_holding` has, or has had."""
+        """The query of the states of rows that some `_holding` has, or has had."""
         return select(self.key, self.log.c.status).where(self._mine)
 
     @cached_property
     def _setting(self) -> Callable[..., Update]:
-        """Make the update of some moments and a lease once: it is sent with every window."""
+        """A cached builder of the UPDATE of timestamps and a lease, which every window executes."""
 
         @cache
         def made(
@@ -114,18 +114,18 @@ class LeasedRows:
         return made
 
     def renew(self, conn: Connection, holders: Sequence[Leased]) -> None:
-        """Move the expiry forward; AttemptLostError if a row was ended or taken over.
+        """Renew leases. Raises AttemptLostError if a row was ended or taken over.
 
-        A lease that ran out unnoticed is still ours as long as nobody has taken it.
+        A lease that expired unnoticed is still valid as long as no process has taken it over.
         """
         self.write(conn, holders, {}, now=self.renewed, lease=holders[0].lease)
 
     def verify(self, conn: Connection, holders: Sequence[Leased]) -> None:
-        """AttemptLostError if one of the rows is not ours any more; changes nothing."""
+        """Verify the leases without a write. Raises AttemptLostError if one of them is lost."""
         self._refuse_lost(conn, holders, self._in_state(conn, holders, _RUNNING))
 
     def _in_state(self, conn: Connection, holders: Sequence[Leased], *states: str) -> set[int]:
-        """Read the keys of those rows that are in one of these states, by their tokens."""
+        """Return the keys of the rows that are in one of these states, by their tokens."""
         rows = conn.execute(self._known, _holding(holders))
         return {key for key, status in rows if status in states}
 
@@ -141,14 +141,14 @@ class LeasedRows:
     ) -> bool:
         """Set the same values in all of the rows, or raise AttemptLostError.
 
-        The columns `now` become the present moment; the leases begin anew, if one is given. False
-        if the rows are ours, and `where`, whose parameters are among the values, is not true of
-        all of them: the transaction must not go on.
+        The columns in `now` are set to the current time; the leases are renewed if `lease` is
+        given. Returns False if the leases are valid, but `where`, whose parameters are among the
+        values, does not match all rows: the caller must then roll back.
         """
         written = self._setting(frozenset(now), lease, *(() if where is None else (where,)))
         if conn.execute(written, {**values, **_holding(holders)}).rowcount == len(holders):
             return True
-        # Those that were ours have the status of this update by now.
+        # The rows with valid leases have the status of this update by now.
         ours = self._in_state(conn, holders, _RUNNING, values.get("status", _RUNNING))
         self._refuse_lost(conn, holders, ours)
         if where is None:
@@ -156,7 +156,7 @@ class LeasedRows:
         return False
 
     def lost(self, conn: Connection, holder: Leased) -> AttemptLostError:
-        """Say what became of a row that is not ours any more."""
+        """Return an error that states the fate of a row whose lease is lost."""
         status = conn.execute(select(self.log.c.status).where(self.key == holder.row_id)).scalar()
         ended = f"is {status} in the run log" if status else "is gone from the run log"
         what = f"{holder} {ended}: somebody else ended it"
@@ -168,22 +168,25 @@ class LeasedRows:
                 raise self.lost(conn, holder)
 
     def found(self, conn: Connection, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
-        """Select the rows that somebody holds; `expired` says that the lease of one is over."""
+        """Select the leased rows; `expired` marks the rows whose lease has expired."""
         query = select(self.log, is_expired(self.log)).where(
             of_project(self.log), self.running, *conditions
         )
         return list(conn.execute(query).all())
 
     def take_over(self, conn: Connection, row: Row[Any], by: Owner | str) -> bool:
-        """End a row whose lease is over; False if it was renewed or ended meanwhile.
+        """End a row whose lease has expired; False if it was renewed or ended in the meantime.
 
-        What an attempt had staged stays for whoever runs its window next.
+        The staged results of an attempt stay for the next attempt at its window.
         """
         reason = f"taken over from {row.owner} by {by}: its lease ran out"
         return self.end(conn, row, Status.FAILURE, reason, expired(self.log))
 
     def bury_expired(self, conn: Connection, by: Owner | str) -> list[int]:
-        """End every row whose lease is over, also of what nobody runs any more; their keys."""
+        """End every row whose lease has expired, and return the keys.
+
+        This includes rows of tables and jobs that no longer run.
+        """
         over = self.found(conn, expired(self.log))
         return [row._mapping[self.key] for row in over if self.take_over(conn, row, by)]
 
@@ -201,7 +204,10 @@ class LeasedRows:
         reason: str,
         *conditions: ColumnElement[bool],
     ) -> bool:
-        """End somebody else's row; False if it has ended, or been renewed, since it was read."""
+        """End another process's row; False if it has ended, or was renewed, since it was read.
+
+        `reason` is stored with the row or its steps. The row must also match `conditions`.
+        """
         row_id = row._mapping[self.key]
         ended = update(self.log).where(
             self.key == row_id,
@@ -216,7 +222,7 @@ class LeasedRows:
 
 
 def _holding(holders: Sequence[Leased]) -> dict[str, list[int]]:
-    """Name the rows and tokens of holders, as a statement of theirs takes them."""
+    """Return the rows and tokens of holders as parameters of their statements."""
     return {
         "holders": [holder.row_id for holder in holders],
         "tokens": [holder.fencing_token for holder in holders],
@@ -225,10 +231,10 @@ def _holding(holders: Sequence[Leased]) -> dict[str, list[int]]:
 
 @cache
 def expired(log: Table) -> ColumnElement[bool]:
-    """Whether a RUNNING row's lease is over, by the database's clock; without an expiry it is.
+    """Match RUNNING rows whose lease has expired by the database's clock, or has no expiry.
 
-    A heartbeat in the future tells that the clock was set back. A holder that lives has renewed its
-    lease within seconds; one that is dead would otherwise hold it until the clock is there again.
+    A heartbeat in the future shows that the clock was set back. A live holder renews its lease
+    within seconds; a dead one would otherwise hold it until the clock has caught up.
     """
     return or_(
         log.c.lease_expires_at.is_(None),
@@ -239,19 +245,19 @@ def expired(log: Table) -> ColumnElement[bool]:
 
 @cache
 def is_expired(log: Table) -> ColumnElement[int]:
-    """A column `expired` for rows of a log: 1 for one that is RUNNING without a lease."""
+    """Return a column `expired` for rows of a log: 1 for a RUNNING row without a valid lease."""
     over = (log.c.status == _RUNNING) & expired(log)
     return case((over, 1), else_=0).label("expired")
 
 
 def fresh_lease(duration: timedelta) -> dict[str, ColumnElement[Any]]:
-    """The columns of a lease that begins, or begins anew, now."""
+    """Return the columns of a lease that begins now, or is renewed now."""
     return {"heartbeat_at": utc_now(), "lease_expires_at": utc_from_now(duration)}
 
 
 def next_token(now: datetime, *earlier: int | None) -> int:
-    """A token greater than the earlier ones.
+    """Return a token greater than the earlier ones.
 
-    The clock makes it grow even where a run log starts anew beside old targets.
+    The clock makes it grow even if a new run log is used with old targets.
     """
     return max(microseconds(now), *((token or 0) + 1 for token in earlier))

@@ -1,13 +1,13 @@
-"""BDRE's face of the run log, for other tools: init, halt and term of a job and of its steps.
+"""The BDRE interface of the run log for other tools: init, halt and term of jobs and steps.
 
 Source: BDRE, whose procedures these are: `init_job`, `init_step`, `halt_step`, `term_step`,
 `halt_job`, `term_job`, with its validations and error codes. A parent process is a table, a
 sub-process a step, an enqueuing process an upstream table. INSTANCE_EXEC of a parent is the attempt
-(`job_log`), of a sub-process its row of `step_log`. Behind them are the transitions that our own
-runner makes: this is the one state machine.
+(`job_log`), of a sub-process its row of `step_log`. They use the transitions of the project's own
+runner: there is one state machine.
 
-Where a run is meant, its attempt is given, and AttemptLostError says that it is not the caller's
-any more. Tools that know only the table give its name, which means the attempt that is running.
+Functions that act on a run accept its attempt, and raise AttemptLostError if the caller has lost
+it. Tools that know only the table pass its name, which stands for its running attempt.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ _UNTERMINATED = {Status.RUNNING: (110, "term_step ends them")}
 
 
 class ExecState(IntEnum):
-    """The status of a process as BDRE numbers it. Source: BDRE, EXEC_STATUS."""
+    """The status of a process in BDRE's numbering. Source: BDRE, EXEC_STATUS."""
 
     NOT_RUNNING = 1
     RUNNING = 2
@@ -65,7 +65,7 @@ EXEC_STATES: Mapping[Status, ExecState] = {
     Status.DISCARDED: ExecState.SUSPENDED,
     Status.FAILURE: ExecState.FAILED,
 }
-"""BDRE's words for ours: what is passed over on purpose is paused, what was stopped suspended."""
+"""BDRE's states by status: a skipped window is paused, a discarded attempt suspended."""
 
 
 def init_job(
@@ -73,7 +73,7 @@ def init_job(
 ) -> Attempt:
     """Start an attempt and give it its batches; all of its steps are READY.
 
-    LifeCycleError 101, 102, 103, 109, 110, 112, AlreadyRunningError (104), AlreadyDoneError,
+    Raises LifeCycleError 101, 102, 103, 109, 110, 112, AlreadyRunningError (104), AlreadyDoneError,
     EarlierWindowError.
     """
     (attempt,) = transitions.claim(conn, processes, [claim], max_batches)
@@ -81,9 +81,10 @@ def init_job(
 
 
 def init_step(conn: Connection, processes: Processes, run: Run, step: str) -> StepKey:
-    """READY → RUNNING; the key of the step's row. LifeCycleError 103, 106, 108.
+    """Set a step from READY to RUNNING, and return the key of its row.
 
-    A step that has ended begins again: a run may try it several times before it ends itself.
+    A step that has ended begins again: a run may try it several times before it ends itself. Raises
+    LifeCycleError 103, 106, 108.
     """
     attempt, status = _step(conn, processes, run, step)
     if status == Status.RUNNING.value:
@@ -97,7 +98,10 @@ def init_step(conn: Connection, processes: Processes, run: Run, step: str) -> St
 def halt_step(
     conn: Connection, processes: Processes, run: Run, step: str, outcome: StepOutcome
 ) -> None:
-    """End a running step as SUCCESS, or pass one over as SKIPPED. LifeCycleError 103, 107, 108."""
+    """End a running step as SUCCESS, or skip one as SKIPPED.
+
+    Raises LifeCycleError 103, 107, 108.
+    """
     attempt, status = _step(conn, processes, run, step)
     if status != Status.RUNNING.value and outcome.status is not Status.SKIPPED:
         raise LifeCycleError(107, f"{step} of job {attempt.job_id} is {status}")
@@ -107,7 +111,7 @@ def halt_step(
 def term_step(
     conn: Connection, processes: Processes, run: Run, step: str, outcome: StepOutcome
 ) -> None:
-    """End a running step as FAILURE or DISCARDED. LifeCycleError 103, 107, 108."""
+    """End a running step as FAILURE or DISCARDED. Raises LifeCycleError 103, 107, 108."""
     halt_step(conn, processes, run, step, outcome)
 
 
@@ -118,10 +122,11 @@ def halt_job(
     outcome: AttemptOutcome,
     marking: str | None = None,
 ) -> int | None:
-    """End a run as SUCCESS; the batch that it hands to the consumers of its table.
+    """End a run as SUCCESS, and return the batch that it hands to the consumers of its table.
 
-    It is queued under a marking, see `transitions.succeed`. LifeCycleError 102, 105, 110, 111, and
-    107 for a step that has batches and never ran: its batches would be archived unprocessed.
+    The batch is queued under a marking, see `transitions.succeed`. Raises LifeCycleError 102, 105,
+    110, 111, and 107 for a step that has batches and never ran: its batches would be archived
+    unprocessed.
     """
     attempt = _job(conn, processes, run, _UNHALTED)
     waiting = transitions.unprocessed_steps(conn, attempt)
@@ -134,7 +139,10 @@ def halt_job(
 
 
 def term_job(conn: Connection, processes: Processes, run: Run, outcome: AttemptOutcome) -> None:
-    """End a run as FAILURE or DISCARDED; its batches stay queued. LifeCycleError 102, 105, 110."""
+    """End a run as FAILURE or DISCARDED; its batches stay queued.
+
+    Raises LifeCycleError 102, 105, 110.
+    """
     attempt = _job(conn, processes, run, _UNTERMINATED)
     transitions.fail(conn, processes, [attempt], outcome)
 
@@ -142,7 +150,10 @@ def term_job(conn: Connection, processes: Processes, run: Run, outcome: AttemptO
 def _job(
     conn: Connection, processes: Processes, run: Run, refused: Mapping[Status, tuple[int, str]]
 ) -> Attempt:
-    """The attempt; LifeCycleError for steps in one of these states: its code, and how to go on."""
+    """Return the attempt of a run.
+
+    `refused` maps a state to a code and a remedy. Raises LifeCycleError for steps in such a state.
+    """
     attempt = _held(conn, processes, run, 105)
     known = steps.of_jobs(conn, [attempt.job_id])
     for status, (code, fix) in refused.items():
@@ -152,7 +163,7 @@ def _job(
 
 
 def _step(conn: Connection, processes: Processes, run: Run, step: str) -> tuple[Attempt, str]:
-    """The attempt, and the status of a step of it."""
+    """Return the attempt, and the status of one of its steps."""
     processes.parent(_table(run)).sub(step)
     attempt = _held(conn, processes, run, 108)
     status = steps.of_jobs(conn, [attempt.job_id]).get((attempt.job_id, step))
@@ -166,7 +177,7 @@ def _table(run: Run) -> str:
 
 
 def _held(conn: Connection, processes: Processes, run: Run, code: int) -> Attempt:
-    """The attempt that is meant, if it is still the caller's."""
+    """Return the attempt of a run, if the caller still holds it."""
     process = processes.parent(_table(run))
     attempt = _running(conn, process, code) if isinstance(run, str) else run
     ATTEMPTS.verify(conn, [attempt])

@@ -31,16 +31,16 @@ from logdriven_dagster.runlog.sql.projects import PROJECT_ID, UNRECORDED, follow
 _DATABASES = ("sqlite", "postgresql", "mysql", "mariadb")
 _EXTRAS = {"psycopg": "postgres", "pymysql": "mysql", "MySQLdb": "mysql"}
 _UNDONE_STATES = ("40001", "40P01", "55P03", "25P03", "25P04")
-"""PostgreSQL's serialization failure, deadlock, lock that could not be had in time, and the ends of
-transactions that did nothing, or lasted, for too long: this process was frozen."""
+"""PostgreSQL's serialization failure, deadlock, lock timeout, and the ends of transactions that
+were idle, or lasted, for too long: this process was frozen."""
 _MYSQL_AWAY = {1053, 2002, 2003, 2006, 2013, 2055}
-"""Shutting down, and the ways of not reaching the server."""
+"""MySQL's codes for a server that is shutting down or cannot be reached."""
 _WRITES, _USED_AT = "logdriven_writes", "logdriven_used_at"
 _BY_ITSELF = {"isolation_level": "AUTOCOMMIT"}
 """Options of a connection on which each statement is a transaction."""
 _BUSY_SECONDS = 60
 _IDLE_SECONDS = 1.0
-"""A connection that was used a shorter time ago is taken to be there still."""
+"""A connection that was used more recently is assumed to be alive."""
 _ANSWER_SECONDS = 2
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
 """Seconds between two tries."""
@@ -55,20 +55,20 @@ class Entrant(Protocol):
     """A project that uses the log, as `homes.LogProject` looks it up and records it."""
 
     def find(self, conn: Connection) -> int | None:
-        """Return its `project_id`, None if the log does not know it; RunLogError if refused."""
+        """Return its `project_id`, None if it is not in the log. Raises RunLogError if refused."""
 
     def record(self, conn: Connection) -> int:
-        """Record what is new of it, and return its `project_id`."""
+        """Record changes of the project, and return its `project_id`."""
 
 
 class RunLog:
     """A run log whose schema is up to date. Store functions get a connection and never commit.
 
-    Its rows belong to projects: after `enter`, all statements are about the rows of one.
+    Its rows belong to projects: after `enter`, all statements are restricted to the rows of one.
     """
 
     patience = 30.0
-    """For how many seconds a server may be away; a restart takes less."""
+    """The seconds for which a server may be away; a restart takes less."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -80,8 +80,9 @@ class RunLog:
     def open(cls, url: URL | str) -> "RunLog":
         """Open a log, creating or migrating its schema on first use.
 
-        A server that is away may come back within `patience`, one that says no is not asked again.
-        RunLogError if it cannot be reached, its driver is missing, or a newer version wrote it.
+        An unreachable server may come back within `patience`; a server that refuses is not retried.
+        Raises RunLogError if it cannot be reached, its driver is missing, or a newer version wrote
+        it.
         """
         log = cls(_engine(_valid(url)))
         if log._first_look() != HEAD:
@@ -90,9 +91,9 @@ class RunLog:
 
     @classmethod
     def open_to_look(cls, url: URL | str) -> "RunLog | None":
-        """Open a log and write nothing; None if there is none yet, or not in the present schema.
+        """Open a log read-only; None if it does not exist, or has another schema version.
 
-        RunLogError if it cannot be reached, or its driver is missing.
+        Raises RunLogError if it cannot be reached, or its driver is missing.
         """
         url = _valid(url)
         if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
@@ -101,9 +102,9 @@ class RunLog:
         return log if log._version() == HEAD else None
 
     def enter(self, project: Entrant) -> None:
-        """Make the log that of a project; RunLogError if the log refuses it, or is another's.
+        """Select the project of the log. Raises RunLogError if the log refuses it, or has another.
 
-        Nothing is written. A project that the log does not know has no rows; its first transaction
+        Nothing is written. A project that is not in the log has no rows; its first transaction
         that writes records it.
         """
         if project == self._entrant:
@@ -115,9 +116,9 @@ class RunLog:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """One transaction that writes: committed at the end, rolled back by an exception.
+        """Begin a transaction that writes: committed at the end, rolled back by an exception.
 
-        RunLogError if the database cannot be used.
+        Raises RunLogError if the database cannot be used.
         """
         with self._connected({_WRITES: True}) as conn, conn.begin():
             if self._entrant is not None and self._project_id is None:
@@ -125,12 +126,12 @@ class RunLog:
             yield conn
 
     def write(self, work: Callable[[Connection], T], *, alone: bool = False) -> T:
-        """Do some work in one transaction; again if a deadlock or a lost connection undid it.
+        """Run `work` in one transaction, and again if a deadlock or a lost connection undid it.
 
-        A server that is away may come back within `patience`. If it goes while it commits,
-        nobody knows whether it did: that is a RunLogError, and the lease says later who goes on.
-        `alone` says that the work is a single statement, which PostgreSQL commits by itself: that
-        saves two round trips.
+        An unreachable server may come back within `patience`. If the connection is lost during the
+        commit, the outcome is unknown: that is a RunLogError, and the lease decides later which
+        process goes on. `alone` declares that `work` is a single statement, which PostgreSQL
+        commits by itself: that saves two round trips.
         """
         by_itself = alone and self._commits_by_itself
         return self._again(lambda: self._write_once(work, by_itself=by_itself))
@@ -180,17 +181,17 @@ class RunLog:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One transaction that only reads; RunLogError if the database cannot be used.
+        """Begin a transaction that only reads. Raises RunLogError if the database cannot be used.
 
-        On PostgreSQL each statement is one by itself, which saves two round trips: READ COMMITTED
-        lets it see what is there by then, in a longer transaction or not.
+        On PostgreSQL each statement is a transaction of its own, which saves two round trips: with
+        READ COMMITTED it sees the same rows as in a longer transaction.
         """
         with self._connected(_BY_ITSELF if self._commits_by_itself else {}) as conn:
             yield conn
 
     @property
     def _commits_by_itself(self) -> bool:
-        """Whether a statement without a transaction costs one round trip; others need to ask."""
+        """True if a statement without a transaction costs one round trip; others need to ask."""
         return self.engine.dialect.driver == "psycopg"
 
     @contextmanager
@@ -207,7 +208,7 @@ class RunLog:
             raise kind(redact(f"cannot use the run log {shown}: {driver_words(cause)}")) from None
 
     def _own_number(self) -> dict[str, int]:
-        """The option of connections by which statements know the project."""
+        """Return the option of connections that passes the project to statements."""
         if self._entrant is None:
             return {}
         if self._project_id is None:
@@ -216,7 +217,7 @@ class RunLog:
         return {PROJECT_ID: UNRECORDED if self._project_id is None else self._project_id}
 
     def upgrade(self) -> str:
-        """Bring the schema up to date, one process at a time; the version it has then."""
+        """Upgrade the schema, one process at a time, and return the version."""
         from logdriven_dagster.runlog.schema.migrating import upgrade
 
         def once() -> str:
@@ -227,12 +228,12 @@ class RunLog:
         return self._again(once)
 
     def _first_look(self) -> str | None:
-        """The version of the schema; a server that answers is not waited for, whatever it says."""
+        """Return the version of the schema; a server that answers with an error is not retried."""
         try:
             return self._version()
         except UnreachableError:
             if _answers(self.engine):
-                return self._version()  # it has just come back, or does not let us in
+                return self._version()  # it has just come back, or refuses the connection
         return self._again(self._version)
 
     def _version(self) -> str | None:
@@ -244,26 +245,26 @@ class RunLog:
 
 
 class UnreachableError(RunLogError):
-    """The database server is away; it may come back."""
+    """The error of an unreachable database server, which may come back."""
 
 
 class UndoneError(RunLogError):
-    """The database ended a transaction: one of two that waited for each other, or a frozen one."""
+    """The error of a transaction that the database ended: a deadlock, or a frozen process."""
 
 
 class OvertakenError(UndoneError):
-    """Another transaction wrote the same first; `write` does the work again, on what is there."""
+    """The error of a transaction that lost to another one; `write` runs the work again."""
 
 
 def _is_unreachable(error: SQLAlchemyError) -> bool:
-    """Whether no connection can be had, or one was lost; SQLite's file is always there."""
+    """Return True if no connection is available, or one was lost; SQLite's file always exists."""
     if not isinstance(error, DBAPIError):
         return False
     if error.connection_invalidated:
         return True
     cause: Any = error.orig
     if "sqlstate" in dir(cause):
-        # psycopg knows no state where it got no answer; 57P is a server that stops or starts.
+        # psycopg has no state if it got no answer; 57P is a server that stops or starts.
         state = cause.sqlstate
         away = state is None or str(state).startswith(("08", "57P"))
         return away and isinstance(error, OperationalError)
@@ -271,7 +272,7 @@ def _is_unreachable(error: SQLAlchemyError) -> bool:
 
 
 def _answers(engine: Engine) -> bool:
-    """Whether PostgreSQL takes connections; why it did not take ours, libpq has no code for."""
+    """Return True if PostgreSQL takes connections; libpq has no code for its refusal of ours."""
     if engine.dialect.driver != "psycopg":
         return False
     from psycopg import conninfo, pq
@@ -283,7 +284,10 @@ def _answers(engine: Engine) -> bool:
 
 
 def _is_undone(cause: BaseException | None) -> bool:
-    """Tell by code: MySQL and MariaDB number their errors, PostgreSQL has SQLSTATE."""
+    """Return True if an error's code means an undone transaction.
+
+    MySQL and MariaDB number their errors, PostgreSQL has SQLSTATE.
+    """
     number = cause.args[0] if cause is not None and cause.args else None
     return number in (1205, 1213) or getattr(cause, "sqlstate", None) in _UNDONE_STATES
 
@@ -303,7 +307,8 @@ def _engine(url: URL) -> Engine:
     try:
         if url.get_backend_name() == "sqlite":
             return _sqlite_engine(url)
-        # Read committed: the checks of a claim must see what others have just finished.
+        # Read committed: the checks of a claim must see rows that other processes have just
+        # committed.
         engine = create_engine(url, isolation_level="READ COMMITTED", connect_args=limits(url))
         _ping_what_was_idle(engine)
         return engine
@@ -317,10 +322,10 @@ def _engine(url: URL) -> Engine:
 
 
 def _ping_what_was_idle(engine: Engine) -> None:
-    """Ask a server whether it is there, before a connection is used that has not been used lately.
+    """Ping a server before a connection is used that was idle for some time.
 
-    SQLAlchemy's own ping would be one in six round trips of a window. Whatever fails in between is
-    done again, by `write` and `ask`.
+    SQLAlchemy's own ping would be one in six round trips of a window. Work that fails in between is
+    repeated by `write` and `ask`.
     """
 
     @event.listens_for(engine, "checkin")
@@ -346,7 +351,7 @@ def _no_place(url: URL) -> RunLogError:
 def _sqlite_engine(url: URL) -> Engine:
     arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS}
     if not url.database or url.database == ":memory:":
-        # What is in memory is there for one connection, so all threads take turns with it.
+        # An in-memory database exists for one connection, so all threads take turns with it.
         one = {"poolclass": QueuePool, "pool_size": 1, "max_overflow": 0}
         engine = create_engine(url, connect_args=arguments | {"check_same_thread": False}, **one)
     else:
@@ -358,7 +363,7 @@ def _sqlite_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # we say BEGIN ourselves
+        connection.isolation_level = None  # BEGIN is issued below
         connection.execute("PRAGMA journal_mode = WAL")
         # FULL: a finished window must be finished after a power cut too; it costs one fsync.
         connection.execute("PRAGMA synchronous = FULL")

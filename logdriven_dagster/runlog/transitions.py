@@ -1,8 +1,8 @@
-"""From a claim to an end: what attempts write to their rows, their steps and their batches.
+"""Transitions from a claim to an end: writes attempts' rows, steps and batches.
 
 Each function is one transition, of one attempt or of several at adjoining windows of a table,
-oldest first, and proves once that they are ours: AttemptLostError if somebody else ended one.
-Source: Kylin, each transition is persisted before the next action.
+oldest first. It verifies their leases once: AttemptLostError if another process ended one. Source:
+Kylin, each transition is persisted before the next action.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,10 +49,12 @@ def claim(
 ) -> list[Attempt]:
     """Start attempts and give them their batches; the first step of each gets the status `first`.
 
-    Maybe fewer than there are claims, see `claiming.claim`. The slice of a table with enqueuers
-    gets the first and last batch as its bounds. Nothing has changed if an error is raised and the
-    transaction is rolled back: LifeCycleError 101, 102, 103, 109, 110, 112, AlreadyRunningError
-    (104), AlreadyDoneError, EarlierWindowError.
+    `claims` are of adjoining windows, oldest first; `max_batches` limits the batches of each
+    attempt. There may be fewer attempts than claims, see `claiming.claim`. The window of a table
+    with enqueuers gets the first and last batch as its bounds.
+
+    Raises LifeCycleError 101, 102, 103, 109, 110, 112, AlreadyRunningError (104), AlreadyDoneError
+    and EarlierWindowError. Nothing has changed if the transaction is then rolled back.
     """
     table = claims[0].table
     process = processes.parent(table)
@@ -88,9 +90,9 @@ def take(
     max_batches: int | None,
     goes_on: tuple[str, ...] = (),
 ) -> Attempt:
-    """Give an attempt its batches, which are the bounds of its slice.
+    """Give an attempt its batches, which are the bounds of its window.
 
-    A table of files does so for itself, when it has looked for them.
+    A table of files does so for itself, after it has listed them.
     """
     chosen = batches.take(conn, process, attempt, max_batches)
     taken = TakenBatches(chosen.target_batch_id, _intakes(conn, process, chosen), goes_on)
@@ -108,7 +110,7 @@ def begin_step(
     step: str,
     states: Mapping[StepKey, str] = {},
 ) -> None:
-    """A step runs, maybe once more, and the results of those before it are durable."""
+    """Record that a step runs, possibly again, and that the earlier results are durable."""
     ATTEMPTS.renew(conn, attempts)
     steps.stage(conn, states)
     steps.start(conn, [attempt.job_id for attempt in attempts], step)
@@ -121,7 +123,7 @@ def end_steps(
     attempts: Sequence[Attempt],
     outcomes: Mapping[StepKey, StepOutcome],
 ) -> None:
-    """Steps end, or are passed over, before their attempts do."""
+    """Record that steps end, or are skipped, before their attempts end."""
     ATTEMPTS.renew(conn, attempts)
     steps.finish(conn, outcomes)
     if not processes.exchanges(attempts[0].table):
@@ -133,7 +135,7 @@ def end_steps(
 
 
 def unprocessed_steps(conn: Connection, attempt: Attempt) -> list[str]:
-    """The steps that took batches and have not begun."""
+    """Return the steps that took batches and have not begun."""
     known = steps.of_jobs(conn, [attempt.job_id])
     ready = [step for (_, step), state in known.items() if state == Status.READY.value]
     fed = batches.steps_with_batches(conn, attempt) if ready else set()
@@ -149,11 +151,12 @@ def succeed(
     *,
     marking: str | None = None,
 ) -> list[int]:
-    """End attempts as SUCCESS with their last steps; the batches that they hand to consumers.
+    """End attempts as SUCCESS with their last steps, and return the batches for their consumers.
 
-    In one transaction: what an attempt took is processed and archived, and what it has made is
-    queued under a marking: by default the union of what it took, or the dates of its window. A
-    slice in which there was nothing makes no batch.
+    `ended_steps` has the outcomes of the steps that end with the attempts. In one transaction: the
+    batches that an attempt took are marked processed and archived, and its own batch is queued
+    under a marking: by default the union of the markings that it took, or the dates of its window.
+    An empty key or offset range makes no batch.
     """
     process = processes.parent(attempts[0].table)
     exchanging = attempts if processes.exchanges(process.table) else ()
@@ -185,7 +188,8 @@ def fail(
 ) -> None:
     """End attempts as FAILURE or DISCARDED; their batches stay queued for the next ones.
 
-    Those of a refresh whose window is finished all the same do not.
+    `blamed` is the step that caused the failure, with its outcome. Batches of a refresh whose
+    window stays finished are removed from the queue.
     """
     if processes.exchanges(attempts[0].table):
         for attempt in attempts:
@@ -197,9 +201,9 @@ def fail(
 
 
 def leave_standing(conn: Connection, job_id: int) -> None:
-    """Let the attempt before stand again, if the one that somebody else has ended changed nothing.
+    """Restore the attempt before one that another process has ended, if it changed nothing.
 
-    Nobody goes on with it then, and batches that it took again leave the queue.
+    No attempt resumes the ended one then, and batches that it took again leave the queue.
     """
     standing = failed_refreshes.standing_behind(conn, job_id)
     if standing is not None:
@@ -231,9 +235,9 @@ def _intakes(
 
 
 def _refuse_running_steps(conn: Connection, attempts: Sequence[Attempt]) -> set[str]:
-    """LifeCycleError 110 if a step of an attempt before is RUNNING; the steps that it had done.
+    """Return the steps that the earlier attempts finished.
 
-    Only people who change the log by hand leave it so.
+    Only manual changes of the log leave a step RUNNING: raises LifeCycleError 110 then.
     """
     before = [a.previous_id for a in attempts if a.previous_id is not None]
     if not before:

@@ -31,7 +31,7 @@ from logdriven_dagster.model.quality import QualityReport, RuleResult
 from logdriven_dagster.orchestration.assets.refresh_check import refresh_check_spec
 
 _SAMPLE = 10
-"""How many ids of bad rows Dagster is shown; the run log has more of them."""
+"""The number of ids of bad rows shown in Dagster; the run log has more of them."""
 _GOOD_ENOUGH = "min_pass"
 
 
@@ -41,9 +41,9 @@ def check_specs(
     key: AssetKey,
     partitions: "PartitionsDefinition[str] | None",
 ) -> list[AssetCheckSpec]:
-    """The checks of a table's asset."""
+    """Return the specifications of the checks of a table's asset."""
     with warnings.catch_warnings():
-        # Dagster calls checks of partitions a preview.
+        # Dagster marks checks of partitions as a preview.
         warnings.simplefilter("ignore")
         of_windows = [
             AssetCheckSpec(
@@ -59,7 +59,7 @@ def check_specs(
 
 
 def _descriptions(project: Project, table: TableConfig) -> dict[str, tuple[str | None, bool]]:
-    """Check → what it says, and whether it stops publication."""
+    """Return each check's description, and if it blocks publication."""
     described: dict[str, tuple[str | None, bool]] = {}
     for step, rules in _rules(project, table):
         for name, rule in _named(table, step, rules).items():
@@ -74,19 +74,19 @@ def _descriptions(project: Project, table: TableConfig) -> dict[str, tuple[str |
 
 @dataclass(frozen=True, slots=True)
 class CheckFindings:
-    """What rules and checks found in the window of one attempt."""
+    """The results of rules and checks in the window of one attempt."""
 
     job_id: int
     reports: Mapping[str, QualityReport]
-    """By the steps that have rules."""
+    """The reports by the steps that have rules."""
     checks: Mapping[str, bool] = field(default_factory=dict)
-    """Check → whether it passed."""
+    """True for each check that passed."""
     error: str = ""
-    """What the check that did not pass says."""
+    """The error of the check that did not pass."""
 
     @classmethod
     def of(cls, event: WindowSucceeded | WindowFailed) -> "CheckFindings":
-        """What the end of a window tells."""
+        """Return the results that the end of a window reports."""
         reports = {staged.step_id: staged.quality for staged in event.steps if staged.quality}
         error = event.error if isinstance(event, WindowFailed) else ""
         return cls(event.attempt.job_id, reports, event.checks, error)
@@ -95,7 +95,7 @@ class CheckFindings:
 def evaluations(
     project: Project, table: TableConfig, found: CheckFindings, key: AssetKey, partition: str
 ) -> Iterator[AssetCheckEvaluation]:
-    """What was found in one window; nothing of rules that the table has no more, or not yet."""
+    """Yield the results of one window, without rules that the table no longer, or not yet, has."""
     blocking = {name: blocks for name, (_, blocks) in _descriptions(project, table).items()}
     shown = _shown(project, table, found)
     for name in shown.keys() & blocking.keys():
@@ -114,7 +114,7 @@ def evaluations(
 def _shown(
     project: Project, table: TableConfig, found: CheckFindings
 ) -> dict[str, tuple[bool, str, Mapping[str, Any]]]:
-    """Check → whether it passed, its level, and what is told beside it."""
+    """Return for each check if it passed, its level, and its metadata."""
     shown: dict[str, tuple[bool, str, Mapping[str, Any]]] = {}
     for step, rules in _rules(project, table):
         if (report := found.reports.get(step.step)) is None:
@@ -138,7 +138,7 @@ def _rules(project: Project, table: TableConfig) -> Iterator[tuple[StepConfig, t
 
 
 def _named(table: TableConfig, step: StepConfig, rules: tuple[Rule, ...]) -> dict[str, Rule]:
-    """The rules by the names of their checks, in which Dagster takes letters and digits only."""
+    """Return the rules by the names of their checks, which hold letters and digits only."""
     named: dict[str, Rule] = {}
     for rule in rules:
         column = rule.column if rule.kind != "duplicates" else None
@@ -152,7 +152,7 @@ def _named(table: TableConfig, step: StepConfig, rules: tuple[Rule, ...]) -> dic
 
 
 def _prefixed(table: TableConfig, step: StepConfig, name: str) -> str:
-    """Put the step's name before that of a check where the check's alone would be ambiguous."""
+    """Prefix a check's name with the step's where the check's alone would be ambiguous."""
     several = sum(each.quality is not None for each in table.steps) > 1
     taken = name in [FRESHNESS, LATEST_REFRESH, *(check.check for check in table.checks)]
     return f"{step.step}_{name}" if several or taken else name
@@ -169,7 +169,7 @@ def _description(rule: Rule) -> str | None:
 
 
 def _metadata(report: QualityReport, result: RuleResult) -> dict[str, Any]:
-    """The numbers, and the first ids as a list that the UI can fold."""
+    """Return the numbers, and the first ids as a list that the UI can fold."""
     metadata: dict[str, Any] = {"rows": result.count, "checked_rows": report.checked}
     if result.ids:
         sample = [

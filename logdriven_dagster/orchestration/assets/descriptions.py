@@ -1,4 +1,4 @@
-"""What a table does, as the Markdown that Dagster shows on its asset's page."""
+"""The Markdown description of a table that Dagster shows on its asset's page."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -13,7 +13,7 @@ _LONGEST_QUERY = 4000
 
 
 def description(project: Project, table: TableConfig) -> str:
-    """What the table's file says of it, then its windows, and each step with its query."""
+    """Return the description in the table's file, its windows, and each step with its query."""
     parts = [table.description or "", _windows(table)]
     parts += [_step(project, table, step) for step in table.steps]
     return redact("\n\n".join(filter(None, parts)))
@@ -42,7 +42,7 @@ def _moment(moment: object) -> str:
 
 
 def _step(project: Project, table: TableConfig, step: StepConfig) -> str:
-    """A heading, from where to where, and the query or the name of the function."""
+    """Return a heading with source and target, and the query or the name of the function."""
     lines = [f"**{step.step}** {'; '.join(_ways(table, step))}".rstrip()]
     if (query := project.step_sql(table, step)) is not None:
         shown = query.strip()

@@ -1,8 +1,8 @@
-"""Freshness by window as Dagster's asset checks, judged by the run log.
+"""Freshness by window as Dagster's asset checks, evaluated from the run log.
 
-Not a `FreshnessPolicy`: that asks when the asset was last materialized, so that a backfill of an
-old day makes it fresh. The check can be executed by itself, as those of Dagster's
-`build_time_partition_freshness_checks` can; without that, a sensor's tick reports every change.
+It is no `FreshnessPolicy`, which uses the time of the last materialization, so that a backfill of
+an old day makes the asset fresh. The check can be executed by itself, like those of Dagster's
+`build_time_partition_freshness_checks`; in addition, a sensor's tick reports every change.
 """
 
 import time
@@ -29,11 +29,11 @@ from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.planning import Freshness, Verdict
 
 _AGAIN = 3600.0
-"""Seconds after which what has not changed is reported once more, with newer windows."""
+"""Seconds after which an unchanged result is reported again, with newer windows."""
 
 
 def freshness_checks(location: Location) -> list[AssetChecksDefinition]:
-    """One op that judges all tables with `fresh`, or those whose checks are asked for."""
+    """Return one op that evaluates all tables with `fresh`, or those whose checks are selected."""
     project = location.project
     by_key = {key: name for name, key in location.keys.items() if project.tables[name].fresh}
     if not by_key:
@@ -55,7 +55,7 @@ def freshness_checks(location: Location) -> list[AssetChecksDefinition]:
 
 
 class FreshnessShown:
-    """What this process has reported of the freshness of tables; only what is new is reported."""
+    """The freshness of tables that this process has reported; only changes are reported."""
 
     def __init__(self, location: Location) -> None:
         self._location = location
@@ -64,7 +64,7 @@ class FreshnessShown:
     def report(
         self, instance: DagsterInstance, found: Mapping[str, Freshness], now: datetime
     ) -> None:
-        """Report the tables whose answer has changed, or was reported long ago."""
+        """Report the tables whose result has changed, or was reported long ago."""
         for name, each in found.items():
             if name not in self._location.keys:
                 continue

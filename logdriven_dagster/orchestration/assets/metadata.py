@@ -1,4 +1,4 @@
-"""What Dagster shows beside a table and beside each window of it."""
+"""Dagster metadata of tables and windows."""
 
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -24,11 +24,11 @@ from logdriven_dagster.model.runs import Column, Published, Staged
 from logdriven_dagster.model.windows import Slice, TimeWindow
 
 _DATABASES = {"postgresql": "postgres", "mariadb": "mariadb", "mysql": "mysql", "sqlite": "sqlite"}
-"""The names that Dagster has icons for."""
+"""The names for which Dagster has icons."""
 
 
 def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
-    """Metadata of a definition: its file, period, start and order."""
+    """Return the metadata of a definition: its file, period, start and order."""
     metadata: dict[str, Any] = {
         "table": table.table,
         "period": str(table.period),
@@ -49,7 +49,7 @@ def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
 
 
 def changed_target_shown(changed: ChangedTarget) -> dict[str, str]:
-    """Metadata of a definition whose finished windows were written in another way."""
+    """Return the metadata of a definition whose finished windows were written in another way."""
     return {"changed_target": f"{changed.description} (when the code location was loaded)"}
 
 
@@ -59,7 +59,7 @@ def _start(table: TableConfig) -> str:
 
 
 def kinds(project: Project, table: TableConfig) -> set[str]:
-    """Spark, and where the rows end up; Dagster shows three kinds at most."""
+    """Return Spark and the kinds of the targets; Dagster shows three kinds at most."""
     target = table.output
     if target.connected is None or target.connected.to != "a database":
         return {"spark", target.type}
@@ -69,7 +69,7 @@ def kinds(project: Project, table: TableConfig) -> set[str]:
 
 
 def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
-    """Metadata of a materialization: rows, columns, window, job and snapshot."""
+    """Return the metadata of a materialization: rows, columns, window, job and snapshot."""
     staged, published = _output(event)
     metadata = _attempt_metadata(event.attempt) | {"seconds": round(event.seconds, 3)}
     metadata |= lag_shown(event.attempt.window, datetime.now(timezone.utc))
@@ -95,40 +95,40 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
             metadata["snapshot_id"] = published.snapshot_id
     rows = published.rows if published is not None else None
     rows = rows if rows is not None else metadata.get("target_count")
-    rows = 0 if not event.steps else rows  # an empty slice
+    rows = 0 if not event.steps else rows  # an empty key or offset range
     return metadata | rows_shown(rows, published.table_rows if published else None)
 
 
 def columns_shown(columns: Sequence[Column]) -> dict[str, Any]:
-    """Metadata of a table's columns, which Dagster shows beside the asset."""
+    """Return the metadata of a table's columns, which Dagster shows with the asset."""
     shown = [TableColumn(column.name, column.type) for column in columns]
     return {"dagster/column_schema": TableSchema(shown)}
 
 
 def rows_shown(of_window: int | None, of_table: int | None) -> dict[str, Any]:
-    """How many rows a window holds, and the whole table, which is what Dagster tells of an asset.
+    """Return the row counts of a window and of the whole table, which Dagster shows for an asset.
 
-    A number that nobody knows without counting is left out.
+    A number that is unknown without counting is omitted.
     """
     counts = {"dagster/partition_row_count": of_window, "dagster/row_count": of_table}
     return {name: count for name, count in counts.items() if count is not None}
 
 
 def lag_shown(window: TimeWindow, finished: datetime) -> dict[str, float]:
-    """Metadata: how long after its end a window of time was finished."""
+    """Return as metadata the time between the end of a time window and its completion."""
     if isinstance(window, Slice):
         return {}
     return {"lag_seconds": round(finished.timestamp() - window.end.timestamp(), 3)}
 
 
 def merged_metadata(inserted: int | None, updated: int | None) -> dict[str, int]:
-    """Metadata of what an upsert did; none for other modes."""
+    """Return the metadata of an upsert's result; empty for other modes."""
     counts = {"inserted_count": inserted, "updated_count": updated}
     return {name: count for name, count in counts.items() if count is not None}
 
 
 def failure_metadata(event: WindowFailed) -> dict[str, Any]:
-    """Metadata of a failed window: which attempt failed in which step, and the whole error."""
+    """Return the metadata of a failed window: attempt, step, and the whole error."""
     return _attempt_metadata(event.attempt) | {
         "step": event.step_id,
         "seconds": round(event.seconds, 3),
@@ -137,7 +137,7 @@ def failure_metadata(event: WindowFailed) -> dict[str, Any]:
 
 
 def window_metadata(window: TimeWindow) -> dict[str, Any]:
-    """Metadata of what a window covers."""
+    """Return the metadata of a window's range."""
     start, end = window.bounds
     return {
         "window": str(window),
@@ -156,12 +156,12 @@ def _attempt_metadata(attempt: Attempt) -> dict[str, Any]:
 
 
 def identity_shown(job_id: int, attempt: int) -> dict[str, str]:
-    """Metadata by which people find an attempt: text, since Dagster plots numbers."""
+    """Return metadata that identifies an attempt, as text, since Dagster plots numbers."""
     return {"job_id": str(job_id), "attempt": str(attempt)}
 
 
 def _output(event: WindowSucceeded) -> tuple[Staged | None, Published | None]:
-    """The last step with a target, which is what other tables read."""
+    """Return the last step with a target, which other tables read."""
     published = event.published[-1] if event.published else None
     name = published.step_id if published else None
     staged = next((step for step in reversed(event.steps) if step.step_id == name), None)

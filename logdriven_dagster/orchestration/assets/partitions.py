@@ -34,8 +34,8 @@ _DATE, _MINUTE = "%Y-%m-%d", "%Y-%m-%d-%H:%M"
 class TablePartitions:
     """A grid of windows as Dagster partitions: key ↔ window, both ways and without loss.
 
-    The definition is a `TimeWindowPartitionsDefinition` where cron expresses the grid exactly,
-    else a `DynamicPartitionsDefinition` whose keys the catch-up adds before it runs them.
+    The definition is a `TimeWindowPartitionsDefinition` where cron expresses the grid exactly, else
+    a `DynamicPartitionsDefinition` whose keys the catch-up adds before it runs them.
     """
 
     grid: Grid
@@ -43,14 +43,14 @@ class TablePartitions:
 
     @property
     def dynamic_name(self) -> str | None:
-        """The name under which the instance stores the keys; None where cron makes them."""
+        """The name under which the instance stores the keys; None where cron defines them."""
         dynamic = isinstance(self.definition, DynamicPartitionsDefinition)
         return self.definition.name if dynamic else None  # type: ignore[attr-defined]
 
     def key(self, window: TimeWindow) -> str:
-        """The partition key: the window's start on the wall clock.
+        """Return the partition key: the window's start on the wall clock.
 
-        When clocks go back an hour exists twice; the second one carries its UTC offset.
+        When clocks go back, an hour exists twice; the second one carries its UTC offset.
         """
         start, definition = window.start_clock, self.definition
         fmt = definition.fmt if isinstance(definition, TimeWindowPartitionsDefinition) else _MINUTE
@@ -59,31 +59,37 @@ class TablePartitions:
         return text + f"{start:%z}" if again and fmt != _DATE else text
 
     def holds(self, window: TimeWindow) -> bool:
-        """Whether the window is one of the grid.
+        """Return True if the window is one of the grid.
 
-        Where a period was changed, parts of older windows remain that have no partition.
+        After a change of the period, parts of older windows may remain that have no partition.
         """
         return self.grid.holds(window)
 
     def window(self, key: str) -> TimeWindow:
-        """The window of a key; UsageError for a key that starts no window of the grid."""
+        """Return the window of a key.
+
+        Raises UsageError for a key that starts no window of the grid.
+        """
         window = self.grid.window(self.grid.index(start_of(key, self.grid.zone)))
         if self.key(window) != key:
             raise UsageError(f"{key!r} is not a partition: the nearest window is {window}")
         return window
 
     def windows(self, keys: Iterable[str]) -> list[TimeWindow]:
-        """The windows of some keys, oldest first."""
+        """Return the windows of some keys, oldest first."""
         return sorted(map(self.window, keys), key=lambda window: window.start)
 
     def range(self, keys: Iterable[str]) -> TimeWindow:
-        """From the start of the oldest key's window to the end of the newest one's."""
+        """Return the range from the start of the oldest window to the end of the newest one."""
         windows = self.windows(keys)
         return windows[0].up_to_end_of(windows[-1])
 
 
 def start_of(key: str, zone: ZoneInfo) -> datetime:
-    """The moment that a partition key names on the wall clock of `zone`; UsageError for others."""
+    """Return the timestamp of a partition key on the wall clock of `zone`.
+
+    Raises UsageError for a text that is no such key.
+    """
     for fmt in (_DATE, _MINUTE, f"{_MINUTE}:%S", f"{_MINUTE}%z", f"{_MINUTE}:%S%z"):
         try:
             start = datetime.strptime(key, fmt)
@@ -95,7 +101,7 @@ def start_of(key: str, zone: ZoneInfo) -> datetime:
 
 @dataclass(frozen=True)
 class SlicePartitions:
-    """The slices of a table as partitions that appear one after the other, named by their keys."""
+    """The key or offset ranges of a table as partitions, added one by one and named by key."""
 
     definition: DynamicPartitionsDefinition
 
@@ -105,23 +111,23 @@ class SlicePartitions:
         return str(self.definition.name)
 
     def key(self, window: TimeWindow) -> str:
-        """The partition key: the key after which the slice begins, or its number."""
+        """Return the partition key: the key after which the range begins, or its number."""
         return window.key
 
     def holds(self, window: TimeWindow) -> bool:
-        """Whether the window is a slice; a table of another type may have left others."""
+        """Return True for a key or offset range; a table of another type may have other windows."""
         return isinstance(window, Slice)
 
 
 Partitions: TypeAlias = TablePartitions | SlicePartitions
-"""How the windows of a table are shown as partitions."""
+"""The partitions that show the windows of a table."""
 
 
 def table_partitions(table: TableConfig, location: Location) -> Partitions:
-    """The partitions of a table; tables with equal grids of time share one definition.
+    """Return the partitions of a table; tables with equal time grids share one definition.
 
-    Slices belong to one table of one project, which the prefix of its code location tells from a
-    table of the same name in another one.
+    Key and offset ranges belong to one table of one project. The prefix of its code location
+    distinguishes it from a table of the same name in another project.
     """
     if table.is_sliced:
         return SlicePartitions(DynamicPartitionsDefinition(name=_slices(location, table.table)))
@@ -133,21 +139,21 @@ def _slices(location: Location, table: str) -> str:
 
 
 def remove_partitions(instance: DagsterInstance, location: Location, table: str) -> None:
-    """Delete the partitions of a table's slices; those of a grid may be other tables' as well."""
+    """Delete the partitions of a table's key or offset ranges; those of a grid may be shared."""
     name = _slices(location, table)
     for key in instance.get_dynamic_partitions(name):
         instance.delete_dynamic_partition(name, key)
 
 
 def partitions_of(grid: Grid) -> TablePartitions:
-    """The partitions of a grid; equal grids share one definition, so one run can hold them."""
+    """Return the partitions of a grid; equal grids share one definition, so a run can hold them."""
     return _partitions_of(grid)
 
 
 def add_partitions(
     instance: DagsterInstance, location: Location, windows: Iterable[tuple[TableConfig, TimeWindow]]
 ) -> None:
-    """Make partitions known to the instance that no cron makes, all of a definition at once."""
+    """Add dynamic partitions to the instance, all of a definition at once."""
     keys: dict[str, list[str]] = {}
     for table, window in windows:
         partitions = table_partitions(table, location)
@@ -184,7 +190,7 @@ def _last_bound(grid: Grid, end: datetime) -> datetime:
 
 
 def _cron(grid: Grid) -> str | None:
-    """The cron expression that would fit the grid, clock changes apart; None if there is none."""
+    """Return the cron expression of the grid, disregarding clock changes; None if there is none."""
     origin, period = grid.clock, grid.period
     if origin.second or origin.microsecond:
         return None
@@ -210,10 +216,10 @@ def _every(step: int, through: int, first: int, end: int) -> str:
 
 
 def _is_exact(partitions: TablePartitions, definition: TimeWindowPartitionsDefinition) -> bool:
-    """Whether Dagster cuts the same windows as the grid does when the clocks change.
+    """Return True if Dagster's windows equal the grid's when the clocks change.
 
-    Elapsed hours and cron's wall clock part ways there, so each change is looked at: that is
-    exact for every zone, where a rule about zones would not be.
+    Elapsed hours and cron's wall clock diverge there, so each change is checked: that is exact for
+    every zone, unlike a rule about zones.
     """
     grid = partitions.grid
     for moment in _clock_changes(grid):
@@ -232,15 +238,15 @@ def _instants(window: object) -> tuple[float, float]:
 
 
 def _clock_changes(grid: Grid) -> list[datetime]:
-    """The instants at which the zone's UTC offset changes, from the origin on."""
+    """Return the instants at which the zone's UTC offset changes, from the origin on."""
     changes: dict[object, datetime] = {}
     moment = grid.origin.astimezone(grid.zone)
     for _ in range(_WEEKS_VERIFIED):
         later = _after(moment, timedelta(weeks=1))
         if later.utcoffset() != moment.utcoffset():
             change = _bisect(moment, later)
-            # For elapsed time two changes at the same clock time are the same; days and months
-            # may begin on the very day of a change, so that each date counts.
+            # For elapsed time two changes at the same clock time are the same; days and months may
+            # begin on the very day of a change, so that each date counts.
             day = None if grid.period.unit is Unit.MINUTE else change.date()
             kind = (day, change.time(), moment.utcoffset(), later.utcoffset())
             changes.setdefault(kind, change)
@@ -249,7 +255,7 @@ def _clock_changes(grid: Grid) -> list[datetime]:
 
 
 def _bisect(before: datetime, after: datetime) -> datetime:
-    """The first instant (to the second) between two at which the later one's offset holds."""
+    """Return the first instant (to the second) between two that has the offset of the later one."""
     low, high = int(before.timestamp()), int(after.timestamp())
     zone = before.tzinfo
     while high - low > 1:
@@ -268,10 +274,10 @@ def partition_mapping(
     downstream: Partitions,
     dependency: Dependency,
 ) -> PartitionMapping:
-    """How the windows of two tables meet, for Dagster's lineage; readiness is the planner's.
+    """Map the windows of two tables, for Dagster's lineage; the planner decides readiness.
 
-    Dagster maps cron grids onto each other by overlap; between a dynamic definition and any
-    other one it can only be told all or the last.
+    Dagster maps cron grids onto each other by overlap; between a dynamic definition and any other
+    one it supports only all partitions or the last one.
     """
     if dependency.window == "none":
         return LastPartitionMapping()

@@ -1,7 +1,8 @@
-"""Some rows of a window beside it in Dagster, of tables that ask for it: `preview`.
+"""Sample rows of a window in Dagster, for tables with `preview`.
 
-They become a part of Dagster's event log, which keeps them when the table has them no more and
-shows them to whoever opens Dagster. Therefore nothing is shown unless a file says so.
+The rows become a part of Dagster's event log, which keeps them after they are deleted from the
+table, and shows them to every user of Dagster. Therefore they are shown only if a table file
+requests it.
 """
 
 from threading import Thread
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS = 20
 _PATIENCE = 5.0
-"""Seconds that a run waits for the rows; a table on slow storage goes without."""
+"""Seconds that a run waits for the rows; a table on slow storage has no preview."""
 
 
 def preview_shown(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, Any]:
-    """Metadata: the first rows of a window that was published, where no Spark is needed for them.
+    """Return as metadata the first rows of a published window, if they can be read without Spark.
 
-    It raises whatever the table's storage raises, and TimeoutError.
+    Raises TimeoutError, and any error of the table's storage.
     """
     if not table.preview:
         return {}
@@ -36,7 +37,7 @@ def preview_shown(project: Project, table: TableConfig, window: TimeWindow) -> d
 
 
 def _within_patience(project: Project, table: TableConfig, window: TimeWindow) -> "pa.Table | None":
-    """Read in a thread of its own, since no storage can be told to hurry; it ends with us."""
+    """Read in a separate daemon thread, since reads from storage cannot be interrupted."""
     whole = table.output.write_mode.replaces_whole_table
     found: list[pa.Table | None] = []
     failed: list[Exception] = []
@@ -45,7 +46,7 @@ def _within_patience(project: Project, table: TableConfig, window: TimeWindow) -
         try:
             rows = rows_without_spark(project, table.table, None if whole else window)
             found.append(None if rows is None else rows.first(table.preview))
-        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+        except Exception as error:  # noqa: BLE001 - it is raised in the waiting thread
             failed.append(error)
 
     thread = Thread(target=read, daemon=True)

@@ -1,8 +1,8 @@
-"""The check `latest_refresh` of each table: a refresh that failed, and what is published still.
+"""The check `latest_refresh` of each table: failed refreshes, and the published results.
 
-A partition whose refresh failed stays materialized, as what was published before stands. The check
-fails meanwhile, blocks nothing, and passes once the windows have run again. It is evaluated only
-where its answer changes, so that nothing is written where no refresh fails.
+A partition whose refresh failed stays materialized, since the earlier result is still published.
+The check fails meanwhile, blocks nothing, and passes once the windows have run again. It is
+evaluated only when its result changes, so nothing is written if no refresh fails.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -29,7 +29,7 @@ _MOST_NAMED = 5
 
 
 def refresh_check_spec(key: AssetKey) -> AssetCheckSpec:
-    """The specification of a table's check."""
+    """Return the specification of a table's check."""
     description = "No refresh has failed that was not repeated."
     return AssetCheckSpec(LATEST_REFRESH, asset=key, description=description)
 
@@ -37,7 +37,7 @@ def refresh_check_spec(key: AssetKey) -> AssetCheckSpec:
 def refresh_evaluations(
     instance: DagsterInstance, location: Location, run_log: RunLog, tables: Collection[str]
 ) -> Iterator[AssetCheckEvaluation]:
-    """Evaluate the check for those of some tables whose answer has changed."""
+    """Evaluate the check for the tables whose result has changed."""
     project = location.project
     shown = [project.tables[name] for name in sorted(tables) if name in location.keys]
     if not shown:
@@ -60,7 +60,7 @@ def refresh_evaluations(
 
 
 def _shown_failures(instance: DagsterInstance, key: AssetKey) -> str:
-    """The attempts that the newest evaluation names; empty if it passed, or there is none."""
+    """Return the attempts in the newest evaluation; empty if it passed, or there is none."""
     records = instance.event_log_storage.get_asset_check_execution_history(
         AssetCheckKey(key, LATEST_REFRESH), limit=1, status=_EVALUATED
     )

@@ -1,4 +1,4 @@
-"""What happened to a window so far, as the run log has it, beside the window in Dagster."""
+"""The history of a window in the run log, shown with the window in Dagster."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history.logs import attempts_of
 
 _MOST = 10
-"""Attempts; the command that stands below them shows all."""
+"""The number of attempts; the command below them shows all."""
 _LONGEST_ERROR = 200
 _HEADING = ("job", "status", "began", "took", "rows read → written", "version", "run")
 
@@ -25,9 +25,9 @@ _HEADING = ("job", "status", "began", "took", "rows read → written", "version"
 def stories_shown(
     project: Project, run_log: RunLog, windows: Sequence[tuple[str, TimeWindow]]
 ) -> list[dict[str, Any]]:
-    """Metadata for each window: its attempts with their steps, newest first, and what tells more.
+    """Return for each window its attempts with their steps, newest first, and a command for more.
 
-    A window comes with the name of its table. The log is asked once for all of them.
+    `windows` are pairs of a table's name and a window. The log is queried once for all of them.
     """
     found = run_log.ask(lambda conn: attempts_of(conn, windows, _MOST))
     told = zip(windows, found, strict=True)
@@ -37,21 +37,21 @@ def stories_shown(
 def story_shown(
     project: Project, run_log: RunLog, table: str, window: TimeWindow
 ) -> dict[str, Any]:
-    """Metadata of one window, as `stories_shown` gives it."""
+    """Return the metadata of one window, in the form of `stories_shown`."""
     return stories_shown(project, run_log, [(table, window)])[0]
 
 
 def story_of(
     project: Project, table: str, window: TimeWindow, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Metadata: the story of a window whose attempts, newest first, are known."""
+    """Return as metadata the story of a window, given its attempts, newest first."""
     return {"story": MetadataValue.md(_told(project, table, window, rows))} if rows else {}
 
 
 def describe_failed_refresh(
     key: AssetKey, partition: str, error: str, metadata: Mapping[str, Any]
 ) -> AssetObservation:
-    """Return what a partition shows of a refresh that failed: it stays as it was published."""
+    """Return an observation of a failed refresh: the partition stays as it was published."""
     text = f"its refresh failed; what was published before stands: {error}"
     return AssetObservation(key, partition=partition, description=text, metadata=metadata)
 
@@ -67,7 +67,7 @@ def _told(
 
 
 def _name(window: TimeWindow) -> str:
-    """What `--window` of the command line calls it."""
+    """Return the window's name as `--window` of the command line takes it."""
     start = window.bounds[0]
     if not isinstance(start, datetime):
         return window.key
@@ -98,7 +98,7 @@ def _step(step: Mapping[str, Any]) -> str:
 
 
 def _run(project: Project, row: Mapping[str, Any]) -> str:
-    """A link to the run of Dagster; of the command line, the host that it ran on."""
+    """Return a link to the Dagster run; for the command line, the host on which it ran."""
     if run_id := row["dagster_run_id"]:
         return f"[{run_id[:8]}]({(project.config.ui_url or '').rstrip('/')}/runs/{run_id})"
     return plain((row["owner"] or "").partition("/")[0])

@@ -1,4 +1,4 @@
-"""How a table becomes an asset: the class to subclass for rules of one's own."""
+"""The mapping of tables to assets: the class to subclass for custom rules."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from logdriven_dagster.orchestration.location import default_key
 
 
 class LogdrivenTranslator:
-    """Tells Dagster of tables. Override `get_asset_spec` to change what it shows of them.
+    """The mapping of tables to asset specifications. Override `get_asset_spec` to change it.
 
     ```python
     class Ours(LogdrivenTranslator):
@@ -23,10 +23,10 @@ class LogdrivenTranslator:
     """
 
     def get_asset_spec(self, table: TableConfig, project: Project) -> AssetSpec:
-        """The specification of a table's asset: key, group, owners, tags, kinds and so on.
+        """Return the specification of a table's asset: key, group, owners, tags, kinds and so on.
 
         Keys of the tables that it depends on are added afterwards, as these tables are translated,
-        to the `deps` that are given here; so are its partitions, which are the table's windows.
+        to the `deps` of this specification; so are its partitions, which are the table's windows.
         """
         tags = {k: v for k, v in table.tags.items() if _is_valid(tags={k: v})}
         refused = {f"tag {k}": v for k, v in table.tags.items() if k not in tags}
@@ -42,7 +42,7 @@ class LogdrivenTranslator:
 
 
 def _is_valid(**fields: Any) -> bool:
-    """Whether Dagster takes the tags or owners of an asset."""
+    """Return True if Dagster accepts the tags or owners of an asset."""
     try:
         AssetSpec("any", **fields)
     except DagsterInvalidDefinitionError:

@@ -1,7 +1,8 @@
-"""Assets that tables wait for and that are not ours: what Dagster shows of them gets into the log.
+"""External assets that tables wait for: copies their materializations into the run log.
 
-The run log alone decides what runs next, also for the command line, which knows no Dagster. So each
-run and each tick of a sensor first notes there what has been materialized since the last look.
+The run log alone decides which windows run next, also for the command line, which does not use
+Dagster. So each run and each tick of a sensor first records the materializations since the last
+check.
 """
 
 import logging
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 def asset_key(dependency: AssetDependency) -> AssetKey:
-    """The key of an asset that a table waits for."""
+    """Return the key of an asset that a table waits for."""
     return AssetKey(dependency.asset.split("/"))
 
 
@@ -50,12 +51,13 @@ class UpstreamAssets:
 
     project: Project
     _newest: dict[AssetKey, int | None] = field(default_factory=dict)
-    """Key → the number of what was its newest materialization at the last look."""
+    """The number of each asset's newest materialization at the last check."""
 
     def note(self, context: _Context, runner: Runner) -> None:
-        """Note what was materialized since the last look, or is so no more.
+        """Record materializations that were added or removed since the last check.
 
-        An instance of Dagster that lives in memory has not seen all: what others saw stays.
+        An in-memory Dagster instance has an incomplete history, so records of other instances are
+        kept.
         """
         if not self._awaited:
             return
@@ -78,7 +80,7 @@ class UpstreamAssets:
 
     @cached_property
     def _awaited(self) -> Mapping[AssetKey, AssetDependency]:
-        """What is awaited of each asset: its partitions, if any table waits for those."""
+        """The dependency on each asset: on its partitions, if any table waits for those."""
         tables = self.project.tables.values()
         found = [dependency for table in tables for dependency in table.asset_dependencies]
         found.sort(key=lambda dependency: dependency.is_input)
@@ -87,16 +89,19 @@ class UpstreamAssets:
 
 @dataclass(frozen=True, slots=True)
 class _Partitions:
-    """How the keys of an asset's partitions are read."""
+    """The interpretation of an asset's partition keys."""
 
     dependency: AssetDependency
     zone: ZoneInfo
-    """The project's."""
+    """The project's time zone."""
     definition: PartitionsDefinition[str] | None
-    """What the code location knows; None for an asset of another one."""
+    """The definition in this code location; None for an asset of another one."""
 
     def window(self, key: str) -> TimeWindow:
-        """The window of a partition; UsageError where no time or no length of it is known."""
+        """Return the window of a partition.
+
+        Raises UsageError if its time or its length is unknown.
+        """
         if isinstance(self.definition, TimeWindowPartitionsDefinition):
             theirs = self.definition.time_window_for_partition_key(key)
             start, end = theirs.start.timestamp(), theirs.end.timestamp()
@@ -112,14 +117,14 @@ class _Partitions:
 
     @property
     def nowhen(self) -> TimeWindow:
-        """Where partitions lie whose time is not known: they exist, and no window is over them."""
+        """The window of partitions whose time is unknown: they exist, but overlap no window."""
         return TimeWindow.from_seconds(0, 1, self.zone)
 
 
 def _materialized(
     instance: DagsterInstance, key: AssetKey, newest: EventLogRecord, how: _Partitions
 ) -> Iterator[Materialized]:
-    """The partitions of an asset that are materialized, each once."""
+    """Yield the materialized partitions of an asset, each once."""
     if newest.partition_key is None:
         whole = TimeWindow.from_seconds(0, int(newest.timestamp), how.zone)
         yield Materialized(whole, newest.storage_id)
@@ -139,7 +144,7 @@ def _materialized(
 
 
 def _definition(context: _Context, key: AssetKey) -> PartitionsDefinition[str] | None:
-    """How an asset is partitioned, as far as this code location knows it."""
+    """Return the partitions of an asset, as far as this code location defines them."""
     repository = _repository(context)
     if repository is None:
         graph = None if isinstance(context, SensorEvaluationContext) else _graph_of_run(context)
@@ -151,10 +156,10 @@ def _definition(context: _Context, key: AssetKey) -> PartitionsDefinition[str] |
 
 
 def _repository(context: _Context) -> RepositoryDefinition | None:
-    """The code location; None for what a process runs by itself, as tests do."""
+    """Return the code location; None for work that a process runs by itself, as tests do."""
     try:
         return context.repository_def
-    except Exception:  # noqa: BLE001 - a private error of Dagster says that there is none
+    except Exception:  # noqa: BLE001 - a private error of Dagster means that there is none
         return None
 
 

@@ -1,4 +1,4 @@
-"""What Dagster shows of a table as a whole: its columns, their origins, its number of rows."""
+"""Dagster metadata of a whole table: its columns, their origins, its number of rows."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -21,13 +21,13 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed.lineage_answers import of_table
 
 _SHARE = 0.02
-"""The part of a run's time that counting the rows of one table may take."""
+"""The share of a run's time that counting the rows of one table may take."""
 
 
 def lineage_shown(
     location: Location, table: str, queries: Sequence[QueryLineage]
 ) -> dict[str, Any]:
-    """Metadata: the columns of other assets that the columns of a table are made from."""
+    """Return as metadata the columns of other assets from which a table's columns are made."""
     project = location.project
     steps = [step.step for step in project.tables[table].steps] if table in project.tables else []
     places = {step: n for n, step in enumerate(steps)}
@@ -47,7 +47,7 @@ def lineage_shown(
 def table_shown(
     location: Location, table: TableConfig, run_log: RunLog, window: TimeWindow | None = None
 ) -> dict[str, Any]:
-    """Metadata: what readers of the table find now, if a window ran elsewhere or wrote nothing."""
+    """Return the table's current metadata for a window that ran elsewhere or wrote nothing."""
 
     def ran() -> dict[str, Any]:
         queries = run_log.ask(lambda conn: of_table(conn, table.table))
@@ -70,10 +70,10 @@ def _preview(project: Project, table: TableConfig, window: TimeWindow) -> dict[s
 
 
 def _if_known(table: TableConfig, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Describe the whole table; where that fails, log it and return nothing: it hides no window."""
+    """Describe the whole table; log a failure and return nothing, so that it hides no window."""
     try:
         return ask()
-    except Exception as error:  # noqa: BLE001 - targets raise whatever they like
+    except Exception as error:  # noqa: BLE001 - targets may raise any error
         text = redact(f"{table.table}: {type(error).__name__}: {error}")
         logging.getLogger(__name__).warning("table_not_described: %s", text)
         return {}
@@ -81,19 +81,19 @@ def _if_known(table: TableConfig, ask: Callable[[], dict[str, Any]]) -> dict[str
 
 @dataclass
 class Looks:
-    """Looks at published tables, beside the windows of one step of Dagster: their rows.
+    """Inspections of published tables next to the windows of one Dagster step.
 
-    How many rows there are is counted where the target does not say it, and some are shown where
-    the table asks for it. The first window of a table has them, and later ones as often as takes
-    little of the time.
+    Rows are counted if the target does not report their number, and some are shown if the table
+    requests it. The first window of a table is inspected, and later ones as often as this takes
+    little of the run's time.
     """
 
     project: Project
     _again: dict[str, float] = field(default_factory=dict)
-    """When a table may be looked at once more, by this process's clock."""
+    """The earliest time of the next inspection of each table, by this process's clock."""
 
     def shown(self, table: TableConfig, window: TimeWindow) -> dict[str, Any]:
-        """Metadata for a window that was just published."""
+        """Return the metadata of a window that was just published."""
         counted, began = table.output.is_counted_slowly, monotonic()
         if not (counted or table.preview) or began < self._again.get(table.table, 0):
             return {}

@@ -37,7 +37,7 @@ from logdriven_dagster.orchestration.table_assets import Results, run_table
 
 
 class SensorAttributes(Resolvable, Model):
-    """What a code location wants of the sensor that requests catch-ups."""
+    """Settings of the sensor that requests catch-ups, by code location."""
 
     enabled: bool | None = None
     interval: str | None = None
@@ -52,9 +52,9 @@ class LogdrivenProjectComponent(Component, Resolvable):
     `dg scaffold defs logdriven_dagster.LogdrivenProjectComponent shop` makes a small project that
     runs right away: `logdriven.yaml`, a file for each table in `tables/`, and `defs.yaml`.
 
-    A run log in a database, not the history of Dagster, decides what runs: the oldest unfinished
-    window first, never past a failed one. So tables may be run from the UI, by the sensor, by
-    `dg launch` and by the `logdriven` command alike.
+    A run log in a database, not the history of Dagster, decides which windows run: the oldest
+    unfinished window first, never past a failed one. So tables may be run from the UI, by the
+    sensor, by `dg launch` and by the `logdriven` command alike.
 
     Subclasses may override `get_asset_spec` and `execute`.
     """
@@ -109,16 +109,16 @@ class LogdrivenProjectComponent(Component, Resolvable):
 
     @classmethod
     def get_spec(cls) -> ComponentTypeSpec:
-        """What `dg` tells of the type."""
+        """Return the component type's specification, which `dg` shows."""
         return ComponentTypeSpec(tags=["spark", "etl", "iceberg"])
 
     @cached_property
     def translator(self) -> LogdrivenTranslator:
-        """What makes an asset of a table before `translation` is looked at."""
+        """The translator that creates a table's asset before `translation` is applied."""
         return LogdrivenTranslator()
 
     def get_asset_spec(self, table: TableConfig, project: Project) -> AssetSpec:
-        """The specification of a table's asset; a subclass may change it.
+        """Return the specification of a table's asset; a subclass may change it.
 
         ```python
         class OurComponent(LogdrivenProjectComponent):
@@ -133,7 +133,7 @@ class LogdrivenProjectComponent(Component, Resolvable):
     def execute(
         self, context: AssetExecutionContext, table: TableConfig, location: Location
     ) -> Results:
-        """Make the partitions of a run done, oldest window first; a subclass may add to it.
+        """Process the partitions of a run, oldest window first; a subclass may extend it.
 
         ```python
         class OurComponent(LogdrivenProjectComponent):
@@ -145,7 +145,7 @@ class LogdrivenProjectComponent(Component, Resolvable):
         yield from run_table(context, table, location)
 
     def build_defs(self, context: ComponentLoadContext) -> Definitions:  # noqa: ARG002 - Dagster's
-        """Assets, jobs, schedules and sensors of the project."""
+        """Build the assets, jobs, schedules and sensors of the project."""
         return build_definitions(
             located(self.project, self._changed),
             tables=self.tables,
@@ -170,7 +170,7 @@ class LogdrivenProjectComponent(Component, Resolvable):
 
 @dataclass(frozen=True)
 class _Translator(LogdrivenTranslator):
-    """Asks the component, which a subclass may have changed."""
+    """A translator that delegates to the component, which a subclass may have changed."""
 
     component: LogdrivenProjectComponent
 

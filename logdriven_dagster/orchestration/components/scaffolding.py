@@ -1,4 +1,4 @@
-"""What `dg scaffold defs` writes."""
+"""The files that `dg scaffold defs` writes."""
 
 import os
 import re
@@ -34,7 +34,7 @@ attributes:
 
 
 class ProjectParams(BaseModel):
-    """What `dg scaffold defs` may be told of a project."""
+    """Options of `dg scaffold defs` for a project."""
 
     project: str | None = Field(
         None, description="the folder of a project that exists, relative to where dg runs"
@@ -42,15 +42,15 @@ class ProjectParams(BaseModel):
 
 
 class ProjectScaffolder(Scaffolder[ProjectParams]):
-    """Writes the project of `logdriven init`, or refers to one that exists."""
+    """Writes the project of `logdriven init`, or refers to an existing one."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[ProjectParams]:
-        """What `dg` offers as options."""
+        """Return the options that `dg` offers."""
         return ProjectParams
 
     def scaffold(self, request: ScaffoldRequest[ProjectParams]) -> None:
-        """Write `defs.yaml`, and beside it a small project, unless one is named."""
+        """Write `defs.yaml` and next to it a small project, unless an existing one is given."""
         with _told_plainly(request):
             _refuse_appending(request)
             if request.params.project is None:
@@ -65,10 +65,10 @@ class ProjectScaffolder(Scaffolder[ProjectParams]):
 
 
 class TableScaffolder(Scaffolder):
-    """Writes a table of a project that exists; it runs, and is there to be changed."""
+    """Writes a working table into an existing project, as a template to be changed."""
 
     def scaffold(self, request: ScaffoldRequest) -> None:
-        """Write `defs.yaml`, but not in a place where no project would look for it."""
+        """Write `defs.yaml`; refuse a folder in which no project would find it."""
         with _told_plainly(request):
             _refuse_appending(request)
             project_of(request.target_path)
@@ -95,7 +95,7 @@ def _refuse_appending(request: ScaffoldRequest[Any]) -> None:
 
 
 def project_of(folder: Path) -> Path:
-    """The folder of the project that a table's component belongs to; UsageError without one."""
+    """Return the project folder of a table's component. Raises UsageError without one."""
     for parent in folder.resolve().parents:
         if (parent / PROJECT_FILE).is_file() and folder.resolve().is_relative_to(parent / "tables"):
             return parent

@@ -28,7 +28,7 @@ _EXAMPLE = {
         }
     ],
 }
-"""What `dg docs` and the like show of the type."""
+"""The example of the type in `dg docs` and similar commands."""
 
 
 class TableAttributes(BaseModel):
@@ -38,7 +38,7 @@ class TableAttributes(BaseModel):
 
     @classmethod
     def model_json_schema(cls, *_: Any, **__: Any) -> dict[str, Any]:
-        """The schema of table files, with which `dg check yaml` and editors check them."""
+        """Return the schema of table files, which `dg check yaml` and editors use."""
         return file_schemas()["table"] | {"examples": [_EXAMPLE]}
 
 
@@ -53,21 +53,24 @@ class TableComponent(Component):
 
     @classmethod
     def get_spec(cls) -> ComponentTypeSpec:
-        """What `dg` tells of the type."""
+        """Return the component type's specification, which `dg` shows."""
         return ComponentTypeSpec(tags=["spark", "etl", "iceberg"])
 
     @classmethod
     def get_model_cls(cls) -> type[BaseModel]:
-        """What `attributes` may hold."""
+        """Return the model of `attributes`."""
         return TableAttributes
 
     @classmethod
     def load(cls, *_: Any) -> "TableComponent":
-        """The component of a file; the project reads the attributes."""
+        """Return the component of a file; the project reads the attributes."""
         return cls()
 
     def build_defs(self, context: ComponentLoadContext) -> Definitions:
-        """Build nothing: the project has the asset. UsageError where no project here shows it."""
+        """Build nothing, since the project has the asset.
+
+        Raises UsageError if no project shows it.
+        """
         project = project_of(context.path)
         shown = context.component_tree.get_all_components(LogdrivenProjectComponent)
         if not any(component.project == project for component in shown):

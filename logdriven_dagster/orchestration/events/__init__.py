@@ -1,1 +1,1 @@
-"""Events of windows in Dagster's event log, and partitions that stay true to the run log."""
+"""Events of windows in Dagster's event log, and partitions in agreement with the run log."""

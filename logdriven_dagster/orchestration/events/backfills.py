@@ -1,10 +1,10 @@
 """Runs of one backfill that wait for each other.
 
-With `BackfillPolicy.multi_run` Dagster starts the runs of a backfill side by side, the one with the
-oldest partitions first. Windows of an ordered table follow each other, so that all but this one
-would be refused. A run whose window may not run yet waits instead, as long as runs that were
-requested before it are at work. Those never wait for it, and none waits for one that is only
-queued, so that runs that wait cannot fill all places.
+With `BackfillPolicy.multi_run` Dagster starts the runs of a backfill concurrently, the one with the
+oldest partitions first. Windows of an ordered table run in sequence, so all but this one would be
+refused. A run whose window may not run yet waits instead, as long as runs that were requested
+before it are at work. Those never wait for it, and no run waits for one that is only queued, so
+waiting runs cannot fill all slots.
 """
 
 import time
@@ -23,14 +23,14 @@ _AT_WORK = [
 ]
 _BACKFILL_TAG = "dagster/backfill"
 _PAUSE = 2.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 def behind_earlier_runs(context: StepContext, work: Callable[[], None]) -> None:
-    """Do the work; again, should a window be refused while earlier runs of the backfill work."""
+    """Do the work; again if a window is refused while earlier runs of the backfill work."""
     told = False
     while True:
-        waits = _has_earlier_runs(context)  # asked first: what they finish meanwhile counts
+        waits = _has_earlier_runs(context)  # checked first, so that their results count
         try:
             return work()
         except (EarlierWindowError, DependencyError) as refusal:

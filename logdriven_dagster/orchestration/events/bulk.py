@@ -1,13 +1,13 @@
-"""Events of many windows in Dagster's event log, written together where its storage is known.
+"""Events of many windows in Dagster's event log, written in bulk to known storages.
 
-A single event costs Dagster connections and commits of its own, which is more than all that is
-reported of a window beside it. SQLite and PostgreSQL, as Dagster has them, are written here in bulk
-by the pieces that their own single writes are made of. Any other storage, and one that is derived
-from them, is written event by event through the instance.
+A single event costs Dagster connections and commits of its own, more than all other reporting of a
+window. For Dagster's own SQLite and PostgreSQL storages, events are written in bulk by the parts
+that their single writes consist of. Any other storage, and one derived from these, is written event
+by event through the instance.
 
-What fails changes nothing before it is tried again event by event; what fails even then raises, and
-the windows are found by the mirror (`unreported`). Thus the events stand in SQLite's index, which
-shows partitions, before they stand in the log of their run, by which the mirror decides.
+A failed bulk write changes nothing, and is tried again event by event. If that fails too, the error
+is raised, and the mirror finds the windows (`unreported`). So the events are in SQLite's index,
+which shows partitions, before they are in the log of their run, by which the mirror decides.
 """
 
 import logging
@@ -39,16 +39,16 @@ from logdriven_dagster.orchestration.dagster_internals import (
 from logdriven_dagster.orchestration.events.records import forget_runless_evaluations
 
 AT_ONCE = 100
-"""Events that are written together: others wait for the database as long."""
+"""The number of events that are written together: other writers wait for the database as long."""
 
 Stored: TypeAlias = tuple[EventLogEntry, int]
-"""An event, and the number that it has in the log."""
+"""An event and its number in the log."""
 
 
 class EventBatch:
     """Materializations, observations and evaluated checks that are written together, in order.
 
-    They are written when there are many, and when `write` is called.
+    They are written when a batch is full, and when `write` is called.
     """
 
     def __init__(self, instance: DagsterInstance) -> None:
@@ -57,26 +57,26 @@ class EventBatch:
 
     @contextmanager
     def complete(self) -> Iterator[None]:
-        """Around what adds events: at its end, however it comes, all of them are written."""
+        """Write all events at the end of the block, also after an error."""
         try:
             yield
         finally:
             self.write()
 
     def add(self, entry: EventLogEntry) -> None:
-        """Take an event; it may be written only later."""
+        """Take an event; it may be written later."""
         self._entries.append(entry)
         if len(self._entries) >= AT_ONCE:
             self.write()
 
     def handle_new_event(self, event: EventLogEntry, **_batch: object) -> None:
-        """Take an event where Dagster's own log handler believes that this is an instance."""
+        """Take an event in place of an instance, for Dagster's own log handler."""
         self.add(event)
 
     def log(self, context: StepContext, event: AssetMaterialization | AssetCheckEvaluation) -> None:
-        """Log an event of a step as `log_event` does, but for its place in the event log.
+        """Log an event of a step as `log_event` does, except for its order in the event log.
 
-        Its line goes to the console and to loggers of others at once.
+        Its line goes to the console and to other loggers at once.
         """
         handler = storing_handler(context)
         if handler is None:
@@ -91,7 +91,7 @@ class EventBatch:
             handler.removeFilter(held)
 
     def write(self) -> None:
-        """Write the events that were taken."""
+        """Write the collected events."""
         entries, self._entries = self._entries, []
         if entries:
             forget_runless_evaluations(self.instance, entries)
@@ -99,7 +99,7 @@ class EventBatch:
 
 
 class _Held(logging.Filter):
-    """Gives what this thread logs to another handler than the one that it filters."""
+    """A filter that passes this thread's records to another handler instead of its own."""
 
     def __init__(self, handler: logging.Handler) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ def _write(instance: DagsterInstance, entries: Sequence[EventLogEntry]) -> None:
         stored = in_bulk(storage, entries)
     except Exception as error:
         if isinstance(error, DBAPIError) and error.connection_invalidated:
-            raise  # whether it was committed nobody knows
+            raise  # the outcome of the commit is unknown
         _write_singly(instance, entries)
         return
     stored()
@@ -135,7 +135,7 @@ def _write_singly(instance: DagsterInstance, entries: Sequence[EventLogEntry]) -
 
 
 def _to_sqlite(storage: SqlEventLogStorage, entries: Sequence[EventLogEntry]) -> Callable[[], None]:
-    """Write the index of all runs in a transaction; what is returned writes the runs' own logs."""
+    """Write the index of all runs in one transaction; return a function that writes their logs."""
     with storage.index_transaction() as conn:
         inserted: list[Any] = [conn.execute(storage.prepare_insert_event(e)) for e in entries]
         ids = [each.inserted_primary_key[0] for each in inserted]
@@ -152,10 +152,10 @@ def _to_sqlite(storage: SqlEventLogStorage, entries: Sequence[EventLogEntry]) ->
 def _to_postgres(
     storage: SqlEventLogStorage, entries: Sequence[EventLogEntry]
 ) -> Callable[[], None]:
-    """Insert the events by one statement; what is returned notes them beside the log.
+    """Insert the events by one statement; return a function that updates the other tables.
 
-    The statement is a transaction of its own: who reads the log by the number of the last event
-    would otherwise pass over ours, which have lower ones, while others' are committed.
+    The statement is a transaction of its own. Otherwise readers that follow the log by the last
+    event's number would miss these events, which have lower numbers, while others' are committed.
     """
     insert = storage.prepare_insert_event_batch(entries)
     with storage.index_connection() as conn:
@@ -173,9 +173,9 @@ def _to_postgres(
 
 
 def _note(storage: SqlEventLogStorage, stored: Sequence[Stored]) -> None:
-    """Note events in the tables of tags, of assets and of checks.
+    """Record events in the tables of tags, of assets and of checks.
 
-    An asset's row has what the last event of each kind says.
+    An asset's row has the values of the last event of each kind.
     """
     kind = DagsterEventType.ASSET_CHECK_EVALUATION
     of_assets = [(each, n) for each, n in stored if each.dagster_event_type is not kind]
@@ -208,4 +208,4 @@ _WRITERS: Mapping[
         "dagster_postgres.event_log.event_log.PostgresEventLogStorage": _to_postgres,
     }
 )
-"""By the class of a storage; one derived from it may keep events in another way."""
+"""Writers by the class of a storage; a derived class may store events in another way."""

@@ -1,13 +1,12 @@
-"""Keeping Dagster's partition states equal to the log when a step ends early.
+"""Partition states in Dagster that agree with the log when a step ends early.
 
-Dagster takes a partition as failed if the last run that planned to materialize it ended as FAILURE
+Dagster marks a partition as failed if the last run that planned to materialize it ended as FAILURE
 without having done so, and a run over five windows plans all five when it is created. So before
-such a run fails, the windows that it did not try are planned once more by no run at all, Dagster's
-own notion of a runless event. Measured on 1.13.27: finished windows are green, the failed one is
-red, and untouched ones are what they were before.
+such a run fails, the windows that it did not try are planned again by a runless event. Measured on
+1.13.27: finished windows are green, the failed one is red, and untouched ones keep their state.
 
-A terminated run leaves the window that it was in DISCARDED in the log, which is pending as before
-and no failure: however that run ends in Dagster, it did not mean that window.
+A terminated run leaves its running window DISCARDED in the log, which is pending as before and no
+failure. Its partition is taken back as well, regardless of the run's status in Dagster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from logdriven_dagster.orchestration.location import Location
 
 @contextmanager
 def interrupted_windows_forgotten(reporter: Reporter) -> Iterator[None]:
-    """Around a step: should it be terminated in the middle of windows, take those back."""
+    """Take back the running windows if a step is terminated in the middle of them."""
     try:
         yield
     except Exception:
@@ -42,9 +41,9 @@ def interrupted_windows_forgotten(reporter: Reporter) -> Iterator[None]:
 
 @contextmanager
 def unmade_checks_forgotten(reporter: Reporter) -> Iterator[None]:
-    """Around an asset's step: checks of windows that were not written count as not planned.
+    """Take back the planned checks of windows that an asset's step did not write.
 
-    That goes for the assets behind a failed one, too, whose steps are skipped.
+    This includes the assets behind a failed one, whose steps are skipped.
     """
     context = reporter.context
     behind: set[AssetKey] = set()
@@ -61,10 +60,10 @@ def unmade_checks_forgotten(reporter: Reporter) -> Iterator[None]:
 
 @contextmanager
 def untried_windows_forgotten(reporter: Reporter, keys: Sequence[str]) -> Iterator[None]:
-    """Around an asset's step over some partitions: should it end early, take back the others.
+    """Take back the untried partitions of an asset's step if it ends early.
 
-    That goes for the assets behind it too, which the failing run will skip. What the log holds as
-    failed stays red.
+    This includes the assets behind it, which the failing run will skip. Windows that failed in the
+    log stay red.
     """
     try:
         yield
@@ -82,25 +81,25 @@ def untried_windows_forgotten(reporter: Reporter, keys: Sequence[str]) -> Iterat
 def _failed_before(
     context: StepContext, location: Location, assets: Sequence[AssetKey]
 ) -> set[tuple[AssetKey, str]]:
-    """The partitions of some assets whose windows have failed in the log.
+    """Return the partitions of some assets whose windows have failed in the log.
 
-    Behind a refresh that failed or died before it changed anything a partition is what it was.
+    After a refresh that failed or died before it changed anything, a partition keeps its state.
     """
     tables = [name for name, key in location.keys.items() if key in assets]
     try:
         runner = location.open_runner(context)
         plan = runner.plan(data_clock(context.run, location.project), tables)
     except LogdrivenError:
-        return set()  # an unreadable log says nothing, and is why the step ends
+        return set()  # an unreadable log has no answer, and is why the step ends
     return failed_partitions(location, {name: t.log.open for name, t in plan.tables.items()})
 
 
 def failed_partitions(
     location: Location, opened: Mapping[str, Iterable[OpenWindow]]
 ) -> set[tuple[AssetKey, str]]:
-    """The partitions of failed windows; a failed refresh that changed nothing is none of them.
+    """Return the partitions of failed windows, without failed refreshes that changed nothing.
 
-    `opened` has the unfinished windows of each table, as the run log gives them.
+    `opened` has the unfinished windows of each table, as the run log returns them.
     """
     return {
         (

@@ -1,13 +1,13 @@
 """Runs that Dagster shows as working for ever because their process died.
 
 The evidence is a lease that was never released: the process that owned it is known to be gone, on
-this machine; elsewhere, it ran out and its runner did not come back. A run whose attempts all ended
+this machine; elsewhere, it expired and its runner did not come back. A run whose attempts all ended
 by themselves may be between two windows, or in a process of another step. It is left to Dagster's
 own monitoring, and so is a run without an attempt.
 
-Before such a run is ended as failed, the windows that it meant to run and never began are planned
-by no run at all, as in `endings`, so that they are not red because of it. Afterwards would be too
-late: Dagster remembers what it has shown as failed.
+Before such a run is ended as failed, the windows that it planned and never began are planned by a
+runless event, as in `endings`, so that they are not red because of it. Afterwards would be too
+late: Dagster stores the partitions that it has shown as failed.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ _AT_ONCE = 100
 
 
 def report_dead_runs(instance: DagsterInstance, location: Location, run_log: RunLog) -> list[str]:
-    """End the dead runs in Dagster as FAILURE; their ids."""
+    """End the dead runs in Dagster as FAILURE, and return their ids."""
     records = instance.get_run_records(RunsFilter(statuses=_WORKING), limit=_AT_ONCE)
     runs = {record.dagster_run.run_id: record.dagster_run for record in records}
     if not runs:
@@ -59,7 +59,7 @@ def report_dead_runs(instance: DagsterInstance, location: Location, run_log: Run
 def _forget_untried(
     instance: DagsterInstance, location: Location, run_log: RunLog, run_id: str
 ) -> None:
-    """Take back what a run meant to materialize and never began, but for what failed before."""
+    """Take back the partitions that a run planned and never began, except earlier failures."""
     planned = set(_planned(instance, location, run_id))
     if planned:
         begun = run_log.ask(lambda conn: _begun_or_failed(conn, location, run_id))
@@ -80,7 +80,7 @@ def _planned(
 def _begun_or_failed(
     conn: Connection, location: Location, run_id: str
 ) -> set[tuple[AssetKey, str]]:
-    """The partitions that a run began, unless they are pending as before, and those that failed."""
+    """Return the partitions that a run began and that are not pending again, and failed ones."""
     tables = {name: location.project.tables[name] for name in location.keys}
     failed = failed_partitions(location, open_windows(conn, list(tables.values())))
     for row in begun_in(conn, [run_id]):
@@ -92,10 +92,10 @@ def _begun_or_failed(
 
 
 def _death(sign: Unreleased, grace: timedelta) -> str | None:
-    """Why the holder of a lease is dead for certain, or None.
+    """Return the reason why the holder of a lease is certainly dead, or None.
 
-    A process of this machine that exists is alive however old its lease is: the machine may have
-    slept, and its next heartbeat renews.
+    A process of this machine that exists is alive regardless of its lease's age: the machine may
+    have slept, and its next heartbeat renews the lease.
     """
     if sign.owner is not None and is_dead(sign.owner):
         return f"Its process {sign.owner} is gone; it did not release its {sign.what}."
@@ -106,11 +106,11 @@ def _death(sign: Unreleased, grace: timedelta) -> str | None:
 
 
 def _may_be_healthy(instance: DagsterInstance, run_id: str) -> bool:
-    """Whether the launcher says that the run's worker is alive, or cannot be asked just now."""
+    """Return True if the launcher reports a live worker of the run, or cannot be reached."""
     launcher, run = instance.run_launcher, instance.get_run_by_id(run_id)
     if run is None or not launcher.supports_check_run_worker_health:
         return False
     try:
         return launcher.check_run_worker_health(run).status is WorkerStatus.RUNNING
-    except Exception:  # noqa: BLE001 - launchers raise whatever they like; the next tick asks again
+    except Exception:  # noqa: BLE001 - launchers may raise any error; the next tick checks again
         return True

@@ -1,8 +1,8 @@
-"""Records in Dagster of what it did not run itself: events without a run, with their own times.
+"""Dagster records of windows that ran elsewhere: runless events with their own times.
 
-A partition is red in Dagster only if a run that meant to materialize it has failed, so a window
+A partition is red in Dagster only if a run that planned to materialize it has failed, so a window
 that failed elsewhere is the record of a run: with its job, start and end, but without an event of
-its own, because whoever listens for failures, or starts failed runs again, must not act on it.
+its own, because failure sensors and automatic retries must not act on it.
 """
 
 import logging
@@ -47,7 +47,7 @@ def past_entry(
     moment: datetime,
     run: DagsterRun | None = None,
 ) -> EventLogEntry:
-    """Say what was written, observed or checked as of a moment that is over, by a run."""
+    """Return the entry of an event in the past, of a run if one is given."""
     job_name, run_id = _identity(run)
     kind, data = _kind_and_data(event)
     stored = DagsterEvent(kind.value, job_name, event_specific_data=data)
@@ -85,9 +85,9 @@ def report_planned(
     run: DagsterRun | None,
     moment: datetime | None = None,
 ) -> None:
-    """Tell Dagster that a run means to materialize a partition; the run's end decides its colour.
+    """Report that a run plans to materialize a partition; the run's end decides its status.
 
-    Without a run, nobody means to: Dagster forgets what an earlier event of this kind said.
+    Without a run, the event takes back an earlier one of this kind.
     """
     job_name, run_id = _identity(run)
     data = AssetMaterializationPlannedData(key, partition=partition)
@@ -98,10 +98,10 @@ def report_planned(
 
 
 def forget_planned_checks(instance: DagsterInstance, run: DagsterRun, key: AssetKey) -> None:
-    """Take back that a run means to evaluate an asset's checks, where it has not done so.
+    """Take back the planned checks of an asset that a run has not evaluated.
 
-    Dagster has no event for it, and shows as failed what a failing run leaves like that: a table's
-    check is red as long as no later window was checked. Its own records of plans go.
+    Dagster has no event for this, and shows such checks of a failing run as failed: a table's check
+    is red as long as no later window was checked. Dagster's own records of plans are deleted.
     """
     storage = instance.event_log_storage
     if not isinstance(storage, SqlEventLogStorage):
@@ -117,10 +117,10 @@ def forget_planned_checks(instance: DagsterInstance, run: DagsterRun, key: Asset
 
 
 def forget_runless_evaluations(instance: DagsterInstance, entries: Iterable[EventLogEntry]) -> None:
-    """Delete what runless evaluations in `entries` replace: earlier ones of the same partitions.
+    """Delete earlier runless evaluations of the partitions that are evaluated in `entries`.
 
-    Dagster has one row for each check, run and partition, and inserts those of no run as the run
-    "", so that it refuses the second one. The event log keeps all of them.
+    Dagster has one row for each check, run and partition, and inserts runless evaluations as the
+    run "", so it refuses the second one. The event log keeps all of them.
     """
     storage = instance.event_log_storage
     replaced: dict[tuple[str, str], set[str]] = {}
@@ -154,7 +154,11 @@ def report_failed(
     text: str,
     metadata: Mapping[str, Any],
 ) -> None:
-    """Show a partition as failed by the record of a run of this job."""
+    """Show a partition as failed by the record of a run of this job.
+
+    `began` and `ended` are the times of the run, `tags` its tags. An event at the run's end
+    holds `text` and `metadata`.
+    """
     job_snapshot, plan_snapshot = _snapshots(instance, job)
     record = DagsterRun(
         job_name=job.name,
@@ -182,7 +186,7 @@ def report_failed(
 
 
 def _snapshots(instance: DagsterInstance, job: JobDefinition) -> tuple[str, str]:
-    """What Dagster shows of a run: its job and its steps; stored once for all runs of the job."""
+    """Return the snapshots of a run's job and steps; stored once for all runs of the job."""
     runs = instance.run_domain
     job_snapshot = runs.ensure_persisted_job_snapshot(job.get_job_snapshot(), None)
     plan = snapshot_from_execution_plan(create_execution_plan(job), job_snapshot)

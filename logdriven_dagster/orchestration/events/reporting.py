@@ -1,4 +1,4 @@
-"""From the events of windows to Dagster's event log, one partition at a time."""
+"""Events of windows as entries in Dagster's event log, one partition at a time."""
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -59,7 +59,7 @@ _WHAT_TO_DO = (
 
 @dataclass
 class Reporter:
-    """What happens to windows in one Dagster step, told to Dagster and remembered for the end."""
+    """The reporter of one Dagster step: reports its windows and keeps their results for the end."""
 
     context: StepContext
     location: Location
@@ -72,10 +72,10 @@ class Reporter:
     tried: set[tuple[AssetKey, str]] = field(default_factory=set)
     """Partitions whose windows this step has begun, or finished in a pass of several."""
     running: dict[int, tuple[AssetKey, str]] = field(default_factory=dict)
-    """Job id → the partition whose window is in the middle of its steps."""
+    """The partition of each running window, by job id."""
 
     def __post_init__(self) -> None:
-        """Begin with all counts at zero."""
+        """Set all counts to zero."""
         self.project = self.location.project
         self._looks = Looks(self.project)
         self._begun: set[str] = set()
@@ -85,13 +85,13 @@ class Reporter:
         self._in_pass = False
         self._pass: set[int] = set()
         self._unended: dict[int, set[int]] = {}
-        """Job id → those of its pass whose windows have not ended yet."""
+        """By job id, those of its pass whose windows have not ended yet."""
         self._batch = EventBatch(self.context.instance)
         self._untold: list[tuple[WindowSucceeded, str, dict[str, Any]]] = []
-        """What succeeded and is not in the batch yet: partition, metadata but for the story."""
+        """Successes that are not in the batch yet: partition, and metadata without the story."""
 
     def report(self, event: WindowEvent) -> None:
-        """Tell Dagster about one event; about what succeeds when the last one of a pass ends."""
+        """Report one event to Dagster; successes of a pass when its last window ends."""
         match event:
             case WindowStarted(attempt=attempt, behind=behind):
                 self._started(attempt, behind)
@@ -155,7 +155,7 @@ class Reporter:
             self._ran_again.add(attempt.table)
 
     def _ended(self, attempt: Attempt) -> None:
-        """Write what is to be told of a pass as soon as none of its windows is awaited."""
+        """Write the events of a pass as soon as all of its windows have ended."""
         of_pass = self._unended.pop(attempt.job_id, set())
         of_pass.discard(attempt.job_id)
         if not of_pass:
@@ -169,14 +169,14 @@ class Reporter:
         # Again, because another run may have planned the same partition meanwhile.
         planned = self._planned(event.attempt.table, event.attempt.window)
         self._checked(event, planned[1] if planned else None)
-        if event.stands and planned is not None:  # the partition is as it was, only this run is red
+        if event.stands and planned is not None:  # only this run is red, not the partition
             self.tried.discard(planned)
             report_planned(self.context.instance, *planned, None)
             shown = describe_failed_refresh(*planned, failure_text(event), self._of_failure(event))
             self.context.log_event(shown)
 
     def follow(self, events: Iterator[WindowEvent]) -> None:
-        """Report all events; stopped on the way, the runner learns of it and logs the attempt."""
+        """Report all events; on an early stop, the runner is notified and logs the attempt."""
         assert isinstance(events, Generator)
         with self.following(events):
             for event in events:
@@ -184,7 +184,7 @@ class Reporter:
 
     @contextmanager
     def following(self, events: Generator[Any]) -> Iterator[None]:
-        """Around events that are reported: at their end, however it comes, all of them are told."""
+        """Write all reported events at the end of the block, also after an error."""
         with closing(events), self._batch.complete():
             try:
                 yield
@@ -194,7 +194,7 @@ class Reporter:
 
     @property
     def has_work(self) -> bool:
-        """Whether anything was done, or tried."""
+        """True if any window was processed or tried."""
         return bool(self.succeeded or self.failed or self.lost or self.skipped or self.unmet)
 
     def raise_failures(self, *heading: str) -> None:
@@ -217,20 +217,20 @@ class Reporter:
         return story_shown(self.project, self._run_log, attempt.table, attempt.window)
 
     def _terminate(self, owner: Owner) -> None:
-        """End the Dagster run whose attempt was replaced; it can do no harm if that fails."""
+        """End the Dagster run whose attempt was replaced; ignore a failure, which is harmless."""
         run_id = owner.dagster_run_id
         if run_id is None or run_id == self.context.run.run_id:
             return
         try:
             done = self.context.instance.run_coordinator.cancel_run(run_id)
-        except Exception as error:  # noqa: BLE001 - launchers raise whatever they like
+        except Exception as error:  # noqa: BLE001 - launchers may raise any error
             done = False
             self.context.log.debug("%s", redact(str(error)))
         outcome = "was told to end" if done else "cannot be ended from here; it is shut out"
         self.context.log.info("Run %s, whose attempt was replaced, %s", run_id, outcome)
 
     def _given_up(self, event: WindowLost | WindowSetBack) -> None:
-        """The attempt is over; of one that was set back nothing is known to be wrong."""
+        """End the reporting of an attempt that was lost, or was set back without a known error."""
         attempt = event.attempt
         planned = self.running.pop(attempt.job_id, None)
         if isinstance(event, WindowLost):
@@ -266,7 +266,7 @@ class Reporter:
             self._tell()
 
     def _tell(self) -> None:
-        """Give the batch what succeeded: the stories of all windows are asked for together."""
+        """Add the successes to the batch; the stories of all windows are queried together."""
         if not self._untold:
             return
         untold, self._untold = self._untold, []
@@ -289,10 +289,10 @@ class Reporter:
     def _of_whole_table(self, event: WindowSucceeded, table: TableConfig) -> dict[str, Any]:
         if event.steps:
             return self._looks.shown(table, event.attempt.window)
-        return table_shown(self.location, table, self._run_log)  # an empty slice changes nothing
+        return table_shown(self.location, table, self._run_log)  # nothing changed
 
     def _checked(self, event: WindowSucceeded | WindowFailed, partition: str | None) -> None:
-        """What rules and checks found in the window, whether it is published or not."""
+        """Report the results of rules and checks of a window, published or not."""
         table = event.attempt.table
         config = self.project.tables.get(table)
         if partition is None or config is None:
@@ -302,7 +302,7 @@ class Reporter:
             self._batch.log(self.context, shown)
 
     def _partition(self, table: str, window: TimeWindow) -> str | None:
-        """The partition key; None for a window without a partition."""
+        """Return the partition key; None for a window without a partition."""
         partitions = table_partitions(self.project.table(table), self.location)
         if not partitions.holds(window):
             self.context.log.info("%s %s is only a part of a partition", table, window)
@@ -315,16 +315,16 @@ class Reporter:
 
 
 def failure_text(event: WindowFailed) -> str:
-    """Where and why a window failed."""
+    """Return the step and the reason of a window's failure."""
     attempt, problem = event.attempt, in_brief(event.error)
     return redact(f"{attempt.table} {attempt.window}: step {event.step_id} failed: {problem}")
 
 
 @contextmanager
 def errors_as_failures() -> Iterator[None]:
-    """Raise every error as a Failure that holds no secret, neither in its text nor in its causes.
+    """Raise every error as a Failure without secrets, neither in its text nor in its causes.
 
-    Retrying is not Dagster's business: the run log decides what runs again.
+    Dagster must not retry: the run log decides which windows run again.
     """
     try:
         yield
@@ -332,6 +332,6 @@ def errors_as_failures() -> Iterator[None]:
         raise
     except LogdrivenError as error:
         raise Failure(redact(str(error)), allow_retries=False) from None
-    except Exception as error:  # noqa: BLE001 — whatever it is, Dagster stores its text
+    except Exception as error:  # noqa: BLE001 - any error: Dagster stores its text
         text = f"{type(error).__name__}: {error}"
         raise Failure(redact(text), allow_retries=False) from None

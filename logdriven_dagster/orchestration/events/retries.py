@@ -1,7 +1,7 @@
-"""Re-execution from failure: what the failed run has finished is not run again.
+"""Re-execution from failure: windows that the failed run has finished do not run again.
 
-Dagster gives the new run all partitions of the old one, and a partition that is asked for is a
-refresh if it is finished. Whoever re-executes *from failure* means the rest.
+Dagster gives the new run all partitions of the old one, and a requested partition is a refresh if
+it is finished. A re-execution *from failure* means only the rest.
 """
 
 from logdriven_dagster.config.models.tables import TableConfig
@@ -16,7 +16,7 @@ _FROM_FAILURE = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
 
 
 def finished_before(context: StepContext, run_log: RunLog, table: TableConfig) -> set[str]:
-    """Name the windows of a table that stand finished by the runs which this one goes on with."""
+    """Return the windows of a table that the runs behind this re-execution have finished."""
     runs = _failed_before(context)
     rows = run_log.ask(lambda conn: begun_in(conn, runs)) if runs else []
     mine = [row for row in rows if row["job_name"] == table.table]
@@ -25,7 +25,7 @@ def finished_before(context: StepContext, run_log: RunLog, table: TableConfig) -
 
 
 def _failed_before(context: StepContext) -> list[str]:
-    """The run that failed, and the one that it went on with, and so forth."""
+    """Return the run that failed, and its own parent, and so on."""
     found: list[str] = []
     tags = context.run.tags
     while any(tags.get(name) == "true" for name in _FROM_FAILURE) and (parent := tags.get(_PARENT)):

@@ -1,8 +1,9 @@
-"""What can still run behind a table that failed in the same run.
+"""Windows that can still run behind a table that failed in the same run.
 
-Dagster skips every step behind a failed one, whatever had been done before it failed (`_update` of
-`ActiveExecution`). In the log the tables behind wait for single windows only. So the step that
-fails, and each later one before a table that will be skipped, runs those of its windows that can.
+Dagster skips every step behind a failed one, even if some windows had succeeded (`_update` of
+`ActiveExecution`). In the log the downstream tables wait for single windows only. So the step that
+fails, and each later one before a table that will be skipped, runs those of its windows that can
+run.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +22,7 @@ Run: TypeAlias = Callable[[TableConfig, Reporter], None]
 
 
 def downstream(context: StepContext, keys: Iterable[AssetKey]) -> set[AssetKey]:
-    """The partitioned assets of this run that depend on some others, however far behind them."""
+    """Return the partitioned assets of this run that depend on some others, at any distance."""
     layer = context.job_def.asset_layer
     found: set[AssetKey] = set()
     front = list(keys)
@@ -35,7 +36,7 @@ def downstream(context: StepContext, keys: Iterable[AssetKey]) -> set[AssetKey]:
 def run_skipped_tables(reporter: Reporter, run: Run, failed: Iterable[AssetKey] = ()) -> None:
     """Run the tables behind this step that Dagster is going to skip; `failed` are new failures.
 
-    What is refused or fails there ends the table that it is about, and nothing else.
+    A refusal or failure ends only the table concerned.
     """
     context = reporter.context
     behind = downstream(context, [context.asset_key])
@@ -55,7 +56,7 @@ def run_skipped_tables(reporter: Reporter, run: Run, failed: Iterable[AssetKey] 
 
 
 def _failed_steps(reporter: Reporter) -> list[AssetKey]:
-    """The tables whose steps have failed in this run."""
+    """Return the tables whose steps have failed in this run."""
     context = reporter.context
     records = context.instance.get_records_for_run(
         context.run.run_id, of_type=DagsterEventType.STEP_FAILURE

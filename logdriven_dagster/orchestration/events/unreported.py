@@ -1,8 +1,8 @@
 """Events that runs could not report to this Dagster: they died, or its storage was full.
 
-A window is finished in the run log first and told to Dagster a moment later. What lies between is
-found when its run has ended badly: its attempts are in the log, its events are not in Dagster. They
-are reported as events of that run, so that nothing is told twice.
+A window is finished in the run log first and reported to Dagster shortly after. Events between the
+two are found when the run has ended badly: its attempts are in the log, its events are not in
+Dagster. They are reported as events of that run, so no event is reported twice.
 """
 
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ _AT_ONCE = 100
 
 @dataclass
 class BrokenRuns:
-    """Runs that ended badly, and what they reported before that."""
+    """Runs that ended badly, and their reports before that."""
 
     instance: DagsterInstance
     runs: dict[str, DagsterRun] = field(default_factory=dict)
     until: str | None = None
-    """The moment of the last end that was seen, by Dagster's clock."""
+    """The time of the last end that was seen, by Dagster's clock."""
     _reported: dict[str, set[tuple[AssetKey, str | None]]] = field(default_factory=dict)
 
     @classmethod
     def since(cls, instance: DagsterInstance, moment: str | None) -> "BrokenRuns":
-        """The next runs that ended after a moment; the first ones if nothing was looked at yet."""
+        """Return the next runs that ended after a timestamp; the first ones if it is None."""
         now = datetime.now(timezone.utc)  # a clock that was set back is not waited for
         after = None if moment is None else min(datetime.fromisoformat(moment), now)
         filters = RunsFilter(statuses=_BADLY, updated_after=after)
@@ -48,7 +48,7 @@ class BrokenRuns:
         return list(self.runs)
 
     def has_reported(self, run_id: str, key: AssetKey, partition: str) -> bool:
-        """Whether a run has said that it materialized a partition."""
+        """Return True if a run has reported the materialization of a partition."""
         if run_id not in self._reported:
             events = self.instance.all_logs(run_id, DagsterEventType.ASSET_MATERIALIZATION)
             self._reported[run_id] = {

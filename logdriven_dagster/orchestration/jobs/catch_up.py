@@ -33,33 +33,33 @@ PROJECT_TAG = "logdriven/project"
 RETRY_VERSION_TAG = "logdriven/retry_version"
 """On a materialization: `recorded` or `latest`, which wins over the table's own."""
 TRIGGER_TAG = "logdriven/trigger"
-"""On runs that a schedule or a sensor started: which of both."""
+"""On runs started by a schedule or a sensor: the kind of starter."""
 WORKER_GROUP_TAG = "logdriven/worker_group"
 PRIORITY_TAG = "dagster/priority"
-"""Dagster's own: greater ones leave the queue of runs first."""
+"""Dagster's own tag: runs with greater values leave the run queue first."""
 
 _KEYS_AHEAD = 1000
 
 
 class CatchUpConfig(Config):
-    """What one run catches up on; everything is optional."""
+    """Settings of one catch-up run; all are optional."""
 
     tables: list[str] | None = None
     """Tables or configured jobs; all tables by default."""
     now: str | None = None
     """Pins the data clock: a date or time of the project's time zone."""
     max_windows: int | None = None
-    """The most windows that the run attempts."""
+    """The maximum number of windows that the run attempts."""
     max_parallel: int | None = None
-    """How many windows it has in work at a time; by default as `logdriven.yaml` says."""
+    """The maximum number of concurrent windows; the default is in `logdriven.yaml`."""
     backoff_seconds: float | None = None
-    """The first pause after a window's failure; windows that keep failing are left alone."""
+    """The first pause after a window's failure; windows that keep failing are no longer tried."""
     retry_version: str | None = None
-    """`recorded` or `latest`: the version that failed windows are tried again with."""
+    """`recorded` or `latest`: the version with which failed windows are retried."""
 
 
 def catch_up_job(location: Location) -> JobDefinition:
-    """The job that runs pending windows, oldest first, of some or all tables."""
+    """Return the job that runs pending windows, oldest first, of some or all tables."""
 
     @op(name=location.name(CATCH_UP), required_resource_keys={location.spark})
     def catch_up(context: OpExecutionContext, config: CatchUpConfig) -> None:
@@ -77,9 +77,12 @@ def op_job(
     of: OpDefinition,
     tags: Mapping[str, str] = MappingProxyType({}),
 ) -> JobDefinition:
-    """A job of one op, in this process."""
+    """Return a job of one op, which runs in this process.
+
+    `plain_name` is its name without the prefix of the code location.
+    """
     name = location.name(plain_name)
-    # Dagster wants graphs and ops to have different names; what users type are job and op.
+    # Dagster requires different names of graphs and ops; users type those of the job and the op.
     graph = GraphDefinition(name=f"{name}_graph", node_defs=[of], description=description)
     return graph.to_job(
         name=name,
@@ -90,7 +93,7 @@ def op_job(
 
 
 def started_by(run: DagsterRun) -> StartedBy:
-    """Who started a run; a schedule and a sensor leave their mark."""
+    """Return the starter of a run; schedules and sensors set a tag."""
     match run.tags.get(TRIGGER_TAG):
         case "schedule":
             return "schedule"
@@ -101,12 +104,12 @@ def started_by(run: DagsterRun) -> StartedBy:
 
 
 def online_tables(project: Project, names: Collection[str]) -> list[str]:
-    """The tables, of these, that schedules and sensors may start."""
+    """Return those of the tables that schedules and sensors may start."""
     return [name for name in names if project.tables[name].release_state == "online"]
 
 
 def run_tags(settings: Settings) -> dict[str, str]:
-    """Run tags that say where a run belongs and how urgent it is.
+    """Return run tags with the worker group and the priority of a run.
 
     Source: DolphinScheduler, worker group and priority.
     """
@@ -116,7 +119,7 @@ def run_tags(settings: Settings) -> dict[str, str]:
 
 
 def add_next_partitions(instance: DagsterInstance, location: Location, plan: Plan) -> None:
-    """Make the next pending windows of tables with dynamic partitions known to Dagster."""
+    """Add the next pending windows of tables with dynamic partitions to Dagster."""
     for table in plan.tables.values():
         partitions = table_partitions(table.table, location)
         if partitions.dynamic_name:
@@ -131,9 +134,9 @@ def add_first_partitions(
     now: datetime,
     tables: Collection[str],
 ) -> None:
-    """Make the next windows known of those of some tables that have no dynamic partition yet.
+    """Add the next windows of those of some tables that have no dynamic partition yet.
 
-    Dagster draws an asset without any partition as if all of them were materialized.
+    Dagster shows an asset without any partition as if all of them were materialized.
     """
     empty = [
         name
@@ -180,7 +183,7 @@ def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpCo
 
 
 def summary(reporter: Reporter) -> str:
-    """How the windows of a run ended, in one line."""
+    """Summarize the results of a run's windows in one line."""
     parts = {
         "succeeded": len(reporter.succeeded),
         "failed": len(reporter.failed),

@@ -1,7 +1,7 @@
 """One Dagster job for each configured job, of both types, and its schedule.
 
-A maintenance job is one op: which of its steps run is decided by the log when a run starts, not by
-a graph; every step is told in the op's events and in its metadata.
+A maintenance job is one op: the log decides at the start of a run which of its steps run, not a
+graph; every step is reported in the op's events and in its metadata.
 """
 
 from collections.abc import Generator, Mapping
@@ -53,26 +53,26 @@ from logdriven_dagster.orchestration.location import CATCH_UP, SKIP, UNSKIP, Loc
 
 
 class JobRunConfig(Config):
-    """What one run of a configured job may set; everything is optional."""
+    """Settings of one run of a configured job; all are optional."""
 
     now: str | None = None
     """Pins the data clock: a date or time of the project's time zone."""
     max_windows: int | None = None
-    """How many windows a standard job attempts at the most."""
+    """The maximum number of windows that a standard job attempts."""
     max_parallel: int | None = None
-    """How many windows a standard job has in work at a time."""
+    """The maximum number of concurrent windows of a standard job."""
     from_start: bool = False
-    """Whether a maintenance job begins at its lowest step, not where the last run stopped."""
+    """True to begin a maintenance job at its lowest step, not where the last run stopped."""
     from_step: str | None = None
     """The step at which a maintenance job begins."""
     retry_version: str | None = None
-    """Which version a standard job tries failed windows again with: `recorded` or `latest`."""
+    """The version with which a standard job retries failed windows: `recorded` or `latest`."""
     overrides: dict[str, str] | None = None
     """Variables that win over all others."""
 
 
 def configured_job(location: Location, config: JobConfig) -> JobDefinition:
-    """The Dagster job of one file in `jobs/`."""
+    """Return the Dagster job of one file in `jobs/`."""
     if config.job in (CATCH_UP, SKIP, UNSKIP):
         raise UsageError(f"jobs: the name {config.job} is taken by a job that every project has")
     name = config.job
@@ -87,7 +87,7 @@ def configured_job(location: Location, config: JobConfig) -> JobDefinition:
 def job_schedules(
     location: Location, jobs: Mapping[str, JobDefinition]
 ) -> list[ScheduleDefinition]:
-    """The schedules of the configured jobs that have one, in the project's time zone."""
+    """Return the schedules of the configured jobs that have one, in the project's time zone."""
     configured = ((job, location.project.jobs[name]) for name, job in jobs.items())
     return [
         _schedule(location.project, config, config.schedule, job)
@@ -100,7 +100,7 @@ def _schedule(
     project: Project, config: JobConfig, cron: str, job: JobDefinition
 ) -> ScheduleDefinition:
     def evaluate(_context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
-        """Start the job, unless it is offline or disabled by now. Source: DolphinScheduler."""
+        """Start the job, unless it is offline or disabled now. Source: DolphinScheduler."""
         current = open_runner(project).in_force().jobs[config.job]
         if not current.enabled:
             return SkipReason(f"{config.job} is disabled: nobody runs it")
@@ -119,7 +119,7 @@ def _schedule(
 
 
 def _description(config: JobConfig) -> str:
-    """What a job does, as Markdown: its tables and relations, or its steps."""
+    """Return a job's description as Markdown: its tables and relations, or its steps."""
     parts = [config.description or f"A {config.type} job."]
     if isinstance(config, StandardJob):
         parts.append("Tables: " + ", ".join(f"`{name}`" for name in config.tables))
@@ -158,7 +158,7 @@ def _run(context: OpExecutionContext, location: Location, name: str, config: Job
 
 
 def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[JobEvent]) -> None:
-    """Tell Dagster what happens; Failure if the run ended as one."""
+    """Report events to Dagster. Raises Failure if the run failed."""
     steps: list[StepEnded] = []
     ended: JobEnded | None = None
     with reporter.following(events):
@@ -173,7 +173,7 @@ def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[J
                     _report_progress(context, reporter.location, event)
                 case _:
                     reporter.report(event)
-    assert ended is not None  # whatever else ends a run raises
+    assert ended is not None  # any other end of a run raises
     number = MetadataValue.text(str(ended.run.job_run_id))
     metadata: dict[str, MetadataValue[Any]] = {"job_run_id": number}
     for line in ended.blocked:

@@ -1,4 +1,4 @@
-"""The op jobs `skip_windows` and `unskip_windows`, by which operators decide about windows."""
+"""The op jobs `skip_windows` and `unskip_windows`, with which operators decide about windows."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from logdriven_dagster.orchestration.location import SKIP, UNSKIP, Location
 
 
 class SkipConfig(Config):
-    """Which windows of a table an operator skips, or makes pending again, and why."""
+    """The windows of a table that an operator skips or makes pending again, and the reason."""
 
     table: str
     """The table."""
@@ -26,17 +26,17 @@ class SkipConfig(Config):
     to: str | None = None
     """The end of the last window; by default it is one window."""
     reason: str
-    """Why; it is shown wherever the window is."""
+    """The reason, which is shown with the window everywhere."""
     operator: str | None = None
-    """Who decides; by default LOGDRIVEN_OPERATOR, or the user of the process."""
+    """The operator; by default LOGDRIVEN_OPERATOR, or the user of the process."""
 
 
 def skipping_jobs(location: Location) -> list[JobDefinition]:
-    """The two jobs, which are started in the launchpad with their configuration."""
+    """Return the two jobs, which users start in the launchpad with their configuration."""
 
     @op(name=location.name(SKIP), required_resource_keys={location.spark})
     def skip_windows(context: OpExecutionContext, config: SkipConfig) -> None:
-        """Skip windows for good; tables behind them go on with the rows that are there."""
+        """Skip windows permanently; downstream tables use the existing rows."""
         _decide(context, location, config, SKIP)
 
     @op(name=location.name(UNSKIP), required_resource_keys={location.spark})

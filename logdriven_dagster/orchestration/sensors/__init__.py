@@ -1,1 +1,1 @@
-"""Sensors: one requests catch-ups, one shows what ran outside of Dagster."""
+"""Sensors: one requests catch-ups, one shows windows that ran outside of Dagster."""

@@ -1,4 +1,4 @@
-"""The sensor that requests a catch-up when the run log says that windows are ready."""
+"""The sensor that requests a catch-up when windows are ready according to the run log."""
 
 import hashlib
 import json
@@ -56,14 +56,14 @@ _EXPLAINED = 3
 
 
 class _CatchUpSensor(SensorDefinition):
-    """A sensor of an op job that Dagster shows beside every table, too.
+    """A sensor of an op job that Dagster also shows with every table.
 
-    Dagster's own sensors are shown beside assets only if they request assets, not jobs; the one
-    exception, in `SensorSnap.from_def`, are sensors whose job is nothing but a set of assets.
+    Dagster shows its own sensors with assets only if they request assets, not jobs; the one
+    exception, in `SensorSnap.from_def`, is a sensor whose job is only a set of assets.
     """
 
     def __init__(self, name: str, tables: AssetSelection, **settings: Any) -> None:
-        """`tables` are those beside which it is shown; what it requests is the `job`."""
+        """Show the sensor with `tables`; it requests the `job` of `settings`."""
         super().__init__(name, **settings)
         self._tables, self._settings = tables, settings
 
@@ -73,27 +73,27 @@ class _CatchUpSensor(SensorDefinition):
         jobs: Sequence[Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> SensorDefinition:
-        """The sensor with the job that Dagster has bound to its resources."""
+        """Return the sensor with the job that Dagster has bound to its resources."""
         changed = ({"job": jobs[0]} if jobs else {}) | ({"metadata": metadata} if metadata else {})
         return _CatchUpSensor(self.name, self._tables, **(self._settings | changed))
 
     @property
     def has_anonymous_job(self) -> bool:
-        """Whether the tables of `job` are named."""
+        """True if the tables of `job` are named."""
         return True
 
     @property
     def job(self) -> Any:
-        """The tables, in the place of the op job, which has no assets."""
+        """The tables, in place of the op job, which has no assets."""
         return define_asset_job(f"{self.name}_tables", self._tables)
 
 
 def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
-    """Each tick: plan from the run log, and request one run of `catch_up` if something is ready.
+    """Return the sensor that requests one run of `catch_up` if windows are ready.
 
-    There is one run at a time. A window that keeps failing is requested again after pauses that
-    double, and so is a run that ends before it has logged anything. Runs that Dagster shows as
-    working although they are dead are ended.
+    Each tick plans from the run log. There is one run at a time. A window that keeps failing is
+    requested again after pauses that double, and so is a run that ends before it has logged
+    anything. Dead runs that Dagster shows as working are ended.
     """
     project, config = location.project, location.project.config.sensor
     upstream_assets = UpstreamAssets(project)
@@ -141,7 +141,7 @@ def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The cursor: how often the same windows were asked for in vain, and when they may be again."""
+    """The cursor: the number of unsuccessful requests for the same windows, and the next time."""
 
     windows: str
     requests: int = 0
@@ -150,7 +150,7 @@ class Pause:
 
     @classmethod
     def since(cls, cursor: str | None, ready: Sequence[PlannedWindow]) -> "Pause":
-        """The pause that the last request left, if nothing else has become ready since."""
+        """Return the pause of the last request, if no other window has become ready since."""
         windows = _digest(ready)
         try:
             left = cls(**json.loads(cursor or "{}"))
@@ -159,21 +159,21 @@ class Pause:
         return left if left.windows == windows else cls(windows)
 
     def reason(self, now: datetime) -> str | None:
-        """Why nothing is requested yet; None if the pause is over."""
+        """Return the reason for requesting nothing yet; None if the pause is over."""
         if now.timestamp() >= self.until:
             return None
         again = datetime.fromtimestamp(self.until, now.tzinfo)
         return f"the last run finished none of what is ready; tried again at {again:%F %T}"
 
     def next(self, now: datetime, interval: timedelta) -> str:
-        """The cursor after a request: the pause before another one of the same doubles."""
+        """Return the cursor after a request: the pause before the same request doubles."""
         requests = self.requests + 1
         pause = back_off(requests + 1, interval, _LONGEST_PAUSE)
         return json.dumps(asdict(Pause(self.windows, requests, (now + pause).timestamp())))
 
 
 def _ready(plan: Plan) -> tuple[list[PlannedWindow], str | None]:
-    """The next ready windows, or why there are none."""
+    """Return the next ready windows, or the reason why there are none."""
     windows = list(islice(plan.windows(), _LOOKED_AT))
     ready = [window for window in windows if window.state.has_work]
     ready = ready or list(islice(plan.ready(), 1))
@@ -191,9 +191,9 @@ def _latest_runs(instance: DagsterInstance, project: Project, job: str) -> Seque
 
 
 def _busy(runs: Sequence[RunRecord], plan: Plan, now: datetime) -> str | None:
-    """Which run is at work or about to be.
+    """Return a description of the run that is at work or queued, or None.
 
-    One that was killed stays STARTED in Dagster for ever; the run log knows that it holds nothing.
+    A killed run stays STARTED in Dagster for ever; according to the run log it holds no lease.
     """
     holders = {
         attempt.owner.dagster_run_id
@@ -218,9 +218,9 @@ def _digest(windows: Iterable[PlannedWindow], *others: str) -> str:
 def _of_one_group(
     project: Project, tables: Sequence[str], ready: list[PlannedWindow]
 ) -> tuple[list[PlannedWindow], list[str] | None]:
-    """The windows of the first one's worker group, and its tables where there are others.
+    """Return the windows of the first one's worker group, and its tables if there are others.
 
-    A run is dispatched to one group; the others have the next. Source: DolphinScheduler.
+    A run is dispatched to one group; the others get the next run. Source: DolphinScheduler.
     """
     groups = {name: project.tables[name].worker_group for name in tables}
     if not ready or len(set(groups.values())) == 1:
@@ -231,7 +231,7 @@ def _of_one_group(
 
 
 def _tags(project: Project, ready: Sequence[PlannedWindow]) -> dict[str, str]:
-    """The tags of the run that is requested: priority and group of the most urgent window."""
+    """Return the tags of the requested run: priority and group of the most urgent window."""
     urgent = max((project.tables[w.table] for w in ready), key=lambda table: table.priority)
     return {PROJECT_TAG: project.name, TRIGGER_TAG: "sensor", **run_tags(urgent)}
 

@@ -1,4 +1,4 @@
-"""How far the sensor that shows what ran has looked."""
+"""The cursor of the sensor that shows windows in Dagster."""
 
 import json
 from collections.abc import Sequence
@@ -9,22 +9,22 @@ from typing import Any
 from logdriven_dagster.runlog.sql.clock import SET_BACK
 
 _LOOK_BACK = timedelta(minutes=1)
-"""Longer than a transaction that ends an attempt takes."""
+"""Longer than a transaction that ends an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The cursor: up to when attempts that ended were seen, and which of the last minute."""
+    """The cursor: the time up to which ended attempts were seen, and those of the last minute."""
 
     until: str | None = None
     recent: tuple[tuple[int, str], ...] = ()
     """Job id and end of the attempts seen in the minute before `until`."""
     broken: str | None = None
-    """Up to when runs of this Dagster that ended badly were looked at."""
+    """The time up to which failed runs of this Dagster were checked."""
 
     @classmethod
     def of(cls, cursor: str | None) -> "Seen":
-        """What a cursor says; one that cannot be read says nothing."""
+        """Return the cursor in a text; an unreadable one counts as empty."""
         try:
             values = json.loads(cursor or "{}")
             recent = tuple((int(n), str(t)) for n, t in values["recent"])
@@ -35,14 +35,14 @@ class Seen:
             return cls()
 
     def at(self, now: datetime) -> "Seen":
-        """The cursor at a moment; it begins anew there if the log's clock was set back."""
+        """Return the cursor at a timestamp; it restarts there if the log's clock was set back."""
         if self.until is None or moment_of(self.until) - SET_BACK <= moment_of(now.isoformat()):
             return self
         return Seen(now.isoformat(), broken=self.broken)
 
     @property
     def since(self) -> datetime | None:
-        """From which moment on the log is asked: naive and UTC, as its own are."""
+        """The time from which the log is queried: naive and UTC, like its own timestamps."""
         if self.until is None:
             return None
         return (moment_of(self.until) - _LOOK_BACK).replace(tzinfo=None)
@@ -52,7 +52,7 @@ class Seen:
         return [job_id for job_id, _ in self.recent]
 
     def then(self, rows: Sequence[dict[str, Any]], broken: str | None) -> str:
-        """The cursor after these rows."""
+        """Return the cursor after these rows."""
         together = [*self.recent, *((row["job_id"], row["job_end_time"]) for row in rows)]
         ends = [moment_of(end) for _, end in together]
         until = max([*ends, *([moment_of(self.until)] if self.until else [])], default=None)
@@ -65,5 +65,5 @@ class Seen:
 
 
 def moment_of(text: str) -> datetime:
-    """A moment of the log, which is in UTC."""
+    """Return a timestamp of the log, which is in UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)

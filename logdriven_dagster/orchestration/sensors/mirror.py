@@ -1,6 +1,6 @@
-"""The sensor that shows in Dagster what was run outside of it, by the CLI or another deployment.
+"""The sensor that shows windows in Dagster that the CLI or another deployment ran.
 
-It also judges the freshness of tables, since no run does: what is late is what nobody has run.
+It also evaluates the freshness of tables, since no run does: a late table is one that did not run.
 """
 
 import time
@@ -69,20 +69,20 @@ from logdriven_dagster.runlog.sql.windows import window_of
 
 MIRROR = "run_log_mirror"
 JOB_TAG = "logdriven/job_id"
-"""On the record of a failed window: the attempt that it shows."""
+"""On the record of a failed window: the id of the attempt that it shows."""
 
 _AT_ONCE = 2000
-"""How many windows a tick looks at."""
+"""The maximum number of windows per tick."""
 _LONGEST_TICK = 30.0
 """Seconds after which a tick leaves the rest to the next one: Dagster gives up on one after 60."""
 _LONGEST_INTERVAL = timedelta(seconds=10)
 
 
 def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
-    """Each tick: a materialization or failure for each window that ended outside this Dagster.
+    """Return the sensor that shows windows which ended outside this Dagster.
 
-    It always starts running: a person who runs windows by the command line finds them here, the
-    whole history at first. `job` is the one whose run a failed window is shown as.
+    Each tick reports a materialization or failure for each such window, at first for the whole
+    history. The sensor is running by default. A failed window is shown as a run of `job`.
     """
     project = location.project
     interval = min(project.config.sensor.interval, _LONGEST_INTERVAL)
@@ -121,7 +121,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
                 if time.monotonic() > until:
                     break
             window.check_refreshes([*begun, *rows[:looked_at]])
-        if new_tables:  # behind those that were run: Dagster lists partitions as they come
+        if new_tables:  # after those that were run: Dagster lists partitions as they come
             add_first_partitions(context.instance, location, runner, now, new_tables)
             _forget_removed_tables(context.instance, location, run_log)
             new_tables.clear()
@@ -136,7 +136,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
 
 
 def _forget_removed_tables(instance: DagsterInstance, location: Location, run_log: RunLog) -> None:
-    """Remove the partitions of tables that are not defined any more, once the log forgot them."""
+    """Remove the partitions of removed tables, once they are removed from the log."""
     project = location.project
     with run_log.read() as conn:
         names = set(forgetting.removed_tables(conn, project.name)) - set(project.tables)
@@ -146,7 +146,7 @@ def _forget_removed_tables(instance: DagsterInstance, location: Location, run_lo
 
 
 class _Shown:
-    """Windows of some rows of the log, each reported as what the log says of it, with its time."""
+    """Windows of some rows of the log, each reported with the status and time in the log."""
 
     def __init__(
         self,
@@ -162,12 +162,12 @@ class _Shown:
         self._own = _own_runs(self._instance, rows)
         done = [row for row in rows if row["status"] == Status.SUCCESS.value]
         self._newest = set({row["job_name"]: row["job_id"] for row in done}.values())
-        """Report what the whole table holds with the newest window of each."""
+        """The newest attempt of each table, with which the state of the whole table is reported."""
 
         self._add_partitions([row for row in rows if row["dagster_run_id"] not in self._own])
 
     def of(self, row: dict[str, Any]) -> bool:
-        """Report one attempt; False for what this instance has reported itself, or cannot show."""
+        """Report one attempt; False if this instance has reported it itself, or cannot show it."""
         found = self._partition(row)
         reported = row["dagster_run_id"] in self._own and not _died_in_refresh(row)
         if found is None or reported:
@@ -187,10 +187,10 @@ class _Shown:
         return True
 
     def unreported(self, row: dict[str, Any], broken: BrokenRuns) -> bool:
-        """Report what a run of this instance finished without a report before it ended badly."""
+        """Report a result that a run of this instance did not report before it ended badly."""
         found, run = self._partition(row), broken.runs[row["dagster_run_id"]]
         if found is None or row["status"] != Status.SUCCESS.value:
-            return False  # Dagster shows as failed what a run meant to do, and did not
+            return False  # Dagster shows unfinished planned partitions of a run as failed
         table, window, partition = found
         if broken.has_reported(run.run_id, self._location.key(table.table), partition):
             return False
@@ -209,7 +209,7 @@ class _Shown:
     def _partition(self, row: dict[str, Any]) -> tuple[TableConfig, TimeWindow, str] | None:
         shown = row["job_name"] in self._location.keys
         table = self._location.project.tables[row["job_name"]] if shown else None
-        # A discarded window is pending again: nothing is wrong with it.
+        # A discarded window is pending again, which is no error.
         discarded = row["status"] == Status.DISCARDED.value and not _is_decision(row)
         if table is None or discarded:
             return None
@@ -240,10 +240,10 @@ class _Shown:
     def _observed(
         self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
     ) -> None:
-        """A refresh failed: the partition is as it was, and says so."""
+        """Report a failed refresh: the partition keeps its state, and shows an observation."""
         key = self._location.key(table.table)
-        if row["dagster_run_id"] in self._own:  # it died, and meant to materialize it
-            self._batch.write()  # what was told before stays before
+        if row["dagster_run_id"] in self._own:  # it died, and planned to materialize it
+            self._batch.write()  # earlier events must be stored earlier
             report_planned(self._instance, key, partition, None)
         metadata = _identity(row, window) | self._story(table, window, row)
         event = describe_failed_refresh(key, partition, _end_text(row), metadata)
@@ -258,7 +258,7 @@ class _Shown:
     def _failed(
         self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
     ) -> None:
-        self._batch.write()  # of a partition the event that came last decides
+        self._batch.write()  # the last event of a partition decides
         report_failed(
             self._instance,
             self._job,
@@ -278,9 +278,9 @@ class _Shown:
         return story_shown(project, self._run_log, table.table, window)
 
     def _checked(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
-        """What rules found; of `checks:`, a window that succeeded has passed all of them.
+        """Report the results of rules; a window that succeeded has passed all of its `checks:`.
 
-        Which one stopped another window is in its error only.
+        The check that stopped another window is named in its error only.
         """
         succeeded = row["status"] == Status.SUCCESS.value
         checks = {check.check: True for check in table.checks} if succeeded else {}
@@ -296,25 +296,25 @@ class _Shown:
 
 
 def _own_runs(instance: DagsterInstance, rows: Sequence[dict[str, Any]]) -> set[str]:
-    """The runs of this instance among those of some attempts; they tell of them themselves."""
+    """Return the runs of this instance among those of some attempts; they report themselves."""
     run_ids = list({row["dagster_run_id"] for row in rows if row["dagster_run_id"]})
     records = instance.get_runs(RunsFilter(run_ids=run_ids)) if run_ids else []
     return {run.run_id for run in records}
 
 
 def _is_failed_refresh(row: dict[str, Any]) -> bool:
-    """Whether an attempt failed at a window that is finished all the same."""
+    """Return True if an attempt failed at a window that is finished nevertheless."""
     unsuccessful = row["status"] != Status.SUCCESS.value
     return unsuccessful and (row["standing"] is not None or row["failed_refresh"] is not None)
 
 
 def _is_decision(row: dict[str, Any]) -> bool:
-    """Whether an operator has skipped the window, or made it pending again."""
+    """Return True if an operator has skipped the window, or made it pending again."""
     return bool(row["run_trigger"] == Trigger.SKIP.value)
 
 
 def _died_in_refresh(row: dict[str, Any]) -> bool:
-    """Whether its run could not tell of it: an attempt with an expiry did not end by itself."""
+    """Return True if its run died: an attempt with an expiry did not end by itself."""
     return _is_failed_refresh(row) and row["lease_expires_at"] is not None
 
 

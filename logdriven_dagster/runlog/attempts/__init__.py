@@ -1,1 +1,1 @@
-"""Writing attempts: claim, lease, steps, end, and what the finished windows cover."""
+"""Writing attempts: claim, lease, steps, end, and the ranges that finished windows cover."""

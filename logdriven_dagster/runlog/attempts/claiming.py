@@ -1,4 +1,4 @@
-"""Claiming windows: their new latest rows of `job_log`, which are their leases."""
+"""Claiming windows: inserts their new latest rows of `job_log`, which are their leases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,14 +27,14 @@ _KEPT = (Status.RUNNING.value, Status.SUCCESS.value, Status.SKIPPED.value)
 
 @dataclass(frozen=True, slots=True)
 class _NextAttempt:
-    """The next attempt at a window, as far as the attempts before it say."""
+    """The properties of the next attempt at a window that follow from the earlier attempts."""
 
     number: int
     token: int
     failures: int
-    """How often it has failed in a row."""
+    """The number of consecutive failures."""
     standing: int | None
-    """The job that has finished the window."""
+    """The id of the attempt that finished the window."""
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -44,16 +44,17 @@ class _NextAttempt:
 def claim(
     conn: Connection, requests: Sequence[Claim], first: Status = Status.READY
 ) -> list[Attempt]:
-    """Start attempts at adjoining windows of a table, oldest first: their new latest rows, RUNNING.
+    """Start attempts at adjoining windows of a table, oldest first, as new latest RUNNING rows.
 
-    The first step of each gets the status `first`, the others are READY. The oldest window is
-    claimed whatever an earlier attempt has left of it, and so are those behind it, up to the first
-    that an attempt has left in a state that needs care: that one must run by itself.
+    The first step of each attempt gets the status `first`, the others are READY. The oldest window
+    is claimed regardless of the state in which an earlier attempt left it. The windows behind it
+    are claimed up to the first one whose earlier attempt left it in a state that needs care: that
+    window must run by itself.
 
-    A running attempt whose lease is over is taken over: it ends as FAILURE, and the new attempt
-    gets what it had staged. AlreadyRunningError if another attempt is running (unless the request
-    replaces it), AlreadyDoneError if the latest one succeeded and the trigger is PENDING. Of two
-    claims at the same instant the unique index of `(job_schedule_id, latest)` lets one through.
+    A running attempt whose lease has expired is taken over: it ends as FAILURE, and the new attempt
+    gets its staged results. Raises AlreadyRunningError if another attempt is running (unless the
+    request replaces it), and AlreadyDoneError if the latest one succeeded and the trigger is
+    PENDING. Of two concurrent claims the unique index of `(job_schedule_id, latest)` admits one.
     """
     past = earlier_attempts(conn, requests)
     _refuse_overlapping(conn, past.requests[0], past)
@@ -63,7 +64,7 @@ def claim(
     fields = [
         {
             "failures": turn.failures,
-            # Whoever has no definition does not say before it begins to publish either.
+            # A caller without a definition does not report the start of publishing either.
             "standing": turn.standing if request.definition is not None else None,
             **turn.columns,
             **({"again": 1} if request.replaces or request.is_late else {}),
@@ -87,11 +88,11 @@ def claim(
 def skip(
     conn: Connection, requests: Sequence[Claim], reason: str | None = None
 ) -> list[TimeWindow]:
-    """Record windows as passed over on purpose; they are never lost, a refresh runs them.
+    """Record windows as skipped and return the recorded ones; a refresh can still run them.
 
-    A window that is running, done or skipped already stays as it is; an operator may skip what a
-    rule has skipped. The reason is the output of its steps, which are SKIPPED with it. The windows
-    that were recorded. What an operator skips (Trigger.SKIP) becomes part of no range.
+    A window that is running, done or already skipped stays unchanged, except that an operator may
+    skip a window that a rule has skipped. The reason becomes the output of the steps, which are
+    SKIPPED as well. Windows skipped by an operator (Trigger.SKIP) become part of no range.
     """
     if not requests:
         return []
@@ -100,7 +101,7 @@ def skip(
     for request in chosen:
         _demote(conn, request, past.of(request), None)
         if past.of(request) is not None:
-            # It may have succeeded once, before somebody made it pending again.
+            # The window may have succeeded before it was made pending again by hand.
             coverage.carve(conn, request.table, Status.SUCCESS, request.window)
     ranged = [request.trigger is not Trigger.SKIP for request in chosen]
     fields = [
@@ -122,7 +123,7 @@ def skip(
 
 
 def unskip(conn: Connection, requests: Sequence[Claim], reason: str) -> None:
-    """Make skipped windows pending again: their latest attempts are DISCARDED, for a reason."""
+    """Make skipped windows pending again: mark their latest attempts DISCARDED with a reason."""
     past = earlier_attempts(conn, requests)
     for request in past.requests:
         _demote(conn, request, past.of(request), None)
@@ -144,13 +145,13 @@ def _may_be_passed_over(conn: Connection, request: Claim, past: EarlierAttempts)
     if previous.expired:
         ATTEMPTS.take_over(conn, previous, request.owner)
     standing = failed_refreshes.standing_behind(conn, previous.job_id)
-    if standing is not None:  # it is finished, and only its refresh died
+    if standing is not None:  # the window is finished, only its refresh died
         failed_refreshes.hide(conn, previous.job_id, standing)
     return standing is None
 
 
 def _joined(requests: Sequence[Claim], past: EarlierAttempts) -> list[Claim]:
-    """The first request, with those behind it up to the first that must run by itself."""
+    """Return the first request and those behind it, up to the first that must run by itself."""
 
     def begins_anew(request: Claim) -> bool:
         previous = past.of(request)
@@ -161,7 +162,7 @@ def _joined(requests: Sequence[Claim], past: EarlierAttempts) -> list[Claim]:
 
 
 def _make_way(conn: Connection, request: Claim, previous: Row[Any] | None) -> Owner | None:
-    """Refuse a window that is running or done; whose attempt was ended, if one was."""
+    """Refuse a window that is running or done; return the owner of the attempt ended, if any."""
     if previous is None:
         return None
     what = f"{request.table} {request.window}"
@@ -183,7 +184,7 @@ def _make_way(conn: Connection, request: Claim, previous: Row[Any] | None) -> Ow
 
 
 def _refuse_overlapping(conn: Connection, first: Claim, past: EarlierAttempts) -> None:
-    """Windows of a changed period may overlap: they do not run side by side.
+    """Refuse a window that overlaps a running one, as windows of a changed period may.
 
     Source: Kylin, where a merge and a build over one range met in production. On servers, two such
     claims within the same milliseconds do not see each other; windows of one period always do.
@@ -195,7 +196,7 @@ def _refuse_overlapping(conn: Connection, first: Claim, past: EarlierAttempts) -
 
 
 def _turn(conn: Connection, request: Claim, past: EarlierAttempts) -> _NextAttempt:
-    """The number, token and failures of the next attempt at a window, and what stands of it."""
+    """Return the number, token and failures of the next attempt, and the attempt that counts."""
     previous = past.of(request)
     number, token = past.archived.get(schedule_id(request), (0, 0))
     if previous is None and not number:
@@ -230,7 +231,7 @@ def _demote_archived(conn: Connection, request: Claim) -> None:
 def _demote(
     conn: Connection, request: Claim, previous: Row[Any] | None, standing: int | None
 ) -> None:
-    """Mark the attempt before as no longer the latest; a refresh that changed nothing is past."""
+    """Mark the previous attempt as no longer the latest, and a failed refresh as repeated."""
     if previous is None:
         return
     demoted = update(job_log).where(
@@ -255,7 +256,7 @@ def _attempt(
     anew = previous.status in _WITHOUT_REMAINS
     return replace(
         begun,
-        # A running one has just been taken over or replaced.
+        # A running attempt has just been taken over or replaced.
         previous=Status.FAILURE if before is Status.RUNNING else before,
         previous_id=previous.job_id,
         staged={} if anew else resumable(conn, request, previous),

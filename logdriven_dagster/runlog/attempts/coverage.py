@@ -1,8 +1,8 @@
-"""What the finished windows add up to, kept as ranges, so that planning never reads the history.
+"""Ranges that finished windows cover, so that planning does not read the whole history.
 
-A row of `job_log` with `covered = 1` is part of a range of `log_range`; rows that people insert or
-change by hand are not, and are read one by one. Ranges only grow: a window that was finished and is
-running again, or that somebody has set to FAILURE, is taken out when they are read.
+A row of `job_log` with `covered = 1` is part of a range of `log_range`. Rows inserted or changed by
+hand are not, and are read one by one. Ranges only grow: a window that was finished and is running
+again, or was set to FAILURE by hand, is subtracted when the ranges are read.
 """
 
 from collections.abc import Collection, Sequence
@@ -40,14 +40,14 @@ _UNCOVERED = select(
 ).where(
     of_project(job_log),
     job_log.c.latest == 1,
-    job_log.c.covered.is_(None),  # 0: an empty slice, at whose place the next one begins
+    job_log.c.covered.is_(None),  # 0: an empty key or offset range, at which the next one begins
     job_log.c.status.in_(DONE),
     job_log.c.window_start.is_not(None),
 )
-"""Finished windows that no range holds yet, or never: those that operators have skipped."""
+"""Finished windows that are in no range yet, or never will be: those skipped by operators."""
 _FINISHED = union_all(
     _RANGES.where(among(log_range.c.job_name)),
-    # SQLite would look through all windows of a table for those few that no range holds.
+    # SQLite would scan all windows of a table for the few that are in no range.
     _UNCOVERED.where(among(unindexed(job_log.c.job_name))),
 )
 
@@ -61,7 +61,7 @@ _LENGTHENED = (
     .where(_OF_STATUS, log_range.c.window_end == bindparam("start"))
     .values(window_end=bindparam("end"))
 )
-"""The range that a window adjoins, with that window."""
+"""The range that a window adjoins, extended by that window."""
 _CONTAINING = (
     select(log_range.c.range_id)
     .where(
@@ -76,8 +76,8 @@ _CONTAINING = (
 def cover(conn: Connection, table: str, status: Status, window: TimeWindow) -> None:
     """Add a window to the ranges of a table.
 
-    The usual one adjoins the range before it, which costs one update. Two runners that add at the
-    same moment may leave ranges that touch or overlap, which means the same.
+    A window usually adjoins the range before it, which costs one update. Two runners that add
+    windows at the same time may leave ranges that touch or overlap, which are equivalent.
     """
     start, end = int(window.start.timestamp()), int(window.end.timestamp())
     added = {"name": table, "was": status.value, "start": start, "end": end}
@@ -89,7 +89,7 @@ def cover(conn: Connection, table: str, status: Status, window: TimeWindow) -> N
 
 
 def carve(conn: Connection, table: str, status: Status, window: TimeWindow) -> None:
-    """Take a window out of the ranges of a status."""
+    """Remove a window from the ranges of a status."""
     start, end = int(window.start.timestamp()), int(window.end.timestamp())
     overlapping = select(log_range).where(
         of_project(log_range),
@@ -107,22 +107,23 @@ def carve(conn: Connection, table: str, status: Status, window: TimeWindow) -> N
 
 
 def ranges(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
-    """Rows (job_name, status, window_start, window_end) by ascending start; they may overlap.
+    """Return rows (job_name, status, window_start, window_end) by ascending start.
 
-    What was reopened is still in them. `run_trigger` and `job_id` are those of single windows.
+    Ranges may overlap and still contain reopened windows. `run_trigger` and `job_id` are those of
+    single windows.
     """
     rows = conn.execute(_FINISHED, {"names": names}).all()
     return sorted(rows, key=lambda row: row.window_start)
 
 
 def reopened(conn: Connection, open_ones: Sequence[str]) -> list[Row[Any]]:
-    """Rows (job_name, window_start, window_end) by ascending start: no longer finished windows.
+    """Return rows (job_name, window_start, window_end) of reopened windows, by ascending start.
 
-    They are in the ranges, but the latest attempts at them, whose `job_schedule_id` is given, are
-    running or did not succeed.
+    Reopened windows are in the ranges, but their latest attempts, whose `job_schedule_id` is in
+    `open_ones`, are running or did not succeed.
     """
     found: list[Row[Any]] = []
-    # No join: PostgreSQL expects more open windows than there are, and would join whole logs.
+    # No join: PostgreSQL overestimates the number of open windows and would join whole logs.
     for part in chunks(open_ones):
         for log in (job_log, job_log_archive):
             query = select(log.c.job_name, log.c.window_start, log.c.window_end)
@@ -132,10 +133,10 @@ def reopened(conn: Connection, open_ones: Sequence[str]) -> list[Row[Any]]:
 
 
 def absorb(conn: Connection) -> None:
-    """Make ranges of the finished rows that people wrote, and one of ranges that touch.
+    """Make ranges of finished rows that were written by hand, and merge ranges that touch.
 
-    Windows that operators have skipped stay rows, since who did it and why counts. What others add
-    or extend meanwhile stays as it is.
+    Windows skipped by operators stay rows, since their author and reason are needed. Ranges that
+    other transactions add or extend at the same time stay unchanged.
     """
     ranges = conn.execute(select(log_range).where(of_project(log_range)).with_for_update()).all()
     by_operators = job_log.c.run_trigger.is_not_distinct_from(Trigger.SKIP.value)

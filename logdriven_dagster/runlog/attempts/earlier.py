@@ -1,6 +1,6 @@
-"""What the log says before a claim: the attempts before it, and those beside it.
+"""The state of the log before a claim: earlier attempts, and attempts that run concurrently.
 
-Every window asks, so that the statements are made once, with parameters.
+Every window runs these queries, so the statements are built once, with parameters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,11 +42,11 @@ _ROWS = select(
     is_expired(job_log),
     utc_now().label("now"),
 )
-"""What a claim asks of an attempt: half of its columns, some of them long, are for people."""
+"""The columns that a claim reads: half of them, since the long ones are only for display."""
 
 
 def _others(**known: Any) -> Select[Any]:
-    """Return the same columns, of which only these and the present moment are known."""
+    """Return the same columns, all NULL except those in `known` and the current time."""
     known["now"] = utc_now()
     return select(*(known.get(c.name, null()).label(c.name) for c in _ROWS.selected_columns))
 
@@ -92,10 +92,12 @@ _EARLIER = union_all(
     .group_by(job_log_archive.c.job_schedule_id),
     _others(),
 )
-"""The latest attempts at windows of a table, those that run at others within their range, what is
-archived of the windows, without a job, and the present moment in any case, without a window.
+"""The latest attempts at windows of a table, running attempts at other windows within their range,
+archived attempts at the windows (without a job), and a row without a window, so that the current
+time is always returned.
 
-And the names of windows that begin at the same instants by another name (`choose_names`)."""
+Also the names of windows that begin at the same instants under another name (`choose_names`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,9 @@ class EarlierAttempts:
     """The requests, with the names that their windows have in the log."""
     now: datetime
     latest: Mapping[str, Row[Any]]
-    """The latest rows; `expired` says that one is RUNNING without a lease."""
+    """The latest rows; `expired` marks a RUNNING row whose lease has expired."""
     overlapping: Sequence[Row[Any]]
-    """Those that run at other windows of the table, which overlap these."""
+    """The attempts that run at other, overlapping windows of the table."""
     archived: Mapping[str, tuple[int, int]]
     """The greatest attempt numbers and tokens of archived attempts."""
 
@@ -117,7 +119,7 @@ class EarlierAttempts:
 
 
 def earlier_attempts(conn: Connection, requests: Sequence[Claim]) -> EarlierAttempts:
-    """Read what the attempts before say of these windows, and what runs beside them."""
+    """Read the earlier attempts at these windows and the attempts that run concurrently."""
     rows = _rows(conn, requests)
     known = [(row.job_schedule_id, row.window_start) for row in rows if row.job_schedule_id]
     windows = [request.window for request in requests]

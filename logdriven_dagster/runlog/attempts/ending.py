@@ -1,4 +1,4 @@
-"""How attempts end: their rows, their steps and what their windows cover, in one transaction."""
+"""The end of attempts: writes rows, steps and covered ranges in one transaction."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,9 +26,11 @@ def succeed(
     outcome: AttemptOutcome,
     ended_steps: Mapping[StepKey, StepOutcome],
 ) -> None:
-    """Log that attempts at adjoining windows succeeded, oldest first, with the steps that end now.
+    """Record that attempts at adjoining windows succeeded, with the steps that end now.
 
-    AttemptLostError if one of them is not ours any more, or another of their steps is not through.
+    `attempts` are ordered oldest first. `outcome` holds for all of them; `ended_steps` has the
+    outcomes of the steps that end with them. Raises AttemptLostError if one of them was ended or
+    taken over, or if another of their steps has not ended.
     """
     empty = attempts[0].window.is_empty
     ending = {step for _, step in ended_steps}
@@ -47,10 +49,11 @@ def fail(
     outcome: AttemptOutcome,
     blamed: tuple[str, StepOutcome] | None = None,
 ) -> None:
-    """Log that attempts ended without success, with their open steps, one of which is to blame.
+    """Record that attempts ended without success, with their open steps.
 
-    A window that was finished before, and of which nothing was published, is finished still.
-    AttemptLostError if one of them is not ours any more.
+    `blamed` is the step that caused the failure, with its outcome. A window that was
+    finished before, and of which nothing was published, stays finished. Raises AttemptLostError if
+    one of the attempts was ended or taken over.
     """
     jobs = [attempt.job_id for attempt in attempts]
     ATTEMPTS.write(conn, attempts, _columns(outcome, covered=None), now=_ENDED_AT)
@@ -68,6 +71,6 @@ def _columns(outcome: AttemptOutcome, *, covered: int | None) -> dict[str, Any]:
         "application_id": outcome.application_id,
         "current_file": None if files is None else stored(files, CURRENT_FILE_LENGTH),
         "error_count": outcome.error_count,
-        "lease_expires_at": None,  # released; what somebody else ends keeps its expiry
+        "lease_expires_at": None,  # released; an attempt ended by another process keeps its expiry
         "covered": covered,
     }

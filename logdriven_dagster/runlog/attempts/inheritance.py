@@ -1,4 +1,4 @@
-"""What an attempt takes over from the one before it: its version, range, durable steps."""
+"""Values that an attempt takes over from the one before it: version, range, durable steps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from logdriven_dagster.runlog.sql.projects import of_project
 def last_version(
     conn: Connection, table: str, window: TimeWindow
 ) -> tuple[Status, int | None] | None:
-    """How the latest attempt at a window ended, and which version of its table it ran."""
+    """Return the status of the latest attempt at a window, and the version of its table."""
     (name,) = find_names(conn, table, [window])
     mine = of_project(job_log) & (job_log.c.job_schedule_id == name)
     newest = or_(job_log.c.latest == 1, job_log.c.failed_refresh == failed_refreshes.MARKED)
@@ -27,19 +27,19 @@ def last_version(
 
 
 def looked_at(request: Claim, previous: Row[Any] | None) -> dict[str, Any]:
-    """Read when the source of a slice whose end is known was asked, and whether it went further."""
+    """Return the time at which the source of a bounded range was read, and if it had more rows."""
     if previous is None or not isinstance(request.window, Slice) or request.window.high is None:
         return {}
     return {"data_now": previous.data_now, "has_more": previous.has_more}
 
 
 def resumable(conn: Connection, request: Claim, previous: Row[Any]) -> Mapping[str, str]:
-    """What the attempt before left staged, if this one would make the same of the same inputs."""
+    """Return the previous attempt's staged results if this one has the same code and inputs."""
     if request.definition is None or previous.definition != request.definition:
         return {}
     if isinstance(request.window, Slice):
         same = previous.data_range_end == request.window.range_end
-    else:  # its text may be that of another zone
+    else:  # its text may be in another time zone
         same = previous.window_end == int(request.window.span[1])
     if not same:
         return {}
@@ -48,7 +48,7 @@ def resumable(conn: Connection, request: Claim, previous: Row[Any]) -> Mapping[s
 
 
 def _newer_inputs(conn: Connection, request: Claim, previous: Row[Any]) -> bool:
-    """Whether a window that the steps read has changed, or may have, since that attempt began."""
+    """Return True if a window that the steps read may have changed since that attempt began."""
     for upstream, spans in request.reads.items():
         within = [
             (job_log.c.window_start < int(span.end.timestamp()))

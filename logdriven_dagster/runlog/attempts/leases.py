@@ -13,7 +13,7 @@ from logdriven_dagster.runlog.sql.clock import utc_now
 
 
 def _ended(status: Status, _reason: str) -> Mapping[str, Any]:
-    """The columns of an attempt that somebody else ends; the reason is the error of its steps."""
+    """Return the columns of an attempt that another process ends; its steps get the reason."""
     return {
         "status": status.value,
         "job_end_time": utc_now(),
@@ -33,20 +33,20 @@ ATTEMPTS = LeasedRows(
 
 
 def replace(conn: Connection, job_id: int, by: Owner) -> bool:
-    """End a running attempt for another one that starts anew. Source: Sharp ETL."""
+    """End a running attempt so that another one starts from scratch. Source: Sharp ETL."""
     return _stop(conn, job_id, Status.FAILURE, f"replaced by {by}")
 
 
 def discard(conn: Connection, job_id: int, by: Owner) -> bool:
     """Stop a running attempt for good; False if it had ended already. Source: Kylin, DISCARDED.
 
-    Its runner notices with its next heartbeat at the latest and removes what it has staged.
+    Its runner detects this by its next heartbeat at the latest, and removes its staged results.
     """
     return _stop(conn, job_id, Status.DISCARDED, f"discarded by {by}")
 
 
 def _stop(conn: Connection, job_id: int, status: Status, reason: str) -> bool:
-    """End a running attempt whose staged results nobody is to go on with."""
+    """End a running attempt and forget its staged results, so that no attempt resumes them."""
     rows = ATTEMPTS.found(conn, job_log.c.job_id == job_id)
     stopped = any(ATTEMPTS.end(conn, row, status, reason) for row in rows)
     if stopped:

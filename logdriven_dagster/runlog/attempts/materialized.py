@@ -1,9 +1,9 @@
-"""What has been materialized of assets that are not ours, noted as attempts that succeeded.
+"""Materializations of external assets, recorded as successful attempts.
 
 Each partition of such an asset is a row of `job_log` under the name `asset KEY`, with the trigger
-`observed`: so its windows are covered, and those made from them are stale once it is materialized
-again, as if the asset were a table of ours. Nothing ran here, so there are no steps and no lease;
-the fencing token is the number of the materialization in Dagster's event log.
+`observed`. Its windows are therefore covered, and windows made from them become stale once it is
+materialized again, as if the asset were a table of the project. Nothing ran here, so there are no
+steps and no lease; the fencing token is the number of the materialization in Dagster's event log.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -29,32 +29,33 @@ from logdriven_dagster.runlog.store import OvertakenError
 
 _DONE = Status.SUCCESS
 _NOT_SHOWN = ZoneInfo("UTC")
-"""The zone of ranges that are only taken out of others."""
+"""The zone of ranges that are only subtracted from others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Materialized:
-    """A partition of an asset that has been materialized."""
+    """A materialized partition of an external asset."""
 
     window: TimeWindow
-    """What it covers; of an asset without partitions, everything up to the materialization."""
+    """The range it covers; for an asset without partitions, everything up to the materialization.
+    """
     number: int
-    """The number of the newest materialization, which differs from that of any other one."""
+    """The number of the newest materialization, which is unique."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Which asset somebody has looked at, who, and when."""
+    """An observation of an external asset: the asset, the observer and the time."""
 
     asset: str
-    """Its name in the run log, `asset KEY`."""
+    """The asset's name in the run log, `asset KEY`."""
     project: str
     owner: Owner
     now: datetime
     """The time of this machine."""
 
     def claim(self, window: TimeWindow) -> Claim:
-        """What the row of a partition holds."""
+        """Return the content of a partition's row."""
         return Claim(
             table=self.asset,
             window=window,
@@ -71,10 +72,10 @@ class Seen:
 def note(
     conn: Connection, seen: Seen, found: Collection[Materialized], *, is_all: bool
 ) -> tuple[int, int]:
-    """Make the log say of an asset what has been found; how many partitions came, and went.
+    """Record the partitions found of an asset, and return the numbers added and removed.
 
-    With `is_all`, what was noted before and is not among `found` counts no more. OvertakenError if
-    another process notes the same at this moment.
+    With `is_all`, partitions that were recorded before and are not in `found` are removed. Raises
+    OvertakenError if another process records the same at the same time.
     """
     known = {row.window_start: row for row in _noted(conn, seen.asset)}
     by_start = {int(item.window.start.timestamp()): item for item in found}
@@ -144,7 +145,7 @@ def _insert(conn: Connection, seen: Seen, new: Sequence[Materialized]) -> None:
 
 
 def _times(conn: Connection, claims: Sequence[Claim]) -> dict[tuple[float, float], int]:
-    """Bounds of a window in seconds → how often it was noted before."""
+    """Return the number of earlier records by the bounds of a window in seconds."""
     found: dict[tuple[float, float], int] = {}
     for part in chunks(list(map(schedule_id, claims))):
         for log in (job_log, job_log_archive):

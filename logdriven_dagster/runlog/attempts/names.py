@@ -1,9 +1,9 @@
 """Names of windows in the log, `job_schedule_id`: one for each instant.
 
-A name is the text of a window's start on the project's wall clock. After the project's zone has
-changed, the same text means another instant, and the same instant has another text. So a window
-that the log knows keeps the name that it has there, and a window whose text is the name of another
-one gets a name with its offset.
+A name is the text of a window's start on the project's wall clock. After a change of the project's
+time zone the same text means another instant, and the same instant has another text. So a window
+that is in the log keeps its name, and a window whose text is already the name of another one gets a
+name with its offset.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.projects import of_project
 
 EVERY_STATUS = tuple(status.value for status in Status)
-"""Named in full, so that databases use the index in which the start follows the status."""
+"""All statuses, listed so that databases use the index with the start after the status."""
 
 
 def _columns(log: Any) -> Select[Any]:
@@ -42,11 +42,11 @@ _KNOWN = union_all(
         for log in (job_log, job_log_archive)
     ),
 )
-"""Names and instants of the rows that have one of some names, or begin at one of some instants."""
+"""Names and instants of rows that have one of the given names, or begin at a given instant."""
 
 
 def find_names(conn: Connection, table: str, windows: Sequence[TimeWindow]) -> list[str]:
-    """Return the `job_schedule_id` of each window, also where another zone named it."""
+    """Return the `job_schedule_id` of each window, including names from another time zone."""
     usual = [f"{table}-{window.key}" for window in windows]
     if not windows or isinstance(windows[0], Slice):
         return usual
@@ -70,11 +70,11 @@ def find_names_of(conn: Connection, windows: Sequence[tuple[str, TimeWindow]]) -
 def choose_names(
     table: str, windows: Sequence[TimeWindow], known: Iterable[tuple[str, int | None]]
 ) -> list[str]:
-    """Choose the name of each window, by the names and starts that the log knows."""
+    """Choose the name of each window, given the names and starts in the log."""
     by_start: dict[int, set[str]] = {}
     starts: dict[str, int] = {}
     for name, start in known:
-        if start is not None:  # people write rows without it: the name is all there is
+        if start is not None:  # rows written by hand have no start, only a name
             by_start.setdefault(start, set()).add(name)
             starts[name] = start
     found = []

@@ -1,7 +1,7 @@
-"""Finished windows that another window of their table overlaps, since its grid has changed.
+"""Finished windows that another window of their table overlaps after a change of its grid.
 
-Windows that count never overlap each other: a window is refused where it would replace a part of a
-finished one, and takes the place of those that it contains when it begins to publish.
+Finished windows in force never overlap each other. A window is refused if it would replace a part
+of a finished one. It replaces the finished windows that it contains when it begins to publish.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,8 @@ _OVERLAPPING = union_all(
     *(
         select(log.c.job_id, log.c.window_start, log.c.window_end).where(
             finished,
-            # They follow each other, so the first one is the last that begins before the range.
+            # Windows follow each other, so the first match is the last window that begins before
+            # the range.
             log.c.window_start
             >= func.coalesce(
                 select(func.max(log.c.window_start))
@@ -53,7 +54,7 @@ _OVERLAPPING = union_all(
 def finished_windows(
     conn: Connection, table: str, span: TimeWindow
 ) -> list[tuple[int, TimeWindow]]:
-    """Return the finished windows that overlap a range, oldest first, each with its job."""
+    """Return the finished windows that overlap a range, oldest first, each with its job id."""
     bounds = {"table": table, "start": int(span.span[0]), "end": int(span.span[1])}
     rows = conn.execute(_OVERLAPPING, bounds).all()
     found = [(row.job_id, _window(row.window_start, row.window_end, span.zone)) for row in rows]
@@ -63,8 +64,8 @@ def finished_windows(
 def with_replaced(conn: Connection, claims: Sequence[Claim]) -> list[Claim]:
     """Return the claims of adjoining windows, each with the finished windows that it replaces.
 
-    They end before the first whose window is a part of a finished one; PartOfWindowError if that
-    is the oldest.
+    The result ends before the first window that is a part of a finished one. Raises
+    PartOfWindowError if that is the oldest.
     """
     table, first, last = claims[0].table, claims[0].window, claims[-1].window
     finished = finished_windows(conn, table, first.up_to_end_of(last))
@@ -81,7 +82,7 @@ def with_replaced(conn: Connection, claims: Sequence[Claim]) -> list[Claim]:
 
 
 def refuse_part(table: str, window: TimeWindow, finished: Iterable[TimeWindow]) -> None:
-    """PartOfWindowError if a window overlaps finished ones that it does not contain."""
+    """Raise PartOfWindowError if a window overlaps finished ones that it does not contain."""
     over = [each for each in finished if each.overlaps(window)]
     wholes = [each for each in over if not window.contains(each)]
     if not wholes:
@@ -98,7 +99,7 @@ def refuse_part(table: str, window: TimeWindow, finished: Iterable[TimeWindow]) 
 
 
 def supersede(conn: Connection, attempts: Sequence[Attempt]) -> None:
-    """Let attempts take the place of the finished windows within theirs, which count no more."""
+    """Mark the finished windows within those of the attempts as replaced."""
     for attempt in attempts:
         for part in chunks(attempt.claim.replaces):
             for log in _LOGS:

@@ -1,4 +1,4 @@
-"""What a running attempt notes about itself: its range, its failed tries, that readers see it."""
+"""Progress of a running attempt: its range, its failed tries, and the start of publishing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 
 
 def bound(conn: Connection, attempt: Attempt, window: Slice, *, has_more: bool) -> Attempt:
-    """Write back what a slice covers, before anything of it is read; the attempt at that slice.
+    """Write the bounds of a key or offset range before it is read, and return the bound attempt.
 
     Source: Sharp ETL, `data_range_end` of keys and offsets is known when the job runs.
     """
@@ -26,15 +26,18 @@ def bound(conn: Connection, attempt: Attempt, window: Slice, *, has_more: bool) 
 
 
 def note_errors(conn: Connection, attempts: Sequence[Attempt], number: int) -> None:
-    """Log how many tries have failed so far. Source: Kettle, `error_count`, kept by a success."""
+    """Record the number of failed tries so far.
+
+    Source: Kettle, `error_count`, kept by a success.
+    """
     ATTEMPTS.write(conn, attempts, {"error_count": number})
 
 
 def note_change(conn: Connection, attempts: Sequence[Attempt]) -> None:
-    """Log that readers may see something of these refreshes from here on.
+    """Record that these attempts begin to publish, so that readers may see changed rows.
 
-    Whoever finds one that was killed knows by that whether what was before still stands. Finished
-    windows that they replace count no more.
+    A process that finds a killed refresh decides by this record if the earlier result is intact.
+    Finished windows that the attempts replace no longer count.
     """
     ATTEMPTS.write(conn, attempts, {"standing": None}, lease=attempts[0].lease)
     overlaps.supersede(conn, attempts)

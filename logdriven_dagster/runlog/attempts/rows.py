@@ -1,4 +1,4 @@
-"""The rows of `job_log` that attempts begin with."""
+"""The rows of `job_log` with which attempts begin."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _OF_WINDOWS = select(job_log.c.job_schedule_id, job_log.c.job_id).where(
 
 
 def schedule_id(of: Claim | Attempt) -> str:
-    """`job_log.job_schedule_id`: names the window that a row is an attempt at."""
+    """Return `job_log.job_schedule_id`, the name of the window of a claim or an attempt."""
     claim = of.claim if isinstance(of, Attempt) else of
     return claim.name or f"{claim.table}-{claim.window.key}"
 
@@ -37,10 +37,10 @@ def insert_rows(
     each: Sequence[Mapping[str, Any]],
     lease: timedelta | None = None,
 ) -> list[int]:
-    """Log attempts with this status; their jobs, in order.
+    """Insert attempts with this status, and return their job ids in order.
 
-    `each` has the values by which a row differs from its claim. The leases of all begin now, if
-    one is given.
+    `each` has the values by which a row differs from its claim. If `lease` is given, the leases of
+    all rows begin now.
     """
     rows = [
         {**_columns(r), "status": status.value, **own}
@@ -60,7 +60,7 @@ def insert_rows(
 
 
 def _columns(request: Claim) -> dict[str, Any]:
-    """What of a window's first row is known without the database."""
+    """Return the columns of a window's first row that are known without the database."""
     return {
         "job_name": request.table,
         "job_period": request.period_minutes,
@@ -86,7 +86,7 @@ def _columns(request: Claim) -> dict[str, Any]:
 
 
 def _range(request: Claim) -> dict[str, str | None]:
-    """The bounds as texts: with offsets where the log has the window by another zone's text."""
+    """Return the bounds as texts, with offsets if the log has the window in another time zone."""
     window = request.window
     if request.name:
         return {
@@ -97,13 +97,13 @@ def _range(request: Claim) -> dict[str, str | None]:
 
 
 def numbered(attempt_number: int) -> dict[str, int | None]:
-    """The columns that say the how manieth attempt at its window a row is."""
+    """Return the columns that hold the number of the attempt at its window."""
     return {"attempt_number": attempt_number, "again": 1 if attempt_number > 1 else None}
 
 
 @cache
 def _beginning(status: Status, lease: timedelta | None) -> Insert:
-    """Make the insert of rows with their moments, by the database's clock."""
+    """Build the INSERT of rows with timestamps by the database's clock."""
     names = {"job_start_time", "job_end_time", "create_time", "last_update_time"}
     if status is Status.RUNNING:
         names.remove("job_end_time")

@@ -1,8 +1,8 @@
-"""The steps of an attempt: READY with its claim, then RUNNING, staged, and at an end.
+"""The steps of an attempt: READY with its claim, then RUNNING, staged, and ended.
 
-Sources: Sharp ETL, `step_log`; Kylin, chained executables. The attempt's own row guards them: these
-functions are called in a transaction that has proved that the attempt is ours. `stage` needs none:
-whoever ends an attempt ends its steps.
+Sources: Sharp ETL, `step_log`; Kylin, chained executables. The attempt's own row guards them: call
+these functions in a transaction that has verified the attempt's lease. `stage` needs no such check,
+since a process that ends an attempt ends its steps too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -46,7 +46,7 @@ _STAGED = (
     update(step_log).where(_EACH, step_log.c.status == _RUNNING).values(staged=bindparam("state"))
 )
 _NOT_THROUGH = (_RUNNING, Status.FAILURE.value)
-"""The states of steps behind which no attempt can succeed, unless they end with it."""
+"""The states of steps that prevent the success of an attempt, unless they end with it."""
 _OPEN = (Status.READY.value, _RUNNING)
 CAN_SUCCEED = ~exists().where(
     step_log.c.job_id == job_log.c.job_id,
@@ -59,12 +59,12 @@ CAN_SUCCEED = ~exists().where(
         else_=step_log.c.status.in_(_NOT_THROUGH),
     ),
 )
-"""Whether an attempt can succeed with the steps named `ending`: nobody has ended one of them, and
-every other one is through."""
+"""The condition that an attempt can succeed with the steps named `ending`: none of these has been
+ended, and every other one is finished."""
 _ERROR_LENGTH = 5000
 """Source: Sharp ETL, error texts are cut to 5,000 characters."""
 _COUNTS = tuple(field.name for field in fields(Counts))
-"""Each is a column of `step_log`, with `_count` behind its name."""
+"""The fields of Counts; each is a column of `step_log` with the suffix `_count`."""
 _OUTPUT_LENGTH = 16_000
 """MariaDB's TEXT holds 65,535 bytes, four for a character."""
 _FRESH: dict[str, Any] = {
@@ -74,14 +74,14 @@ _FRESH: dict[str, Any] = {
     "duration": 0,
     "output": "",
 }
-"""What a step has that has just begun."""
+"""The values of a step that has just started."""
 _ADDED = insert(step_log).values(**_FRESH)
 
 
 def add(
     conn: Connection, jobs: Sequence[int], step_ids: Sequence[str], first: Status = Status.READY
 ) -> None:
-    """Log the steps that attempts will take, the first one of each with this status."""
+    """Add rows for the steps of attempts; the first step of each gets the status `first`."""
     rows = [
         {"job_id": job_id, "step_id": step_id, "status": (Status.READY if n else first).value}
         for job_id in jobs
@@ -93,14 +93,14 @@ def add(
 def add_skipped(
     conn: Connection, jobs: Sequence[int], step_ids: Sequence[str], reason: str
 ) -> None:
-    """Log the steps of windows that were passed over on purpose, and why."""
+    """Add SKIPPED steps for skipped windows, with the reason."""
     skipped = {"status": Status.SKIPPED.value, "output": stored(reason, _OUTPUT_LENGTH)}
     rows = [{"job_id": job_id, "step_id": step_id} for job_id in jobs for step_id in step_ids]
     conn.execute(insert(step_log).values(**_FRESH | skipped), rows)
 
 
 def outputs(conn: Connection, jobs: Sequence[int]) -> dict[int, str]:
-    """Job → what its steps say; of skipped windows, who skipped them and why."""
+    """Return the outputs of steps by job id; for skipped windows, the author and the reason."""
     found: dict[int, str] = {}
     for part in chunks(jobs):
         query = select(step_log.c.job_id, step_log.c.output).where(step_log.c.job_id.in_(part))
@@ -109,9 +109,9 @@ def outputs(conn: Connection, jobs: Sequence[int]) -> dict[int, str]:
 
 
 def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
-    """READY → RUNNING in each job; one that is tried again begins anew.
+    """Set a step from READY to RUNNING in each job, and reset the values of an earlier try.
 
-    AttemptLostError if it has ended in one of them.
+    Raises AttemptLostError if it has ended in one of them.
     """
     begun = _FRESH | {"status": Status.RUNNING.value, "error": None}
     mine = step_log.c.job_id.in_(jobs) & (step_log.c.step_id == step_id)
@@ -122,9 +122,10 @@ def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
 
 
 def reopen(conn: Connection, job_id: int, step_id: str) -> None:
-    """An ended step of a running attempt → READY, and what it staged is forgotten.
+    """Set an ended step of a running attempt to READY, and forget its staged results.
 
-    Source: BDRE, InitStep, which refuses no step that has ended. AttemptLostError if it has not.
+    Source: BDRE, InitStep, which accepts every ended step. Raises AttemptLostError if the step has
+    not ended.
     """
     ended = [status.value for status, following in TRANSITIONS.items() if not following]
     mine = (step_log.c.job_id == job_id) & (step_log.c.step_id == step_id)
@@ -135,9 +136,10 @@ def reopen(conn: Connection, job_id: int, step_id: str) -> None:
 
 
 def stage(conn: Connection, states: Mapping[StepKey, str]) -> None:
-    """Log that results are durable: whoever takes an attempt over need not do them again.
+    """Record that results are durable, so that an attempt that takes over can reuse them.
 
-    AttemptLostError if one of the steps does not run, as when somebody else has ended its attempt.
+    Raises AttemptLostError if one of the steps is not running, for example because another process
+    has ended its attempt.
     """
     rows = [{"job": job, "step": step, "state": state} for (job, step), state in states.items()]
     if rows:
@@ -145,7 +147,7 @@ def stage(conn: Connection, states: Mapping[StepKey, str]) -> None:
 
 
 def of_jobs(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, str]:
-    """The states of the steps of attempts, by the order of their beginning."""
+    """Return the states of the steps of attempts, in the order in which they started."""
     found: dict[StepKey, str] = {}
     for part in chunks(jobs):
         rows = conn.execute(_OF_JOBS, {"jobs": part})
@@ -156,7 +158,7 @@ def of_jobs(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, str]:
 def unable_to_succeed(
     conn: Connection, jobs: Sequence[int], ending: Collection[str]
 ) -> AttemptLostError:
-    """Say for which step of these jobs `CAN_SUCCEED` is not true."""
+    """Return an error that names the step of these jobs for which `CAN_SUCCEED` is not true."""
     for (job_id, step), state in of_jobs(conn, jobs).items():
         if state not in _OPEN if step in ending else state in _NOT_THROUGH:
             return AttemptLostError(f"step {step} of job {job_id} is {state}: not by us")
@@ -164,7 +166,7 @@ def unable_to_succeed(
 
 
 def finish(conn: Connection, outcomes: Mapping[StepKey, StepOutcome]) -> None:
-    """Log how steps ended; AttemptLostError if one of them has ended before, or is not there."""
+    """Record the ends of steps. Raises AttemptLostError if one has ended already or is missing."""
     _end(conn, {key: _columns(outcome) for key, outcome in outcomes.items()})
 
 
@@ -177,9 +179,9 @@ def close(
 ) -> None:
     """End the open steps of attempts that ended with this status.
 
-    `blamed` is the step that is to blame, with how it ended; if it does not run, the first one that
-    does is blamed. No error of the others hides that. After a failure, steps whose turn had not
-    come stay READY. Source: Kylin, later steps untouched.
+    `blamed` is the step that caused the end, with its outcome; if it is not running, the first
+    running step is blamed. Errors of other steps do not hide it. After a failure, steps that had
+    not started stay READY. Source: Kylin, later steps untouched.
     """
     known = of_jobs(conn, jobs)
     open_ones = {key: state for key, state in known.items() if Status(state) in before(status)}
@@ -198,7 +200,7 @@ def close(
 
 
 def staged(conn: Connection, job_id: int) -> Mapping[str, str]:
-    """Step → its durable result that was never published."""
+    """Return the durable results that were never published, by step."""
     query = select(step_log.c.step_id, step_log.c.staged).where(
         step_log.c.job_id == job_id, step_log.c.staged.is_not(None)
     )
@@ -206,10 +208,10 @@ def staged(conn: Connection, job_id: int) -> Mapping[str, str]:
 
 
 def relied_on(conn: Connection, job_id: int, place: str) -> bool:
-    """Whether an attempt may need what a job staged in a folder or table of this name.
+    """Return True if an attempt may need the results staged in a folder or table of this name.
 
-    That is the job itself while it runs, and whoever runs its window next after it has died; the
-    one that went on with it has the same place among its own staged steps.
+    Such an attempt is the job itself while it runs, or the next attempt at its window after it has
+    died. An attempt that resumed it has the same place among its own staged steps.
     """
     running = select(job_log.c.job_id).where(
         job_log.c.job_id == job_id, job_log.c.status == Status.RUNNING.value
@@ -227,13 +229,13 @@ def relied_on(conn: Connection, job_id: int, place: str) -> bool:
 
 
 def forget_staged(conn: Connection, jobs: Sequence[int]) -> None:
-    """Forget what attempts staged, since it is about to be removed: nobody may rely on it."""
+    """Clear the staged results of attempts before they are removed, so that none is used."""
     mine = step_log.c.job_id.in_(jobs) & step_log.c.staged.is_not(None)
     conn.execute(update(step_log).where(mine).values(staged=None))
 
 
 def _end(conn: Connection, ends: Mapping[StepKey, Mapping[str, Any]]) -> None:
-    """Write the columns of ends; a statement for each status that steps have then."""
+    """Write the columns of ended steps, with one statement for each status."""
     by_status: dict[str, list[dict[str, Any]]] = {}
     for (job, step), end in ends.items():
         by_status.setdefault(end["status"], []).append({"job": job, "step": step, **end})
@@ -243,7 +245,7 @@ def _end(conn: Connection, ends: Mapping[StepKey, Mapping[str, Any]]) -> None:
 
 @cache
 def _ended(status: Status) -> Update:
-    """Make the update of a step that ends like this, from the states that may come before."""
+    """Build the UPDATE of a step that ends with this status, from the states allowed before it."""
     seconds = elapsed_seconds(step_log.c.start_time, utc_now())
     return (
         update(step_log)
@@ -251,16 +253,17 @@ def _ended(status: Status) -> Update:
         .where(_EACH, or_(*(step_log.c.status == first.value for first in before(status))))
         .values(
             end_time=utc_now(),
-            # Not before its start, also if the clock was set back since.
+            # Not before its start, even if the clock was set back since.
             duration=case((seconds > 0, cast(func.round(seconds), Integer)), else_=0),
         )
     )
 
 
 def _prove(conn: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Execute an update for each step, or raise AttemptLostError if it hits fewer.
+    """Execute an update for each step. Raises AttemptLostError if it matches fewer rows.
 
-    Some drivers do not count the rows of several: then only the attempt's own row proves it.
+    Some drivers do not count the rows of several updates; then only the attempt's own row proves
+    it.
     """
     counts = len(rows) == 1 or conn.dialect.supports_sane_multi_rowcount
     if conn.execute(statement, rows).rowcount != len(rows) and counts:
@@ -273,7 +276,10 @@ def _changed(jobs: Sequence[int], step_id: str) -> AttemptLostError:
 
 
 def _columns(outcome: StepOutcome) -> dict[str, Any]:
-    """What of a step's end is known without the database; what a success staged is published."""
+    """Return the columns of a step's end that need no database.
+
+    Success publishes staged results.
+    """
     return {
         **({"staged": None} if outcome.status is Status.SUCCESS else {}),
         "status": outcome.status.value,

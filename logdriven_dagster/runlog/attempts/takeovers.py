@@ -1,10 +1,10 @@
-"""What another system had done before ours: windows that are finished without an attempt of ours.
+"""Windows that another system finished before the project: finished without an attempt.
 
-A range of time is one row of `job_log`, SUCCESS without being the latest attempt at any window: it
-is part of what is covered, like a finished window that was archived, while refreshes, lookback,
-batches and Dagster know of attempts of ours only. A slice of keys or offsets is a row like any
-other, behind which the next one begins. Its only step is SKIPPED and says where the row comes from;
-nothing was read or written, so it has no counts.
+A time range is one row of `job_log` with the status SUCCESS that is not the latest attempt at any
+window. It is part of the covered ranges, like an archived finished window, while refreshes,
+lookback, batches and Dagster use attempts of the project only. A key or offset range is a row like
+any other, behind which the next one begins. Its only step is SKIPPED and names the origin of the
+row. Nothing was read or written, so it has no counts.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ STEP = "taken_over"
 
 
 def has_run(conn: Connection, table: str) -> bool:
-    """Whether the log holds an attempt of ours at a window of the table."""
+    """Return True if the log holds an attempt by this project at a window of the table."""
     for log in (job_log, job_log_archive):
         trigger = log.c.run_trigger
         ours = (
@@ -38,10 +38,10 @@ def has_run(conn: Connection, table: str) -> bool:
 
 
 def take_over(conn: Connection, request: Claim, reason: str) -> None:
-    """Log that another system has done the window, or range, of the request.
+    """Record that another system has processed the window, or range, of the request.
 
-    The data clock of the request is when that system looked at its source. Taking over once more,
-    when that system has come further, adds to it.
+    The data clock of the request is the time at which that system read its source. Another
+    takeover, when that system has progressed, adds to the first one.
     """
     window = request.window
     fields: dict[str, Any] = {"covered": 1}

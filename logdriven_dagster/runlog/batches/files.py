@@ -1,4 +1,4 @@
-"""The registry of files: each version once, in the batch that brings it to its consumers.
+"""The registry of files: each version once, in the batch that delivers it to its consumers.
 
 Source: BDRE, RegisterFile, BatchEnqueuer and GetFiles.
 """
@@ -25,14 +25,14 @@ from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.projects import of_project
 
 Version: TypeAlias = tuple[str, str]
-"""What names a version: the digest of its place, and its hash."""
+"""The key of a version of a file: the digest of its path, and its hash."""
 
 
 def register_file(conn: Connection, found: FoundFile, batch_id: int | None = None) -> int:
-    """Add a version of a file to a batch, or to a new one; the number of the batch.
+    """Add a version of a file to a batch, or to a new one, and return the number of the batch.
 
-    FileKnownError if this version is registered already, LifeCycleError 114 if there is no such
-    batch. A known path with another hash is a new version.
+    A known path with another hash is a new version. Raises FileKnownError if this version is
+    registered already, and LifeCycleError 114 if there is no such batch.
     """
     known = _known(conn, [found])
     if known:
@@ -52,10 +52,10 @@ def register_file(conn: Connection, found: FoundFile, batch_id: int | None = Non
 def enqueue_files(
     conn: Connection, route: Route, found: Iterable[FoundFile], marking: str
 ) -> list[int]:
-    """Register files and queue them for a consumer, a batch for each; the numbers of the batches.
+    """Register files and queue a batch for each, oldest first; return the numbers of the batches.
 
-    Oldest first. A version that is registered but was never queued for this consumer comes in the
-    batch that it has; one that was is left out. Two callers at once queue a file once.
+    A version that is registered but was never queued for this consumer is queued in its existing
+    batch; one that was queued is left out. Two concurrent callers queue a file once.
     """
     while True:
         new = unknown_files(conn, route, found)
@@ -64,13 +64,13 @@ def enqueue_files(
             numbers = _enqueue(conn, route, new, marking)
             savepoint.commit()
             return numbers
-        except IntegrityError:  # of a deadlock nothing is left to return to: it ends the whole
+        except IntegrityError:  # after a deadlock there is no savepoint: the transaction fails
             savepoint.rollback()
-            found = new  # another caller has just committed some of them: look again
+            found = new  # another caller has just committed some of them: check again
 
 
 def unknown_files(conn: Connection, route: Route, found: Iterable[FoundFile]) -> list[FoundFile]:
-    """The files of a listing that were never queued for this consumer, oldest first."""
+    """Return the files of a listing that were never queued for this consumer, oldest first."""
     wanted = {_version(item): item for item in found}
     registered = _known(conn, wanted.values())
     queued = queued_before(conn, route, registered.values())
@@ -81,7 +81,7 @@ def unknown_files(conn: Connection, route: Route, found: Iterable[FoundFile]) ->
 
 
 def consumed_files(conn: Connection, route: Route, found: Iterable[FoundFile]) -> list[FoundFile]:
-    """The files of a listing whose rows this consumer has loaded."""
+    """Return the files of a listing whose rows this consumer has loaded."""
     wanted = {_version(item): item for item in found}
     registered = _known(conn, wanted.values())
     done = queued_before(conn, route, registered.values(), [batch_archive])
@@ -89,7 +89,7 @@ def consumed_files(conn: Connection, route: Route, found: Iterable[FoundFile]) -
 
 
 def files_of_batches(conn: Connection, batch_ids: Sequence[int]) -> list[RegisteredFile]:
-    """The files of some batches, by batch."""
+    """Return the files of some batches, by batch."""
     found: list[RegisteredFile] = []
     for part in chunks(sorted(set(batch_ids))):
         query = select(file).where(of_project(file), file.c.batch_id.in_(part))
@@ -99,9 +99,9 @@ def files_of_batches(conn: Connection, batch_ids: Sequence[int]) -> list[Registe
 
 
 def files_between(conn: Connection, min_batch: int, max_batch: int) -> list[RegisteredFile]:
-    """The files of a consumer's batches from one to another, both included.
+    """Return the files of a consumer's batches between two batches, both included.
 
-    LifeCycleError 114 if one of them was never queued, 113 if no consumer had both.
+    Raises LifeCycleError 114 if one of the two was never queued, 113 if no consumer had both.
     """
     both = _consumers(conn, min_batch) & _consumers(conn, max_batch)
     if not both:
@@ -151,7 +151,7 @@ def _consumers(conn: Connection, number: int) -> set[tuple[str, str]]:
 
 
 def _known(conn: Connection, found: Collection[FoundFile]) -> dict[Version, int]:
-    """Version → batch, of those that are registered."""
+    """Return the batches of registered versions, by version."""
     wanted = {_version(item) for item in found}
     known: dict[Version, int] = {}
     for part in chunks(sorted({digest for digest, _ in wanted})):

@@ -1,8 +1,8 @@
-"""Queueing batches: what the successes of a table hand to each step that consumes them.
+"""Queueing batches: passes the successes of a table on to each step that consumes them.
 
-Source: BDRE, HaltJob. Its code deletes what a consumer has not taken yet before it queues the next
-batch; ours never deletes. A batch is queued under the lock of its source's `job_log` row, so that
-of two callers at once the second one sees the row of the first.
+Source: BDRE, HaltJob. Its code deletes batches that a consumer has not taken yet before it queues
+the next one; ours never deletes. A batch is queued under the lock of its source's `job_log` row, so
+that of two concurrent callers the second one sees the row of the first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,10 +29,11 @@ from logdriven_dagster.runlog.sql.windows import window_of_row
 
 
 def enlist(conn: Connection, route: Route) -> None:
-    """Queue what the source has finished and this consumer was never offered, oldest first.
+    """Queue the source's finished windows that this consumer was never offered, oldest first.
 
-    That is the whole history for a consumer that is new, and what runners finished that did not
-    know of it. Source: Sharp ETL, a window for each upstream success that is not consumed yet.
+    For a new consumer that is the whole history, including windows finished by runners that did not
+    know the consumer. Source: Sharp ETL, a window for each upstream success that is not consumed
+    yet.
     """
     _rename_step(conn, route)
     found = unoffered(conn, route, locked=True)
@@ -54,10 +55,10 @@ def enlist(conn: Connection, route: Route) -> None:
 
 
 def offer(conn: Connection, attempt: Attempt, marking: str, routes: Iterable[Route]) -> int | None:
-    """Queue what a finished attempt has made, one row for each route; the number of its batch.
+    """Queue the result of a finished attempt for each route, and return the number of its batch.
 
-    None if nobody consumes it. An attempt makes one batch; a refresh makes another one, which is
-    pending again.
+    Returns None if the table has no consumers. An attempt makes one batch; a refresh makes another
+    one, which is pending again.
     """
     routes = list(routes)
     made = select(job_log.c.target_batch_id).where(job_log.c.job_id == attempt.job_id)
@@ -78,7 +79,10 @@ def offer(conn: Connection, attempt: Attempt, marking: str, routes: Iterable[Rou
 
 
 def makes(conn: Connection, attempt: Attempt, number: int) -> None:
-    """Note which batch a success of the attempt makes; AttemptLostError if it is not ours."""
+    """Record the batch that a success of the attempt makes.
+
+    Raises AttemptLostError if it is lost.
+    """
     ATTEMPTS.write(conn, [attempt], {"target_batch_id": number})
     by = update(batch).where(batch.c.batch_id == number)
     conn.execute(by.values(source_job_id=attempt.job_id))
@@ -87,7 +91,7 @@ def makes(conn: Connection, attempt: Attempt, number: int) -> None:
 def make_batches(
     conn: Connection, source_job_ids: Sequence[int | None], kind: str = "window"
 ) -> list[int]:
-    """New batches of these attempts, in their order; None for what no attempt made."""
+    """Create batches of these attempts and return their ids in order; None: made by no attempt."""
     rows = [{"source_job_id": job_id, "batch_type": kind} for job_id in source_job_ids]
     new = insert(batch).values(create_time=utc_now())
     if not rows:
@@ -113,9 +117,10 @@ def queue(conn: Connection, route: Route, rows: Sequence[Mapping[str, Any]]) -> 
 
 
 def unoffered(conn: Connection, route: Route, *, locked: bool = False) -> list[Row[Any]]:
-    """The latest successes of the source that are newer than what the consumer was offered.
+    """Return the latest successes of the source that are newer than those offered to the consumer.
 
-    By the windows' order. Slices in which there was nothing are no batches.
+    They are in the order of the windows. Empty key and offset ranges are no batches. `locked` locks
+    their rows.
     """
     if route.source == route.table:
         return []
@@ -128,7 +133,7 @@ def unoffered(conn: Connection, route: Route, *, locked: bool = False) -> list[R
     if last_archived(conn) > newest:
         logs.append(job_log_archive)
     found: list[Row[Any]] = []
-    for log in logs:  # the archive last: a row that moves meanwhile is found there
+    for log in logs:  # the archive last, to find rows that move in the meantime
         query = select(log).where(of_project(log), finished(log), log.c.job_name == route.source)
         query = query.where(log.c.job_id > newest)
         found += conn.execute(query.with_for_update() if locked else query).all()
@@ -136,14 +141,14 @@ def unoffered(conn: Connection, route: Route, *, locked: bool = False) -> list[R
 
 
 def last_archived(conn: Connection) -> int:
-    """The newest attempt of the project in the archive, 0 if there is none."""
+    """Return the newest attempt of the project in the archive, 0 if there is none."""
     key = job_log_archive.c.job_id
     newest = select(key).where(of_project(job_log_archive)).order_by(key.desc()).limit(1)
     return int(conn.execute(newest).scalar() or 0)
 
 
 def finished(log: Table) -> ColumnElement[bool]:
-    """Match the rows of `job_log` whose windows are batches: finished, with something in them."""
+    """Match the rows of `job_log` whose windows are batches: finished and not empty."""
     return (
         (log.c.latest == 1)
         & (log.c.status == Status.SUCCESS.value)
@@ -153,7 +158,7 @@ def finished(log: Table) -> ColumnElement[bool]:
 
 
 def of_route(rows: Table, route: Route) -> ColumnElement[bool]:
-    """The rows of a consumer and a source, of the queue or of its archive."""
+    """Match the rows of a consumer and a source, in the queue or in its archive."""
     mine = of_project(rows) & (rows.c.job_name == route.table)
     mine &= rows.c.source_job_name == route.source
     return mine & (rows.c.step_id == route.step) if route.shared else mine
@@ -165,7 +170,7 @@ def queued_before(
     numbers: Iterable[int | None],
     places: Sequence[Table] = (batch_queue, batch_archive),
 ) -> set[int]:
-    """Those of the batches that are, or ever were, in the consumer's queue."""
+    """Return those of the batches that are, or ever were, in the consumer's queue."""
     found: set[int] = set()
     for part in chunks([number for number in numbers if number is not None]):
         for rows in places:
@@ -175,7 +180,7 @@ def queued_before(
 
 
 def stored_markings(conn: Connection, numbers: Iterable[int | None]) -> dict[int, str]:
-    """Batch → its marking, of those that have one."""
+    """Return the markings of the batches that have one, by batch."""
     found: dict[int, str] = {}
     for part in chunks([number for number in numbers if number is not None]):
         marked = select(batch.c.batch_id, batch.c.batch_marking).where(
@@ -186,13 +191,13 @@ def stored_markings(conn: Connection, numbers: Iterable[int | None]) -> dict[int
 
 
 def marking_of_row(row: Row[Any], route: Route) -> str:
-    """The marking of a window for which nobody gave one."""
+    """Return the default marking of a window."""
     window = window_of_row(row.incremental_type, row._mapping, route.zone)
     return marking_of(window, route.zone, instant(row.data_now or 0))
 
 
 def _rename_step(conn: Connection, route: Route) -> None:
-    """Give what waits for a step to the one that has taken its place, rather than all anew."""
+    """Move the batches queued for a renamed step to its new name instead of queueing them again."""
     renamed = update(batch_queue).where(of_route(batch_queue, route))
     renamed = renamed.where(batch_queue.c.step_id != route.step)
     conn.execute(renamed.values(step_id=route.step))

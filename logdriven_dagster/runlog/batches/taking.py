@@ -1,6 +1,6 @@
-"""Taking batches: which of the queue one attempt gets, and what becomes of them.
+"""Taking batches: the choice of an attempt's batches from the queue, and their later states.
 
-Source: BDRE, InitJob … TermJob on BATCH_CONSUMP_QUEUE; what is consumed moves to the archive. A
+Source: BDRE, InitJob … TermJob on BATCH_CONSUMP_QUEUE; consumed batches move to the archive. A
 consumer's queue is read under the locks of its rows, so that no batch is taken twice.
 """
 
@@ -35,7 +35,7 @@ class ChosenBatches:
     target_batch_id: int
     batches: tuple[Batch, ...]
     has_more: bool = False
-    """Whether the queue holds enough for another slice."""
+    """True if the queue holds enough batches for another window."""
 
 
 def take(
@@ -43,11 +43,11 @@ def take(
 ) -> ChosenBatches:
     """Give an attempt its batches, and the batch that it makes.
 
-    After an attempt that did not succeed: the same batches and the same target. For a finished
-    slice that runs again: its batches, with later versions of them that wait for a mark, and a new
-    target. Otherwise the oldest that nobody has taken. LifeCycleError 101, 109, 112;
-    EarlierWindowError if another slice has to run again first; AlreadyRunningError if another
-    attempt of the table is running.
+    After an attempt that did not succeed, these are the same batches and the same target. For a
+    finished window that runs again, they are its batches, with later versions of them that wait for
+    a mark, and a new target. Otherwise they are the oldest batches that were not taken. Raises
+    LifeCycleError 101, 109, 112; EarlierWindowError if another window has to run again first;
+    AlreadyRunningError if another attempt of the table is running.
     """
     if max_batches is None and any(r.enqueuer.cut_pattern is None for r in process.routes):
         raise LifeCycleError(101, f"{process.table} has an enqueuer without a cut pattern")
@@ -81,16 +81,16 @@ def take(
 
 
 def _target(conn: Connection, attempt: Attempt) -> int:
-    """The batch that a success of the attempt makes."""
+    """Return the batch that a success of the attempt makes."""
     made = select(job_log.c.target_batch_id).where(job_log.c.job_id == attempt.job_id)
     number = conn.execute(made).scalar_one()
     return int(number) if number is not None else make_batches(conn, [attempt.job_id])[0]
 
 
 def take_none(conn: Connection, attempt: Attempt) -> ChosenBatches:
-    """Batch 0 for an attempt at a table that has no enqueuers. Source: BDRE, InitJob.
+    """Give batch 0 to an attempt at a table that has no enqueuers. Source: BDRE, InitJob.
 
-    It comes from the window itself: windows of a table may run side by side.
+    The batch comes from the window itself: windows of a table may run concurrently.
     """
     origin = schedule_id(attempt)
     mine = (
@@ -119,24 +119,24 @@ def take_none(conn: Connection, attempt: Attempt) -> ChosenBatches:
 
 
 def start(conn: Connection, attempt: Attempt, step: str) -> None:
-    """A step begins to read its batches."""
+    """Record that a step begins to read its batches."""
     accessed = BatchState.ACCESSED.value
     _mark(conn, attempt, step, start_ts=utc_now(), end_ts=None, batch_state=accessed)
 
 
 def processed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
-    """Mark batches as consumed: the attempt, or a step of it, has made what it should of them."""
+    """Mark the batches of an attempt, or of one of its steps, as consumed."""
     state = BatchState.PROCESSED.value
     _mark(conn, attempt, step, batch_state=state, end_ts=utc_now())
 
 
 def failed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
-    """Mark batches as failed: the attempt, or a step of it, failed, so they stay queued."""
+    """Mark the batches of a failed attempt or step as failed; they stay queued."""
     _mark(conn, attempt, step, batch_state=BatchState.FAILED.value, end_ts=utc_now())
 
 
 def give_back(conn: Connection, job_id: int) -> None:
-    """A refresh of a finished window has failed: its copies leave the queue, the archive stays."""
+    """Remove the batch copies of a failed refresh from the queue; the archive stays unchanged."""
     made = select(job_log.c.target_batch_id).where(job_log.c.job_id == job_id)
     mine = of_project(batch_queue) & (batch_queue.c.target_batch_id == made.scalar_subquery())
     table = select(job_log.c.job_name).where(job_log.c.job_id == job_id)
@@ -144,7 +144,7 @@ def give_back(conn: Connection, job_id: int) -> None:
 
 
 def archive(conn: Connection, attempt: Attempt) -> None:
-    """Move the attempt's batches out of the queue."""
+    """Move the attempt's batches from the queue to the archive."""
     names = [column.name for column in batch_queue.columns]
     rows = select(batch_queue).where(_taken_by(attempt))
     conn.execute(insert(batch_archive).from_select(names, rows))
@@ -152,19 +152,19 @@ def archive(conn: Connection, attempt: Attempt) -> None:
 
 
 def steps_with_batches(conn: Connection, attempt: Attempt) -> set[str]:
-    """The steps that consume batches which an attempt has taken."""
+    """Return the steps that consume batches which an attempt has taken."""
     query = select(batch_queue.c.step_id).where(_taken_by(attempt)).distinct()
     return {step for step in conn.execute(query).scalars() if step}
 
 
 def markings(conn: Connection, attempt: Attempt) -> list[str]:
-    """The markings of the batches that an attempt has taken."""
+    """Return the markings of the batches that an attempt has taken."""
     mine = select(batch_queue.c.batch_marking).where(_taken_by(attempt))
     return [marking for marking in conn.execute(mine).scalars() if marking]
 
 
 def _batch_of(row: Row[Any]) -> Batch:
-    """A row of the queue as a value."""
+    """Return a row of the queue as a value."""
     span = None if row.window_start is None else (row.window_start, row.window_end)
     return Batch(
         queue_id=row.queue_id,
@@ -179,7 +179,7 @@ def _batch_of(row: Row[Any]) -> Batch:
 
 
 def _locked(conn: Connection, process: Process) -> list[Batch]:
-    """All that waits for the process, in the order in which it was queued."""
+    """Lock and return the batches that wait for the process, in the order of the queue."""
     query = select(batch_queue).where(
         of_project(batch_queue), batch_queue.c.job_name == process.table
     )
@@ -189,9 +189,10 @@ def _locked(conn: Connection, process: Process) -> list[Batch]:
 
 
 def _others(conn: Connection, attempt: Attempt) -> dict[int, Row[Any]]:
-    """The unfinished attempts at other slices, by the batch that they were to make.
+    """Return the unfinished attempts at other windows, by the batch that they were to make.
 
-    AlreadyRunningError if one is running. Source: BDRE, InitJob, one run of a process at a time.
+    Raises AlreadyRunningError if one is running. Source: BDRE, InitJob, one run of a process at a
+    time.
     """
     query = select(job_log).where(
         of_project(job_log),
@@ -217,7 +218,10 @@ def _refuse_begun(attempt: Attempt, begun: Sequence[Batch], others: dict[int, Ro
 
 
 def _choose(process: Process, new: Sequence[Batch], max_batches: int | None) -> list[Batch]:
-    """Choose what a run takes of each route. Source: BDRE, InitJob, whose patterns come first."""
+    """Choose the batches of a run for each route.
+
+    Source: BDRE, InitJob, whose patterns come first.
+    """
     chosen: list[Batch] = []
     missing: Route | None = None
     oldest = {item.queue_id for item in _oldest(process, new, max_batches)}
@@ -243,9 +247,9 @@ def _of(route: Route, batches: Sequence[Batch]) -> list[Batch]:
 
 
 def _oldest(process: Process, new: Sequence[Batch], max_batches: int | None) -> list[Batch]:
-    """Return what each step takes without a cut pattern: its oldest `max_batches` batches.
+    """Return the oldest `max_batches` batches of each step without a cut pattern.
 
-    Of each of its upstreams it takes one at least. Source: BDRE, InitJob, max_batch for each
+    At least one batch of each upstream is included. Source: BDRE, InitJob, max_batch for each
     sub-process.
     """
     found: list[Batch] = []
@@ -267,7 +271,7 @@ def _suffices(process: Process, left: Sequence[Batch], max_batches: int | None) 
 
 
 def _copied(conn: Connection, process: Process, attempt: Attempt) -> tuple[Batch, ...]:
-    """The batches of a finished slice that runs again, queued once more; they stay archived."""
+    """Queue copies of the batches of a finished window that runs again; the archive stays."""
     for log in (job_log, job_log_archive):
         before = conn.execute(failed_refreshes.superseded_by(log, attempt)).scalar()
         if before is not None:
@@ -285,7 +289,7 @@ def _copied(conn: Connection, process: Process, attempt: Attempt) -> tuple[Batch
 
 
 def _restates(item: Batch, taken: Sequence[Batch]) -> bool:
-    """Whether a batch is a later version of one that a slice took, which reads it anyway."""
+    """Return True if a batch is a later version of a taken one, and will be read with it."""
     return item.span is not None and any(
         (item.step, item.source) == (old.step, old.source)
         and old.span is not None

@@ -1,1 +1,1 @@
-"""The registry of definitions: every version of tables and jobs, and who uses what."""
+"""The registry of definitions: every version of tables and jobs, and the users of each object."""

@@ -1,4 +1,4 @@
-"""Changes of definitions that do not come from files: settings, other contents, older ones."""
+"""Changes of definitions that do not come from files: settings, imports, rollbacks."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ from logdriven_dagster.runlog.definitions.rows import (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A definition as it should be, from wherever."""
+    """A desired definition from any origin."""
 
     item: Declared
     settings: Mapping[str, Any]
-    """Those in force."""
+    """The settings in force."""
     file_digest: str | None
-    """Of the file beside it, which this is newer than; None if there is none."""
+    """The digest of the current file, which this definition overrides; None if there is no file."""
     version: int = 1
-    """Of what is new here."""
+    """The version number of a definition that is new here."""
 
 
 def set_columns(
@@ -43,9 +43,10 @@ def set_columns(
     changes: Mapping[str, Mapping[str, Any]],
     author: Author,
 ) -> list[VersionChange]:
-    """Set operational columns of definitions, by name; a version of each that is not so already.
+    """Set operational columns of definitions by name, and return the versions that this makes.
 
-    UsageError for a name that is not there.
+    A definition that has these values already gets no new version. Raises UsageError for an unknown
+    name.
     """
     latest, _ = DEFINITIONS[kind]
     drafts = []
@@ -65,9 +66,10 @@ def set_columns(
 def put(
     conn: Connection, project: str, kind: Kind, wanted: Collection[Wanted], author: Author
 ) -> list[VersionChange]:
-    """Make definitions what is wanted: a version of each that is not so already.
+    """Make definitions match `wanted`, and return the versions that this makes.
 
-    The files beside them count as applied, so that they undo it only when they change again.
+    A definition that matches already gets no new version. The current files count as applied, so
+    they override the result only when they change again.
     """
     lock_rows(conn, kind, [code_of(project, kind, each.item.name) for each in wanted])
     rows = latest_rows(conn, project, kind)

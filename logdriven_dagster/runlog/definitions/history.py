@@ -1,4 +1,4 @@
-"""Queries of the registry: every version, who uses what, all of it for an export."""
+"""Queries of the registry: all versions, the users of an object, and the export."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -29,19 +29,19 @@ _NAMED = (Kind.TABLE, Kind.JOB, Kind.STEP, Kind.RELATION, Kind.PROJECT)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that was asked for, and what it is or who uses it."""
+    """A search result: an object and its definition, or one of its users."""
 
     kind: Kind
-    """Of what was found."""
+    """The kind of the object found."""
     name: str
     uses: str
-    """connection, source, …; name for what has the name itself."""
+    """The kind of use: connection, source, …; `name` for the object that has the name itself."""
     used: str
     step: str
 
 
 def kind_of(conn: Connection, project: str, name: str) -> Kind | None:
-    """The kind of what has, or had, this name; tables before jobs, steps, relations."""
+    """Return the kind that has, or had, this name; tables before jobs, steps, relations."""
     for kind in _NAMED:
         if kind is Kind.PROJECT and name != project:
             continue  # its code follows from its own name alone
@@ -53,7 +53,7 @@ def kind_of(conn: Connection, project: str, name: str) -> Kind | None:
 
 
 def names(conn: Connection, project: str) -> list[str]:
-    """The names of all tables, jobs and steps that are registered."""
+    """Return the names of all registered tables, jobs and steps."""
     project_code = code_of(project, Kind.PROJECT, project)
     queries = [
         select(latest.c.name).where(latest.c.project_code == project_code)
@@ -63,7 +63,7 @@ def names(conn: Connection, project: str) -> list[str]:
 
 
 def versions(conn: Connection, kind: Kind, codes: Collection[str]) -> list[Version]:
-    """Every version of some definitions, oldest first, in the order of names."""
+    """Return every version of some definitions, oldest first, in the order of names."""
     _, log = DEFINITIONS[kind]
     found = [
         row
@@ -74,7 +74,7 @@ def versions(conn: Connection, kind: Kind, codes: Collection[str]) -> list[Versi
 
 
 def latest_versions(conn: Connection, project: str, kind: Kind) -> list[Version]:
-    """The latest version of each definition, with who made it, in the order of names."""
+    """Return the latest version of each definition, with its author, in the order of names."""
     latest, log = DEFINITIONS[kind]
     joined = select(log).join(
         latest, (latest.c.code == log.c.code) & (latest.c.version == log.c.version)
@@ -85,7 +85,7 @@ def latest_versions(conn: Connection, project: str, kind: Kind) -> list[Version]
 
 
 def logged_codes(conn: Connection, project: str, kind: Kind) -> list[str]:
-    """The codes of everything of a kind that the log knows, also of what is deleted."""
+    """Return the codes of a kind that are in the log, including deleted definitions."""
     _, log = DEFINITIONS[kind]
     project_code = code_of(project, Kind.PROJECT, project)
     query = select(log.c.code).where(log.c.project_code == project_code).distinct()
@@ -95,9 +95,9 @@ def logged_codes(conn: Connection, project: str, kind: Kind) -> list[str]:
 def restore(
     conn: Connection, project: str, kind: Kind, history: Sequence[Sequence[Version]]
 ) -> list[VersionChange]:
-    """Write the versions of definitions that the log does not know, which are new then.
+    """Write the versions of definitions that are missing in the log, and return the new ones.
 
-    The last version of each is the latest one, unless it deleted it.
+    The last version of each becomes the latest one, unless it is a deletion.
     """
     latest, log = DEFINITIONS[kind]
     last = [each[-1] for each in history]
@@ -124,7 +124,7 @@ def restore(
 
 
 def users(conn: Connection, project: str, kinds: Collection[str], wanted: str) -> list[Finding]:
-    """Who uses something of these kinds; `*` in its name stands for anything."""
+    """Return the users of objects of these kinds; `*` in `wanted` matches anything."""
     rows = conn.execute(users_query(project, kinds, wanted))
     found = [
         Finding(Kind(row.code.partition("_")[0]), row.name, row.kind, row.used, row.step_id)
@@ -135,7 +135,7 @@ def users(conn: Connection, project: str, kinds: Collection[str], wanted: str) -
 
 
 def users_query(project: str, kinds: Collection[str], wanted: str) -> Select[Any]:
-    """The one query that `users` needs: by index, unless there is a `*`."""
+    """Build the single query of `users`, which uses an index unless there is a `*`."""
     use, table = tables.definition_use, tables.table_definition
     job, step = tables.job_definition, tables.step_definition
     name = func.coalesce(table.c.name, job.c.name, step.c.name).label("name")
@@ -154,7 +154,7 @@ def users_query(project: str, kinds: Collection[str], wanted: str) -> Select[Any
 
 
 def named(conn: Connection, project: str, wanted: str) -> list[Finding]:
-    """What has a name itself: tables, jobs and steps; `*` stands for anything."""
+    """Return the tables, jobs and steps with this name; `*` matches anything."""
     project_code = code_of(project, Kind.PROJECT, project)
     found = []
     for kind in (Kind.TABLE, Kind.JOB, Kind.STEP):
@@ -167,7 +167,7 @@ def named(conn: Connection, project: str, wanted: str) -> list[Finding]:
 
 
 def _matches(column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
-    """Equal; or like a pattern, whatever the case, since databases differ in that."""
+    """Match equal values; a pattern ignores case, since databases differ in this."""
     if "*" not in wanted:
         return column == wanted
     escaped = re.sub(r"([!%_])", r"!\1", wanted.lower()).replace("*", "%")
@@ -193,7 +193,7 @@ def _version(kind: Kind, row: Row[Any]) -> Version:
 
 
 def _logged(project: str, version: Version, created: str) -> dict[str, Any]:
-    """A row of the log, with everything that the latest row has."""
+    """Return a row of the log with all columns of the latest row."""
     return {
         "code": version.code,
         "version": version.version,

@@ -1,10 +1,10 @@
-"""The registry: what is defined, in its latest version and in every one before.
+"""The registry: all definitions, in the latest version and in every version before.
 
-The last change wins. A definition remembers the digest of the file that it was applied from: a file
-that has not changed since then undoes neither a rollback nor an import, one that has changed makes
-a new version. Settings that an operator has changed stay as they are until they are set again,
-whatever the file says. Source: DolphinScheduler, version management: latest and log are written in
-one transaction.
+The last change wins. A definition keeps the digest of the file from which it was applied. A file
+that has not changed since then overrides neither a rollback nor an import; a changed file makes a
+new version. Settings changed by an operator stay in force until they are set again, regardless of
+the file. Source: DolphinScheduler, version management: latest and log are written in one
+transaction.
 """
 
 import json
@@ -47,20 +47,21 @@ _FROM_FILES = (Kind.PROJECT, Kind.TABLE, Kind.JOB)
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """How the files of a project compare with the registry."""
+    """The differences between a project's files and the registry."""
 
     changes: tuple[VersionChange, ...]
-    """What applying them would write: files that changed since they were applied last."""
+    """The versions that applying would write, for files that changed since they were last applied.
+    """
     kept: Mapping[Kind, Mapping[str, str]]
     """Content by name where the registry wins: rolled back or imported since."""
     versions: Mapping[str, int]
-    """Code → the version that is in force once the changes are written."""
+    """The versions in force once the changes are written, by code."""
     present: Mapping[str, int]
-    """Code → the version that is there."""
+    """The current versions, by code."""
     waits: bool
-    """Whether applying writes anything: versions, or that files say by now what was kept."""
+    """True if applying writes anything: versions, or files that now match the kept content."""
     strays: bool
-    """Whether an SQL client has changed settings, of which no version knows yet."""
+    """True if an SQL client has changed settings that are in no version yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,12 @@ class _Plan:
     changed: list[tuple[Row[Any], Declared]] = field(default_factory=list)
     deleted: list[Row[Any]] = field(default_factory=list)
     met: list[tuple[Row[Any], Declared]] = field(default_factory=list)
-    """Files that changed to what the registry says: no new version, but theirs from now on."""
+    """Files that changed to the registry's content: no new version, but theirs from now on."""
     kept: dict[str, Row[Any]] = field(default_factory=dict)
 
 
 def survey(conn: Connection, project: str, declared: Iterable[Declared]) -> Survey:
-    """Compare what the files declare with the registry; nothing is written."""
+    """Compare the definitions in the files with the registry; nothing is written."""
     by_kind = _by_kind(declared)
     changes: list[VersionChange] = []
     kept: dict[Kind, dict[str, str]] = {}
@@ -96,7 +97,7 @@ def survey(conn: Connection, project: str, declared: Iterable[Declared]) -> Surv
 
 
 def present(conn: Connection, project: str) -> dict[str, int]:
-    """Code → version of the project, its tables and jobs, as `Survey.present`."""
+    """Return the versions of the project, its tables and jobs by code, as `Survey.present`."""
     project_code = code_of(project, Kind.PROJECT, project)
     return {
         row.code: row.version
@@ -110,7 +111,7 @@ def present(conn: Connection, project: str) -> dict[str, int]:
 def apply(
     conn: Connection, project: str, declared: Iterable[Declared], author: Author
 ) -> list[VersionChange]:
-    """Write a new version of everything whose file has changed; the changes, nothing for none."""
+    """Write a new version of every definition whose file has changed, and return the changes."""
     by_kind = _by_kind(declared)
     return [
         change
@@ -120,7 +121,7 @@ def apply(
 
 
 def derive(conn: Connection, project: str, derived: Derived, author: Author) -> list[VersionChange]:
-    """Bring the rows that follow from tables and jobs up to date: relations, steps, uses."""
+    """Update the rows derived from tables and jobs: relations, steps, uses."""
     by_kind = _by_kind(derived.definitions)
     changes = [
         change
@@ -133,7 +134,7 @@ def derive(conn: Connection, project: str, derived: Derived, author: Author) -> 
 
 
 def adopt(conn: Connection, project: str) -> list[VersionChange]:
-    """Make versions of what an SQL client has changed: settings that no version has."""
+    """Make versions of settings that an SQL client has changed and that no version has."""
     author = Author("an SQL client", "found changed")
     strays = list(_strays(conn, project))
     for kind in OPERATIONAL:
@@ -144,7 +145,7 @@ def adopt(conn: Connection, project: str) -> list[VersionChange]:
 def settings(
     conn: Connection, project: str, kind: Kind, names: Collection[str] | None = None
 ) -> dict[str, Mapping[str, Any]]:
-    """Name → the settings in force, and the `version`; of all definitions by default."""
+    """Return the settings in force and the `version` by name; of all definitions by default."""
     latest, _ = DEFINITIONS[kind]
     if names is None:
         project_code = code_of(project, Kind.PROJECT, project)
@@ -169,13 +170,13 @@ def _settings_in_force(kind: Kind) -> Select[Any]:
 
 @cache
 def _settings_of(kind: Kind) -> Select[Any]:
-    """The settings in force of some definitions, which are asked for with every window."""
+    """Build the query of the settings in force, which every window executes."""
     latest, _ = DEFINITIONS[kind]
     return _settings_in_force(kind).where(latest.c.code.in_(bindparam("codes", expanding=True)))
 
 
 def content_of(conn: Connection, kind: Kind, code: str, version: int) -> dict[str, Any] | None:
-    """The content of one version; None if there is no such version."""
+    """Return the content of one version; None if there is no such version."""
     _, log = DEFINITIONS[kind]
     query = select(log.c.content).where(log.c.code == code, log.c.version == version)
     content = conn.execute(query).scalar()
@@ -232,7 +233,7 @@ def _drafts(conn: Connection, project: str, kind: Kind, planned: _Plan) -> Itera
 
 
 def modified(kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any]) -> NewVersion:
-    """The next version of a row whose content is `content`, with some columns changed."""
+    """Return the next version of a row whose content is `content`, with some columns changed."""
     before = content_in_force(content, dict(row._mapping))
     after = content_in_force(values.get("content", content), {**row._mapping, **values})
     texts = canonical(before), canonical(after)
@@ -241,7 +242,7 @@ def modified(kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any])
 
 
 def _overridden(row: Row[Any], declared: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that an operator has changed."""
+    """Return the settings that an operator has changed."""
     return {
         name: row._mapping[name] for name, value in declared.items() if row._mapping[name] != value
     }
@@ -263,7 +264,7 @@ def _write(
 
 
 def takes_over(conn: Connection, kind: Kind, row: Row[Any], file_digest: str | None) -> None:
-    """A definition is that of a file from now on, or of none; it stays what it is."""
+    """Assign a definition to a file, or to none; its content stays unchanged."""
     for table in DEFINITIONS[kind]:
         present = (table.c.code == row.code) & (table.c.version == row.version)
         conn.execute(update(table).where(present).values(file_digest=file_digest))

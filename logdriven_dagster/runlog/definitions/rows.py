@@ -1,4 +1,4 @@
-"""The rows of the registry: latest versions, their log, and what follows from them."""
+"""The rows of the registry: latest versions, their log, and the rows derived from them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ DEFINITIONS: Mapping[Kind, tuple[Table, Table]] = {
     Kind.RELATION: (tables.relation_definition, tables.relation_definition_log),
     Kind.STEP: (tables.step_definition, tables.step_definition_log),
 }
-"""The latest versions of each kind, and all of them."""
+"""The tables of the latest versions of each kind, and of all versions."""
 
 OPERATIONAL: Mapping[Kind, frozenset[str]] = {
     Kind.TABLE: SETTINGS,
     Kind.JOB: SETTINGS,
     Kind.STEP: frozenset({"enabled"}),
 }
-"""Columns that people change without a deploy."""
+"""Columns that operators change without a deploy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +43,22 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """A version that is to be written."""
+    """A version to be written."""
 
     change: VersionChange
     values: Mapping[str, Any]
-    """Columns of its row; of what is modified only those that change."""
+    """Columns of its row; for a modification, only the changed ones."""
 
 
 def content_columns(item: Declared, file_digest: str | None) -> dict[str, Any]:
-    """What a declared content is in a row."""
+    """Return the columns of a row for a declared content."""
     return {"content": item.content, "digest": item.digest, "file_digest": file_digest}
 
 
 def lock(conn: Connection, project: str) -> None:
-    """One process at a time changes the definitions of a project.
+    """Lock the definitions of a project, so that one process at a time changes them.
 
-    Where the project is new, those that write its row first win (see `store`).
+    For a new project, the process that writes its row first wins (see `store`).
     """
     row = tables.project_definition
     code = code_of(project, Kind.PROJECT, project)
@@ -66,7 +66,7 @@ def lock(conn: Connection, project: str) -> None:
 
 
 def lock_rows(conn: Connection, kind: Kind, codes: Collection[str]) -> None:
-    """Nobody else changes these latest versions until the transaction ends."""
+    """Lock latest versions until the transaction ends."""
     latest, _ = DEFINITIONS[kind]
     for part in chunks(list(codes)):
         query = select(latest.c.code).where(latest.c.code.in_(part)).order_by(latest.c.code)
@@ -74,7 +74,7 @@ def lock_rows(conn: Connection, kind: Kind, codes: Collection[str]) -> None:
 
 
 def latest_rows(conn: Connection, project: str, kind: Kind) -> dict[str, Row[Any]]:
-    """The latest versions by name, without their contents."""
+    """Return the latest versions by name, without their contents."""
     latest, _ = DEFINITIONS[kind]
     names = ["code", "version", "name", "digest", "file_digest", *sorted(OPERATIONAL.get(kind, ()))]
     project_code = code_of(project, Kind.PROJECT, project)
@@ -87,13 +87,13 @@ def store(
 ) -> None:
     """Write versions to the latest rows and to the log.
 
-    OvertakenError if another process registers the same new project at this moment.
+    Raises OvertakenError if another process registers the same new project at the same time.
     """
     latest, _ = DEFINITIONS[kind]
     by_operation: dict[Operation, list[NewVersion]] = {operation: [] for operation in Operation}
     for draft in drafts:
         by_operation[draft.change.operation].append(draft)
-    # In this order names and places in an order are free when others take them.
+    # This order frees names and positions before other rows take them.
     deleted = [draft.change.code for draft in by_operation[Operation.DELETE]]
     for part in chunks(deleted):
         gone = latest.c.code.in_(part)
@@ -141,7 +141,7 @@ def _modify(conn: Connection, latest: Table, draft: NewVersion) -> None:
 
 
 def _step_aside(conn: Connection, modified: Collection[NewVersion]) -> None:
-    """Steps may swap their places in the order, of which none may be taken twice."""
+    """Move steps to temporary positions, so that steps can swap their unique positions."""
     steps = tables.step_definition
     moving = [d.change.code for d in modified if "exec_order" in d.values]
     for part in chunks(moving):
@@ -168,7 +168,7 @@ def log_versions(
 
 
 def last_versions(conn: Connection, kind: Kind, codes: Collection[str]) -> dict[str, int]:
-    """Code → the last version of what was deleted once and comes again."""
+    """Return the last versions of definitions that were deleted and are added again, by code."""
     _, log = DEFINITIONS[kind]
     found: dict[str, int] = {}
     for part in chunks(list(codes)):
@@ -181,7 +181,7 @@ def last_versions(conn: Connection, kind: Kind, codes: Collection[str]) -> dict[
 
 
 def contents(conn: Connection, kind: Kind, codes: Collection[str]) -> dict[str, str]:
-    """Code → the content of the latest version."""
+    """Return the content of the latest versions, by code."""
     latest, _ = DEFINITIONS[kind]
     query = select(latest.c.code, latest.c.content)
     return {
@@ -194,7 +194,7 @@ def contents(conn: Connection, kind: Kind, codes: Collection[str]) -> dict[str, 
 def bring(
     conn: Connection, project: str, table: Table, wanted: Collection[Mapping[str, str]]
 ) -> None:
-    """Make the rows of a project in a table exactly these, touching only codes that differ."""
+    """Make the rows of a project in a table match `wanted`, changing only codes that differ."""
     project_code = code_of(project, Kind.PROJECT, project)
     names = [column.name for column in table.columns if column.name != "project_code"]
 

@@ -1,1 +1,1 @@
-"""Reading the run log: for planning, and for people."""
+"""Reading the run log, for planning and for display."""

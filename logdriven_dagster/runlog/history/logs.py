@@ -1,4 +1,4 @@
-"""Reading the run log: compressed for planning, whole for people."""
+"""Reading the run log: compressed for planning, complete for display."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -49,7 +49,7 @@ _PUBLISHED = (
     )
     .limit(1)
 )
-"""One of the table's windows that succeeded here, and not in the system before."""
+"""A window of the table that succeeded here, and not in a system before."""
 _DONE_OF_TABLE = select(
     job_log.c.job_name,
     job_log.c.window_start,
@@ -64,9 +64,9 @@ _DONE_OF_TABLE = select(
     job_log.c.data_now.is_not(None),
 )
 _NEWEST_DONE = _DONE_OF_TABLE.order_by(job_log.c.window_start.desc()).limit(bindparam("most"))
-"""The newest finished windows of a table, at most as many as `most` says."""
+"""The newest finished windows of a table, at most `most` of them."""
 _STILL_LATE = _DONE_OF_TABLE.where(job_log.c.seen_until > 0)
-"""The finished windows of a table that had not seen all when they ran."""
+"""The finished windows of a table whose upstreams were incomplete when they ran."""
 
 _ATTEMPTS = select(
     job_log.c.job_id,
@@ -89,7 +89,7 @@ _ATTEMPTS = select(
     is_expired(job_log),
     utc_now().label("read_at"),
 ).where(of_project(job_log), among(job_log.c.job_name))
-"""What a plan asks of an attempt: half of its columns, some of them long, are for people."""
+"""The columns that a plan reads: half of them, since the long ones are only for display."""
 _OPEN_OR_REFRESHED = union_all(
     _ATTEMPTS.where(job_log.c.status.in_(coverage.OPEN), job_log.c.latest == 1),
     _ATTEMPTS.where(job_log.c.failed_refresh == failed_refreshes.MARKED),
@@ -98,9 +98,10 @@ _OPEN_OR_REFRESHED = union_all(
 
 
 def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
-    """Read what planning needs to know of each table, and of the assets that it waits for.
+    """Read the log of each table, and of the assets that it waits for, for planning.
 
-    An unknown one has an empty log. The cost follows what is open, not the length of the history.
+    An unknown table has an empty log. The cost depends on the open windows, not on the length of
+    the history.
     """
     found = standing(conn, tables)
     consumers = [process_of(table) for table in tables if table.incremental.consumes_batches]
@@ -127,7 +128,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
 
 
 def _asset_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
-    """What is materialized of the assets that the tables wait for."""
+    """Return the materializations of the assets that the tables wait for."""
     zones = {d.upstream: table.grid.zone for table in tables for d in table.asset_dependencies}
     if not zones:
         return {}
@@ -138,9 +139,9 @@ def _asset_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, 
 
 
 def standing(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
-    """Read how the windows of each table stand: finished, skipped, open; the last slice.
+    """Read the state of each table's windows: finished, skipped, open, and the last range.
 
-    What else could run, again or from queues of batches, is not asked.
+    Windows that could run again and queued batches are not read.
     """
     zones = {table.table: table.grid.zone for table in tables}
     last = slices.last(conn, [table for table in tables if table.is_sliced])
@@ -177,12 +178,12 @@ def standing(conn: Connection, tables: Collection[TableConfig]) -> dict[str, Tab
 
 
 def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[OpenWindow]]:
-    """The unfinished windows of the tables that have been tried, oldest first."""
+    """Return the unfinished windows of the tables that have been tried, oldest first."""
     return _open_windows(conn, tables, _open_rows(conn, [table.table for table in tables]), {})[0]
 
 
 def _open_rows(conn: Connection, names: Sequence[str]) -> Sequence[Row[Any]]:
-    """The unfinished windows, and the failed refreshes of finished ones, by ascending start."""
+    """Return unfinished windows and failed refreshes of finished windows, by ascending start."""
     rows = conn.execute(_OPEN_OR_REFRESHED, {"names": names}).all()
     return sorted(rows, key=lambda row: row.window_start or 0)
 
@@ -226,7 +227,7 @@ def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
 
 
 def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
-    """The first line of each attempt's first error; `logdriven log --full` shows the rest."""
+    """Return the first line of each attempt's first error; `logdriven log --full` shows all."""
     found = {}
     for part in chunks(job_ids):
         query = (
@@ -242,9 +243,9 @@ def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
 def _within_lookback(
     conn: Connection, tables: Collection[TableConfig]
 ) -> dict[str, tuple[LookbackWindow, ...]]:
-    """The finished windows of tables with `lookback` that may run again, by ascending start.
+    """Return the finished windows of tables with `lookback` that may run again, by start.
 
-    The newest ones are among them, whatever they have noted: `lookback` may be new or longer now.
+    The newest windows are always included, since `lookback` may be new or longer now.
     """
     late = {table.table: table for table in tables if table.lookback}
     found: dict[str, dict[int, LookbackWindow]] = {name: {} for name in late}
@@ -258,15 +259,15 @@ def _within_lookback(
 
 def _lookback_window(row: Any, table: TableConfig) -> LookbackWindow:
     zone, seen = table.grid.zone, row.seen_until
-    if seen is None:  # it had seen what was due
+    if seen is None:  # its upstreams were complete
         seen = row.data_now - int(table.delay.total_seconds())
     return LookbackWindow(_window(row, zone), instant(seen))
 
 
 def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
-    """`job_log` rows under their column names, newest first, each with its `steps`.
+    """Return `job_log` rows by column name, newest first, each with its `steps`.
 
-    Moments are ISO 8601 in UTC, `runtime_args` is an object.
+    Timestamps are ISO 8601 in UTC, `runtime_args` is an object.
     """
     query = select(job_log.c.job_id).where(of_project(job_log))
     query = query.order_by(job_log.c.job_id.desc()).limit(limit)
@@ -278,9 +279,9 @@ def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> li
 def attempts_of(
     conn: Connection, windows: Sequence[tuple[str, TimeWindow]], limit: int = 100
 ) -> list[list[dict[str, Any]]]:
-    """For each window of a table the rows of its attempts, newest first, as `attempts` gives them.
+    """Return for each window of a table the rows of its attempts, newest first.
 
-    At most `limit` of them for each.
+    The rows have the form of `attempts`; `limit` applies to each window.
     """
     called = find_names_of(conn, windows)
     ids: dict[str, list[int]] = {name: [] for name in called}
@@ -296,7 +297,7 @@ def attempts_of(
 
 
 def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
-    """The rows of certain attempts with their `steps`, in the order of the ids."""
+    """Return the rows of attempts with their `steps`, in the order of the ids."""
     rows: dict[int, dict[str, Any]] = {}
     steps: dict[int, list[dict[str, Any]]] = {}
     for part in chunks(job_ids, LOOKED_UP):
@@ -309,7 +310,7 @@ def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, A
 
 
 def latest_statuses(conn: Connection, names: Collection[str]) -> dict[str, str]:
-    """Table → the status of its newest attempt. Source: Kettle, latest-status views."""
+    """Return the status of each table's newest attempt. Source: Kettle, latest-status views."""
     ids = [row.job_id for row in each(conn, _NEWEST, [{"name": name} for name in names])]
     found: dict[str, str] = {}
     for part in chunks(ids):
@@ -319,12 +320,12 @@ def latest_statuses(conn: Connection, names: Collection[str]) -> dict[str, str]:
 
 
 def published(conn: Connection, names: Collection[str]) -> set[str]:
-    """The tables of which a window has been published here, by what the log still holds."""
+    """Return the tables of which a window has been published here, according to the log."""
     return {row.job_name for row in each(conn, _PUBLISHED, [{"name": name} for name in names])}
 
 
 def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:
-    """Table → finished windows, rows read and rows written by their latest attempts."""
+    """Return by table: finished windows, rows read and rows written by their latest attempts."""
     query = (
         select(
             job_log.c.job_name,
@@ -343,7 +344,7 @@ def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:
 
 
 def plain(row: Any) -> dict[str, Any]:
-    """A row under its column names; moments as ISO 8601 in UTC, `runtime_args` as an object."""
+    """Convert a row to a dictionary: timestamps as ISO 8601 in UTC, `runtime_args` as an object."""
     values = dict(row._mapping)
     for name, value in values.items():
         if isinstance(value, datetime):

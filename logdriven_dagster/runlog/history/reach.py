@@ -1,4 +1,4 @@
-"""The newest finished windows of some tables, as far as they ran after another table began."""
+"""The newest finished windows of some tables that ran after another table began."""
 
 from collections.abc import Sequence
 
@@ -31,9 +31,10 @@ _FIRST = [
 
 
 def reach_since(conn: Connection, names: Sequence[str], first: str) -> int | None:
-    """The greatest end, in seconds, of the newest finished windows that ran after `first` began.
+    """Return the greatest end, in seconds, of the newest finished windows that ran after `first`.
 
-    `first` is the table whose first attempt decides. None if there is no such window.
+    Windows count if they ran after the first attempt of the table `first`. Returns None if there is
+    no such window.
     """
     begun = [conn.execute(query, {"name": first}).scalar() for query in _FIRST]
     since = min((job_id for job_id in begun if job_id is not None), default=None)

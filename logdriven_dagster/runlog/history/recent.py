@@ -1,4 +1,4 @@
-"""The windows that ended lately; delays are counted from their ends."""
+"""The windows that ended recently; delays are counted from their ends."""
 
 from collections.abc import Collection, Iterator
 
@@ -18,13 +18,13 @@ from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 
 def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[EndedWindow]]:
-    """The windows whose latest attempts ended within the longest delay with which tables wait.
+    """Return the windows whose latest attempts ended within the longest delay of a waiting table.
 
-    By ascending start, for each of the tables that another one of them waits for in this way;
-    nothing is asked where there is none. What is read is the index of the moments of ending, so
-    the cost follows what ended lately, not the length of the history. Archived rows, those
-    without such a moment, which people have written, and those that ended in the future of a clock
-    that was set back count as ended long ago.
+    They are returned by ascending start, for each of the tables that another one of `tables` waits
+    for with a delay; without such tables nothing is read. The query reads the index of end times,
+    so its cost depends on the windows that ended recently, not on the length of the history. These
+    rows count as ended long ago: archived rows, rows written by hand without an end time, and rows
+    that ended in the future of a clock that was set back.
     """
     zones = {table.table: table.grid.zone for table in tables}
     delayed = [dependency for dependency in _delayed(tables) if dependency.table in zones]
@@ -39,7 +39,7 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
         select(*columns, *ends)
         .where(
             of_project(job_log),
-            # As a value: PostgreSQL then knows how few rows that leaves.
+            # As a value: PostgreSQL can then estimate the small number of rows.
             job_log.c.job_end_time > since,
             not_in_future(job_log.c.job_end_time),
             among(unindexed(job_log.c.job_name)),

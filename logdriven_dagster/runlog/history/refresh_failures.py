@@ -1,4 +1,4 @@
-"""Refreshes that failed and were not repeated: the window, the error, and what is published."""
+"""Failed refreshes that were not repeated: the window, the error, and the published result."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -27,27 +27,27 @@ _FAILED = union_all(
         job_log.c.standing.is_not(None),
     ),
 )
-"""The newest attempts at finished windows that changed nothing: failed ones, and dead ones."""
+"""The newest attempts at finished windows that changed nothing: failed and dead ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshFailure:
-    """A refresh that failed; what an earlier attempt has published stands."""
+    """A failed refresh of a window whose earlier published result is intact."""
 
     window: TimeWindow
     job_id: int
     error: str
-    """In brief; empty where the attempt died."""
+    """The error in brief; empty if the attempt died."""
     published_by: int | None
-    """The attempt that published what stands."""
+    """The attempt that published the result in force."""
     published_at: str | None
-    """The time of its end, ISO 8601 in UTC; None where it is archived."""
+    """The time of its end, ISO 8601 in UTC; None if it is archived."""
 
 
 def refresh_failures(
     conn: Connection, tables: Collection[TableConfig]
 ) -> dict[str, list[RefreshFailure]]:
-    """Table → its failed refreshes by ascending start; tables without one are left out."""
+    """Return the failed refreshes by table and ascending start; omit tables without any."""
     by_name = {table.table: table for table in tables}
     job_ids = conn.execute(_FAILED, {"names": list(by_name)}).scalars().all()
     rows = attempts_by_id(conn, job_ids)

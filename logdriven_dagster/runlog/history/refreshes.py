@@ -1,12 +1,12 @@
-"""Upstreams that ran again after what was made from them: which windows are stale by that.
+"""Upstream windows that ran again, and the downstream windows that are stale because of them.
 
 Only attempts after the first one at a window can make another table's window stale, and first ones
-that replace windows of another grid or run after what is downstream of them. They are found by an
-index, and for each table a bookmark says up to which of them nothing is stale any more, so that the
-cost follows what ran again lately, not the length of the history.
+that replace windows of another grid or run after their downstream windows. They are found by an
+index. For each table a bookmark holds the last of them up to which nothing is stale any more, so
+the cost depends on recent reruns, not on the length of the history.
 
-A window of a table with `lookback` that reads all of an upstream (`read: all`) is made from the
-windows within its reach as well, not only from those over it.
+A window of a table with `lookback` that reads all of an upstream (`read: all`) is made from all
+windows within its reach, not only from those that it overlaps.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ _AGAIN = select(
 ).where(
     of_project(job_log),
     job_log.c.again == 1,
-    # SQLite would look through all windows of an upstream for the few that ran again.
+    # SQLite would scan all windows of an upstream for the few that ran again.
     unindexed(job_log.c.latest) == 1,
     job_log.c.window_start.is_not(None),
 )
@@ -68,29 +68,29 @@ _NOT_PASSED = _AGAIN.add_columns(refresh_bookmark.c.job_name.label("made")).wher
     job_log.c.job_name == refresh_bookmark.c.upstream,
     job_log.c.job_id > refresh_bookmark.c.job_id,
 )
-"""Those at windows of upstreams behind the bookmarks of some tables, each with its table."""
+"""Those attempts at windows of upstreams behind the bookmarks of tables, each with its table."""
 _OF_UPSTREAMS = _AGAIN.where(among(job_log.c.job_name))
-"""Those at windows of upstreams for which there is no bookmark yet."""
+"""Those attempts at windows of upstreams for which there is no bookmark yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A table, and one that it is made from."""
+    """A table and one of its upstreams."""
 
     table: str
     upstream: str
     grid: Grid = field(compare=False)
     lookback: int = field(compare=False, default=0)
-    """For how many windows after one it may bring rows of that one."""
+    """The number of later windows that may bring rows of a window."""
 
     @property
     def longest(self) -> int:
-        """At least as many seconds as that many windows ever last."""
+        """The longest duration of that many windows, in seconds."""
         period = self.grid.period
         return self.lookback * period.count * _LONGEST[period.unit]
 
     def reaches(self, row: Row[Any], again: Row[Any]) -> bool:
-        """Whether a window that ends before another table's window is made from that, too."""
+        """Return True if the upstream window `again` is an input of `row`, even if it is later."""
         if row.window_end > again.window_start:
             return True
         n = self.grid.index(instant(row.window_start))
@@ -99,25 +99,24 @@ class _Pair:
 
 
 _LONGEST = {Unit.MINUTE: 60, Unit.DAY: 25 * 3600, Unit.MONTH: 31 * 86_400 + 3600}
-"""Seconds, whatever the clocks do."""
+"""The greatest lengths in seconds, including changes of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class RanAgain:
-    """What upstreams ran again since what is made from them."""
+    """The upstream windows that ran again since their downstream windows were made."""
 
     stale: Mapping[str, Sequence[TimeWindow]]
-    """Table → its finished windows that are older than a success over them, by ascending start."""
+    """By table, finished windows older than a success that overlaps them, by ascending start."""
     tables: set[str]
     """The tables with an upstream that ran again behind their bookmark, stale windows or not."""
 
 
 def ran_again(conn: Connection, tables: Collection[TableConfig]) -> RanAgain:
-    """Find the windows that are stale, and the tables whose bookmarks may move.
+    """Find the stale windows, and the tables whose bookmarks may move.
 
-    What makes a window stale is the latest success at a window of a table that it is made from. Of
-    windows that overlap each other, as a change of the period may leave them, the one that begins
-    last counts.
+    A window becomes stale by the latest success at an upstream window that it is made from. Of
+    overlapping windows, which a change of the period may leave, the one that begins last counts.
     """
     pairs = _pairs(tables)
     passed = _bookmarks(conn, pairs)
@@ -136,11 +135,11 @@ def ran_again(conn: Connection, tables: Collection[TableConfig]) -> RanAgain:
 def advance_bookmarks(
     conn: Connection, table: TableConfig, tables: Collection[TableConfig]
 ) -> None:
-    """Move the bookmarks of a table past what makes nothing stale any more.
+    """Move the bookmarks of a table past the attempts that make nothing stale any more.
 
-    That holds for ever, since the number of an attempt only grows. Attempts that are running may
-    yet succeed; those that ended within the last minute may have one beside them that has begun
-    before, of which nobody knows yet.
+    This is permanent, since attempt numbers only grow. Running attempts may still succeed. For
+    attempts that ended within the last minute, there may be another one that began earlier and
+    whose transaction is not committed yet.
     """
     pairs = [pair for pair in _pairs(tables) if pair.table == table.table]
     passed = _bookmarks(conn, pairs)
@@ -154,13 +153,13 @@ def advance_bookmarks(
 
 
 def _harmless_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) -> int:
-    """The greatest of the attempts up to which none makes a window stale, or may; 0 for none."""
+    """Return the greatest attempt up to which none makes, or may make, a window stale; or 0."""
     known = [row for row in again if row.succeeded]
     probes = [(pair, row) for row in known]
     older = {probes[n][1].job_id for n, _ in _older(conn, probes, (_DONE, _RUNNING))}
     mine = of_project(job_log) & (job_log.c.job_name == pair.upstream) & (job_log.c.latest == 1)
     job_ids = select(job_log.c.job_id).where(mine)
-    # Each by its index: one condition with OR would look through all windows of the upstream.
+    # Each by its index: one condition with OR would scan all windows of the upstream.
     may_be_harmful = (
         job_ids.where(job_log.c.status == _RUNNING),
         job_ids.where(_ended_lately(known)),
@@ -172,12 +171,12 @@ def _harmless_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) ->
 
 
 def _standing_behind_running(mine: ColumnElement[bool]) -> Select[Any]:
-    """The successes that count again if the refreshes that are running over them fail."""
+    """Select the successes that count again if the refreshes running over them fail."""
     before = job_log.alias()
     return select(before.c.job_id).where(
         of_project(before),
         before.c.job_schedule_id == job_log.c.job_schedule_id,
-        # SQLite would look through all successes for those of the few windows that run.
+        # SQLite would scan all successes for those of the few running windows.
         unindexed(before.c.status) == _DONE,
         mine,
         job_log.c.status == _RUNNING,
@@ -217,7 +216,7 @@ def _pairs(tables: Collection[TableConfig]) -> list[_Pair]:
 
 
 def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:
-    """Whether a window of the table is about the same time as one of another table."""
+    """Return True if the table's windows cover the same time as those of another table."""
     table = tables.get(name)
     return table is None or not (table.incremental.is_snapshot or table.is_sliced)
 
@@ -236,7 +235,7 @@ def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:
 def _ran_again(
     conn: Connection, pairs: Collection[_Pair], passed: Mapping[_Pair, int]
 ) -> Iterator[tuple[_Pair, Row[Any]]]:
-    """The attempts at windows of upstreams behind the bookmarks, each with whom it is about."""
+    """Yield the attempts at upstream windows behind the bookmarks, each with its pair of tables."""
     marked = {(pair.table, pair.upstream): pair for pair in passed}
     if marked:
         names = {table for table, _ in marked}
@@ -255,7 +254,7 @@ def _ran_again(
 def _older(
     conn: Connection, probes: Sequence[tuple[_Pair, Row[Any]]], statuses: Collection[str]
 ) -> Iterator[tuple[int, Row[Any]]]:
-    """Number of a probe → windows of its table that the other's attempt overlaps and follows."""
+    """Yield the number of a probe, and each window that the attempt overlaps and follows."""
     queries = [
         _over(log, n, pair, again, status)
         for n, (pair, again) in enumerate(probes)
@@ -270,7 +269,7 @@ def _older(
 
 
 def _over(log: Table, number: int, pair: _Pair, again: Row[Any], status: str) -> Select[Any]:
-    """By two steps in an index: windows follow each other, so the first is the last that begins."""
+    """Select by two index steps: windows follow each other, so the first match begins last."""
     mine = (
         of_project(log)
         & (log.c.job_name == pair.table)
@@ -292,7 +291,10 @@ def _over(log: Table, number: int, pair: _Pair, again: Row[Any], status: str) ->
 
 
 def _is_older(log: Table, again: Row[Any], status: str) -> ColumnElement[bool]:
-    """One that is running again counts as old: if it fails, what it was before stands."""
+    """Match rows older than `again`.
+
+    A running attempt counts as older: if it fails, the earlier result is in force again.
+    """
     older = log.c.job_id < again.job_id
     return or_(older, log.c.again == 1) if status == _RUNNING else older
 

@@ -1,4 +1,4 @@
-"""Reading slices: where the next one begins, and which ones there are."""
+"""Reading key and offset ranges: the begun ranges, and the start of the next one."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -28,9 +28,12 @@ _NEWEST = (
     .order_by(job_log.c.window_start.desc())
     .limit(1)
 )
-"""The latest success at the greatest number, not one from before the type was changed."""
+"""The latest success at the greatest number, excluding those from before a change of the type."""
 _LOOKED_BACK = 1000
-"""A table that has taken so many slices without reaching the end of its source is behind it."""
+"""The number of newest ranges that are searched for the end of a source.
+
+A table that has taken more ranges without reaching the end of its source is behind it.
+"""
 _LATELY = (
     select(job_log.c.job_name, job_log.c.data_now, job_log.c.has_more)
     .where(
@@ -49,11 +52,11 @@ _ALL_READ = (
     .where(func.coalesce(_LATELY.c.has_more, 0) == 0)
     .group_by(_LATELY.c.job_name)
 )
-"""The data clock of the newest slice of a table behind which its source had nothing more."""
+"""The data clock of the newest range of a table behind which its source had no more rows."""
 
 
 def last(conn: Connection, tables: Collection[TableConfig]) -> dict[str, LastSlice]:
-    """The newest success of each of these tables, by a step in the index for each."""
+    """Return the newest success of each of these tables, by one index step for each."""
     by_name = {table.table: table for table in tables}
     asked = [{"name": name, "kind": table.incremental_type} for name, table in by_name.items()]
     ids = [row.job_id for row in each(conn, _NEWEST, asked)]
@@ -76,7 +79,7 @@ def last(conn: Connection, tables: Collection[TableConfig]) -> dict[str, LastSli
 
 
 def _ends_before(conn: Connection, empty: Mapping[str, Slice]) -> dict[str, str | None]:
-    """Table → where the slice before an empty one of batches ends, in one statement for all."""
+    """Return the end of the range before an empty one of batches, by table, in one statement."""
     names = [f"{name}-{each.number - 1}" for name, each in empty.items() if each.number]
     if not names:
         return {}
@@ -93,7 +96,7 @@ def _ends_before(conn: Connection, empty: Mapping[str, Slice]) -> dict[str, str 
 def finished_by(
     conn: Connection, tables: Collection[TableConfig], job_ids: Collection[int]
 ) -> dict[str, list[Slice]]:
-    """Table → the slices that these attempts finished, unless somebody has run them again."""
+    """Return the ranges that these attempts finished, by table, unless they have run again."""
     by_name = {table.table: table for table in tables}
     found: dict[str, list[Slice]] = {}
     for part in chunks(sorted(job_ids)):
@@ -107,9 +110,9 @@ def finished_by(
 
 
 def begun(conn: Connection, table: TableConfig, keys: Collection[str] | None = None) -> list[Slice]:
-    """The slices that were ever begun, or those of some keys, as their latest attempts have them.
+    """Return the ranges that were ever begun, or those of some keys, oldest first.
 
-    Oldest first.
+    Each is returned as its latest attempt has it.
     """
     columns = ("window_start", "data_range_start", "data_range_end")
     parts = []

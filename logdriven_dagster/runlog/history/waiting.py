@@ -1,7 +1,7 @@
-"""Queries of the batch queue for planning: what waits is read, never written.
+"""Queries of the batch queue for planning, which only read.
 
-What a source had finished before its consumer began is not in the queue yet; it counts as if it
-were.
+Windows that a source had finished before its consumer began are not in the queue yet; they count as
+if they were.
 """
 
 import re
@@ -38,21 +38,21 @@ Pair: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits for a consumer, by step and source."""
+    """The batches that wait for a consumer, by step and source."""
 
     queued: dict[Pair, int] = field(default_factory=dict)
-    """How many batches its next slices can take; every route is there."""
+    """The number of batches that the next windows can take, for every route."""
     unmarked: dict[Pair, int] = field(default_factory=dict)
-    """How many more wait for one that is marked by the cut pattern."""
+    """The number of further batches that wait for one marked by the cut pattern."""
     restated: tuple[int, ...] = ()
-    """The attempts at slices that took an earlier version of one that is not marked."""
+    """The attempts at windows that took an earlier version of a batch that is not marked."""
 
 
 def waiting(conn: Connection, processes: Collection[Process]) -> dict[str, Waiting]:
-    """Read what waits in the queue for each of these tables.
+    """Read the batches that wait in the queue for each of these tables.
 
-    With a cut pattern the batches up to the last that has it can be taken. Batches of an attempt
-    that did not succeed are not counted: its slice is open in the log.
+    With a cut pattern, the batches up to the last one that has it can be taken. Batches of an
+    attempt that did not succeed are not counted: their window is open in the log.
     """
     routes = [route for process in processes for route in process.routes]
     in_queue = _in_queue(conn, routes)
@@ -74,7 +74,7 @@ def waiting(conn: Connection, processes: Collection[Process]) -> dict[str, Waiti
 
 
 def _restated(conn: Connection, route: Route) -> Sequence[int]:
-    """The attempts that took the windows of batches without the mark before those ran again."""
+    """Return the attempts that took earlier versions of batches that lack the mark."""
     pattern = route.enqueuer.cut_pattern or ""
     mine = of_route(batch_queue, route) & (batch_queue.c.batch_state == BatchState.NEW.value)
     rows = conn.execute(select(batch_queue).where(mine, batch_queue.c.window_start.is_not(None)))
@@ -101,7 +101,7 @@ def _restated(conn: Connection, route: Route) -> Sequence[int]:
 
 
 def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[int, int]]:
-    """How many new batches wait, and the newest attempt that made one in the queue; or zeros."""
+    """Return the number of new batches and the newest attempt that made one; zeros for none."""
     key = (batch_queue.c.job_name, batch_queue.c.source_job_name, batch_queue.c.step_id)
     is_new = case((batch_queue.c.batch_state == BatchState.NEW.value, 1), else_=0)
     columns = (func.sum(is_new), func.coalesce(func.max(batch_queue.c.source_job_id), 0))
@@ -122,7 +122,7 @@ def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[in
 def _newest_offered(
     conn: Connection, routes: Sequence[Route], in_queue: Mapping[Route, tuple[int, int]]
 ) -> dict[Route, int]:
-    """The newest attempt of whose batch each consumer knows, queued or consumed."""
+    """Return the newest attempt whose batch each consumer was offered, queued or consumed."""
     newest = func.coalesce(func.max(batch_archive.c.source_job_id), 0).label("value")
     queries = [
         select(literal(n).label("number"), newest).where(of_route(batch_archive, route))
@@ -133,7 +133,7 @@ def _newest_offered(
 
 
 def _unoffered(conn: Connection, after: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """How many batches each source has made in attempts after the given ones."""
+    """Return the number of batches that each source made in attempts after the given ones."""
     last = last_archived(conn)
     asked = list(after)
     queries = [
@@ -150,7 +150,7 @@ def _unoffered(conn: Connection, after: Collection[tuple[str, int]]) -> dict[tup
 
 
 def _all(conn: Connection, queries: Sequence[SelectBase]) -> Iterator[tuple[int, int]]:
-    """The rows of many small queries, asked a few hundred at a time.
+    """Yield the rows of many small queries, executed a few hundred at a time.
 
     With constants in each, every database takes a step or two in an index for it.
     """
@@ -161,7 +161,7 @@ def _all(conn: Connection, queries: Sequence[SelectBase]) -> Iterator[tuple[int,
 
 
 def _markings(conn: Connection, route: Route) -> list[str]:
-    """The markings of what waits for a consumer, in the order of the queue."""
+    """Return the markings of the batches that wait for a consumer, in the order of the queue."""
     mine = of_route(batch_queue, route) & (batch_queue.c.batch_state == BatchState.NEW.value)
     query = select(batch_queue.c.batch_marking).where(mine).order_by(batch_queue.c.queue_id)
     marks = [marking or "" for marking in conn.execute(query).scalars()]

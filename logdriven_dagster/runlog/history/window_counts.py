@@ -1,4 +1,4 @@
-"""How many rows the newest windows of a table wrote, by their latest attempts."""
+"""The numbers of rows that the latest attempts at a table's newest windows wrote."""
 
 from collections.abc import Sequence
 
@@ -34,11 +34,11 @@ _NEWEST = (
     .order_by(job_log.c.window_start.desc())
     .limit(bindparam("most"))
 )
-"""The newest windows of a table that stand so, by a step in the index."""
+"""The newest windows of a table with this status, by one index step."""
 
 
 def window_counts(conn: Connection, table: TableConfig, most: int) -> Sequence[WindowCount]:
-    """The newest windows that were ever begun and are not archived, oldest first."""
+    """Return the newest windows that were ever begun and are not archived, oldest first."""
     stands = [status.value for status in Status if status is not Status.READY]
     asked = [{"name": table.table, "status": status, "most": most} for status in stands]
     found = [row for row in each(conn, _NEWEST, asked) if is_of(table, row.incremental_type)]
@@ -51,7 +51,7 @@ def window_counts(conn: Connection, table: TableConfig, most: int) -> Sequence[W
 
 
 def _rows(conn: Connection, job_ids: Sequence[int]) -> dict[int, int]:
-    """Attempt → the rows that its steps wrote together."""
+    """Return the total of rows that the steps of each attempt wrote."""
     found: dict[int, int] = {}
     for part in chunks(job_ids, LOOKED_UP):
         counted = (

@@ -1,4 +1,4 @@
-"""Reading the log of jobs, for people. Source: Kettle, `v_etl_kjb_log` and `v_etl_tbl_log`."""
+"""Reading the log of jobs for display. Source: Kettle, `v_etl_kjb_log` and `v_etl_tbl_log`."""
 
 import json
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ _MOST_ATTEMPTS = 10_000
 
 
 def latest_runs(conn: Connection, codes: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Job name → its newest run, by number: two runs may begin in the same second.
+    """Return the newest run by job name, by number: two runs may begin in the same second.
 
-    A run is its `job_run` row with its `steps`; moments are ISO 8601 in UTC, `expired` says that
-    it is RUNNING without a lease.
+    A run is its `job_run` row with its `steps`. Timestamps are ISO 8601 in UTC; `expired` marks a
+    RUNNING row whose lease has expired.
     """
     newest = (
         select(func.max(job_run.c.job_run_id))
@@ -33,16 +33,16 @@ def latest_runs(conn: Connection, codes: Sequence[str]) -> dict[str, dict[str, A
 
 
 def runs(conn: Connection, code: str, limit: int = 100) -> list[dict[str, Any]]:
-    """The runs of a job, newest first."""
+    """Return the runs of a job, newest first."""
     query = select(job_run.c.job_run_id).where(of_project(job_run), job_run.c.job_code == code)
     ids = conn.execute(query.order_by(job_run.c.job_run_id.desc()).limit(limit)).scalars().all()
     return _runs(conn, ids)
 
 
 def attempts_of(conn: Connection, job_run_id: int) -> list[dict[str, Any]]:
-    """The attempts at windows of tables that belong to a run, oldest first, with their steps.
+    """Return the attempts at windows that belong to a run, oldest first, with their steps.
 
-    What other jobs did to the same tables is not among them.
+    Attempts of other jobs at the same tables are not included.
     """
     query = select(job_log.c.job_id).where(of_project(job_log), job_log.c.job_run_id == job_run_id)
     ids = conn.execute(query.order_by(job_log.c.job_id).limit(_MOST_ATTEMPTS)).scalars().all()

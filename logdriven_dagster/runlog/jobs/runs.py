@@ -1,7 +1,7 @@
 """The log of jobs: one leased row for each run, and one row for each of its steps.
 
 Source: Kettle, `t_etl_kjb_log`, `t_etl_tbl_log` and their latest-status views. The lease is ours:
-Kettle's rows of killed processes stay Running for ever.
+in Kettle the rows of killed processes stay Running for ever.
 """
 
 import json
@@ -28,11 +28,11 @@ _TEXT_LENGTH = 16_000
 
 
 def start(conn: Connection, request: JobRequest) -> JobRun:
-    """Log that a run has begun, before anything else of it happens.
+    """Record that a run has begun, before anything else of it happens.
 
-    A run of the job whose lease is over is taken over: it ends as FAILURE. AlreadyRunningError if
-    another one is running; of two starts at once the unique index of `(job_code, running)` lets
-    one through.
+    A run of the job whose lease has expired is taken over: it ends as FAILURE. Raises
+    AlreadyRunningError if another one is running; of two concurrent starts the unique index of
+    `(job_code, running)` admits one.
     """
     for row in RUNS.found(conn, job_run.c.job_code == request.code):
         if not (row.expired and RUNS.take_over(conn, row, request.owner)):
@@ -57,7 +57,7 @@ def start(conn: Connection, request: JobRequest) -> JobRun:
 
 
 def start_step(conn: Connection, run: JobRun, step: RunStep, failed_tries: int = 0) -> None:
-    """A step runs, maybe once more; the failed tries are counted as they happen."""
+    """Record that a step runs, possibly again, with the number of failed tries so far."""
     RUNS.renew(conn, [run])
     begun: dict[str, Any] = {"status": _RUNNING, "error_count": failed_tries}
     if not failed_tries:
@@ -66,7 +66,7 @@ def start_step(conn: Connection, run: JobRun, step: RunStep, failed_tries: int =
 
 
 def end_step(conn: Connection, run: JobRun, step: RunStep, result: JobStepResult) -> None:
-    """Write how a step of a maintenance job ended."""
+    """Write the result of a step of a maintenance job."""
     RUNS.renew(conn, [run])
     ended = {
         "status": result.status.value,
@@ -86,11 +86,10 @@ def finish(
     error: str | None = None,
     blocked: Sequence[str] = (),
 ) -> None:
-    """Log how a run ended, which releases its lease; AttemptLostError if somebody else ended it.
+    """Record the end of a run and release its lease.
 
-    `blocked` has a line for each table that it could not go on with.
-
-    Steps that were running end with it; those whose turn had not come stay READY.
+    `blocked` has a line for each blocked table. Steps that were running end with the run; steps
+    that had not started stay READY. Raises AttemptLostError if another process ended the run.
     """
     ended = {
         "status": status.value,
@@ -105,7 +104,7 @@ def finish(
 
 
 def living_owners(conn: Connection, code: str | None = None) -> list[tuple[int, Owner]]:
-    """Read the runs that have not ended, of one job or all, with whoever owns them."""
+    """Return the runs that have not ended, of one job or all, with their owners."""
     mine = [] if code is None else [job_run.c.job_code == code]
     rows = RUNS.found(conn, *mine)
     owned = ((row.job_run_id, Owner.parse(row.owner, row.dagster_run_id)) for row in rows)
@@ -113,7 +112,10 @@ def living_owners(conn: Connection, code: str | None = None) -> list[tuple[int, 
 
 
 def stopped_at(conn: Connection, code: str) -> RunStep | None:
-    """The step at which the newest run of a job stopped; None if it succeeded, or there is none."""
+    """Return the step at which the newest run of a job stopped.
+
+    Returns None if the run succeeded, or there is none.
+    """
     mine = of_project(job_run) & (job_run.c.job_code == code)
     newest = select(func.max(job_run.c.job_run_id)).where(mine).scalar_subquery()
     query = (

@@ -1,1 +1,1 @@
-"""What is noted beside attempts: quality, lineage, notices, audits, and reports of them."""
+"""Observations recorded with attempts: quality, lineage, notices, audits, and reports of them."""

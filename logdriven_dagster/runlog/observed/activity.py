@@ -1,6 +1,6 @@
-"""What attempts did lately: rows, seconds, retries and takeovers of each table, for metrics.
+"""Recent results of attempts for metrics: rows, seconds, retries and takeovers of each table.
 
-Read by the index of the moments of ending, so that the cost follows what ended lately.
+Queries use the index of end times, so their cost depends on the attempts that ended recently.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 _SETTLED = timedelta(minutes=10)
-"""Transactions that end attempts are shorter: what ended before that is all there."""
+"""Transactions that end attempts are shorter: rows that ended before that are complete."""
 _DONE, _FAILED = Status.SUCCESS.value, Status.FAILURE.value
 
 
@@ -39,9 +39,9 @@ class Ended:
     attempts: int
     seconds: float
     retries: int
-    """Failed tries within them that were tried again, and those that followed a failure."""
+    """The number of retries within attempts, and of attempts that followed a failure."""
     takeovers: int
-    """Those whose leases ran out, or whose processes were gone."""
+    """The number of attempts whose leases expired, or whose processes had died."""
     rows_read: int = 0
     rows_written: int = 0
 
@@ -59,7 +59,7 @@ class Ended:
 
 
 class Today:
-    """What ended since midnight, UTC, by the log's clock; hours that are over are read once."""
+    """Attempts that ended since midnight, UTC, by the log's clock; past hours are read once."""
 
     def __init__(self) -> None:
         self._settled: dict[tuple[str, str], Ended] = {}
@@ -67,7 +67,7 @@ class Today:
         self._lock = Lock()
 
     def ended(self, conn: Connection) -> Collection[Ended]:
-        """The sums for each table and status."""
+        """Return the sums for each table and status."""
         with self._lock:  # several scrapers may ask at once
             return self._ended(conn, present(conn))
 
@@ -110,7 +110,7 @@ def _attempts(start: datetime, end: datetime | None) -> Select[Any]:
     ended = job_log.c.job_end_time
     before = not_in_future(ended) if end is None else ended < end
     failed = job_log.c.status == _FAILED
-    # A failure's last try was not tried again within its attempt.
+    # The last try of a failed attempt was not repeated within it.
     within = job_log.c.error_count - case((failed & (job_log.c.error_count > 0), 1), else_=0)
     behind = case((job_log.c.failures > 0, 1), else_=0)
     lost = case((failed & job_log.c.lease_expires_at.is_not(None), 1), else_=0)
@@ -126,24 +126,25 @@ def _attempts(start: datetime, end: datetime | None) -> Select[Any]:
             func.sum(_of_steps(step_log.c.success_count)).label("rows_written"),
         )
         .where(of_project(job_log), ended >= start, before)
-        # SQLite would else read the whole log, in the order of the groups.
+        # SQLite would otherwise read the whole log, in the order of the groups.
         .group_by(unindexed(job_log.c.job_name), unindexed(job_log.c.status))
     )
 
 
 def _of_steps(count: ColumnElement[int]) -> ColumnElement[int]:
-    """The sum of a count over the steps of a published attempt.
+    """Return the sum of a count over the steps of a published attempt.
 
-    Not by a join: databases would read all steps for what ended on a busy day.
+    It avoids a join, for which databases would read all steps of the attempts of a busy day.
     """
     total = select(func.sum(count)).where(step_log.c.job_id == job_log.c.job_id)
     return case((job_log.c.status == _DONE, total.correlate(job_log).scalar_subquery()), else_=0)
 
 
 def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
-    """Attempt → for how many seconds its window has been failing, by the log's clock.
+    """Return the seconds for which each window has been failing, by attempt and the log's clock.
 
-    `job_ids` are latest attempts that failed. What came before the window's last success is over.
+    `job_ids` are latest attempts that failed. Failures before the window's last success do not
+    count.
     """
     latest, earlier, success = (job_log.alias(name) for name in ("latest", "earlier", "success"))
     over = (

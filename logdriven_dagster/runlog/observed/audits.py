@@ -1,4 +1,4 @@
-"""Audits: where rows of sources belonged at the last look, and what windows read of them."""
+"""Audits: the place of source rows at the last audit, and the rows that windows read of them."""
 
 from collections.abc import Collection
 
@@ -25,11 +25,11 @@ _COLUMNS = {
     "done_count": "done",
     "read_count": "read",
 }
-"""Column → the field of SourceRows."""
+"""The field of SourceRows for each column."""
 
 
 def record(conn: Connection, rows: SourceRows) -> None:
-    """Keep what was found, in place of what was found before."""
+    """Record the result of an audit in place of the result before."""
     mine = of_project(source_audit) & (source_audit.c.job_name == rows.table)
     mine &= source_audit.c.step_id == rows.step_id
     conn.execute(delete(source_audit).where(mine))
@@ -38,7 +38,7 @@ def record(conn: Connection, rows: SourceRows) -> None:
 
 
 def found(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
-    """Read what was found in the sources of these tables."""
+    """Return the audit results of the sources of these tables."""
     found = []
     for names in chunks(sorted(tables)):
         query = select(source_audit).where(
@@ -51,7 +51,7 @@ def found(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
 
 
 def rows_read(conn: Connection, table: str, step_id: str) -> int | None:
-    """What a step has read for the windows that are done; None if one of them does not say."""
+    """Return the rows that a step read for finished windows; None if one count is missing."""
     archived = select(job_log_archive.c.job_id).where(
         of_project(job_log_archive), job_log_archive.c.job_name == table
     )

@@ -1,8 +1,8 @@
-"""Notices of freshness: a row for each recipient and table, which says what it was told last.
+"""Notices of freshness: one row for each recipient and table, with the last state notified.
 
-No attempt ends when a table becomes late, and whoever looks at the clock finds it late again each
-time. So the row is changed when the answer changes, by a guarded update that one of several
-deployments wins. It is told like any other notice.
+No attempt ends when a table becomes late, and every evaluation finds it late again. So the row is
+changed only when the state changes, by a guarded update that one of several deployments wins. It is
+sent like any other notice.
 """
 
 from collections.abc import Sequence
@@ -22,16 +22,16 @@ from logdriven_dagster.runlog.sql.projects import of_project
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a recipient should know of a table by now."""
+    """The current state of a table for a recipient."""
 
     recipient: str
     table: str
     event: Event
-    """`late`, `warning`, or `recovery`: it is fresh."""
+    """`late`, `warning`, or `recovery` for a table that is fresh."""
     moment: int
-    """The start of the window that is missing, or of the newest one, in seconds of the epoch."""
+    """The start of the missing window, or of the newest one, in epoch seconds."""
     is_news: bool
-    """Whether the recipient wants to hear of such an event; else it is noted only."""
+    """True if the recipient subscribes to such an event; otherwise it is only recorded."""
 
     @property
     def notice(self) -> Notice:
@@ -39,13 +39,13 @@ class Standing:
 
 
 def changed(conn: Connection, found: Sequence[Standing]) -> list[Standing]:
-    """Select what is otherwise than it was noted last; changes nothing."""
+    """Return the states that differ from the recorded ones; nothing is written."""
     known = _known(conn, found)
     return [standing for standing in found if _is_change(standing, known.get(standing))]
 
 
 def post(conn: Connection, found: Sequence[Standing], owner: str) -> int:
-    """Put what has changed into the outbox; how many notices are to be sent."""
+    """Put changed states into the outbox, and return the number of notices to send."""
     known = _known(conn, found)
     return sum(
         _noted(conn, standing, known.get(standing), owner)
@@ -57,7 +57,7 @@ def post(conn: Connection, found: Sequence[Standing], owner: str) -> int:
 def _is_change(standing: Standing, row: Any) -> bool:
     if row is None:
         return standing.event != "recovery"
-    # What was late is so until it is fresh.
+    # A late table stays late until it is fresh.
     return (row.event, standing.event) != ("late", "warning") and row.event != standing.event
 
 
@@ -75,7 +75,7 @@ def _known(conn: Connection, found: Sequence[Standing]) -> dict[Standing, Any]:
 
 
 def _noted(conn: Connection, standing: Standing, row: Any, owner: str) -> bool:
-    """Note what has changed; whether that is to be sent."""
+    """Record a changed state, and return True if it is to be sent."""
     values = _values(standing, owner)
     if row is None:
         first = {"digest": standing.notice.digest}
@@ -84,7 +84,7 @@ def _noted(conn: Connection, standing: Standing, row: Any, owner: str) -> bool:
     unchanged &= notification_log.c.event == row.event
     on_its_way = row.sending is not None and row.error is None
     if standing.event == "recovery" and not (row.sent_time or on_its_way):
-        # Nobody has heard that it was late.
+        # The notice that it was late was never sent.
         unsent = notification_log.c.sent_time.is_(None)
         conn.execute(delete(notification_log).where(unchanged, unsent))
         return False
@@ -114,5 +114,5 @@ def _inserted(conn: Connection, values: dict[str, Any]) -> bool:
         with conn.begin_nested():
             conn.execute(insert(notification_log).values(**values))
     except IntegrityError:
-        return False  # somebody else was faster
+        return False  # another process was faster
     return True

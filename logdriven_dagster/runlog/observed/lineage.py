@@ -1,4 +1,4 @@
-"""Lineage in the log: each query once, and which attempts ran it.
+"""Lineage in the log: each query once, and the attempts that ran it.
 
 Source: BDRE, LINEAGE_QUERY, LINEAGE_NODE, LINEAGE_RELATION.
 """
@@ -29,7 +29,7 @@ from logdriven_dagster.runlog.sql.projects import of_project
 
 _RAN = insert(lineage_run)
 _LONGEST = 512
-"""Characters of a node's name; a digest tells longer ones apart."""
+"""The maximum length of a node's name; a digest distinguishes longer ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class LineageNode:
 
     @property
     def digest(self) -> str:
-        """Names that differ in case alone are the same."""
+        """The digest of the name; names that differ only in case are the same."""
         held = (self.container.type.value, self.container.name) if self.container else ("", "")
         text = "\0".join((self.type.value, *held, self.name)).lower()
         return hashlib.sha256(text.encode()).hexdigest()
@@ -52,7 +52,7 @@ Edges: TypeAlias = list[tuple[LineageNode | None, LineageNode]]
 
 
 def find(conn: Connection, digest: str) -> int | None:
-    """The query of a digest, if the log has it."""
+    """Return the id of the query with a digest, None if the log does not have it."""
     query = select(lineage_query.c.query_id).where(
         of_project(lineage_query), lineage_query.c.digest == digest
     )
@@ -61,10 +61,10 @@ def find(conn: Connection, digest: str) -> int | None:
 
 
 def store(conn: Connection, digest: str, lineage: QueryLineage) -> int:
-    """Write a query with its nodes and relations; its id.
+    """Write a query with its nodes and relations, and return its id.
 
-    The unique digests make a second writer of the same query or node fail: whoever does tries
-    again and finds them.
+    The unique digests make a second writer of the same query or node fail: the caller tries again
+    and finds them.
     """
     result = node_of(lineage.result)
     edges = list(_edges(lineage))
@@ -96,7 +96,7 @@ def store(conn: Connection, digest: str, lineage: QueryLineage) -> int:
 
 
 def add_runs(conn: Connection, job_ids: Iterable[int], query_ids: Sequence[int]) -> None:
-    """Log that each of these attempts has run all of these queries."""
+    """Record that each of these attempts has run all of these queries."""
     rows = [{"job_id": job, "query_id": query} for job in job_ids for query in query_ids]
     if rows:
         conn.execute(_RAN, rows)
@@ -105,7 +105,7 @@ def add_runs(conn: Connection, job_ids: Iterable[int], query_ids: Sequence[int])
 def known_columns(
     conn: Connection, containers: Collection[Container]
 ) -> dict[Container, tuple[str, ...]]:
-    """The columns that the last query that made each of the containers gave it."""
+    """Return the columns of each container, as the last query that made it set them."""
     found = {}
     for container in containers:
         query_id = _last_query_of(conn, container)
@@ -116,7 +116,7 @@ def known_columns(
 
 
 def read(conn: Connection, query_ids: Collection[int]) -> dict[int, QueryLineage]:
-    """Queries as they were stored."""
+    """Return queries as they were stored."""
     found: dict[int, QueryLineage] = {}
     for part in chunks(sorted(query_ids)):
         relations = select(lineage_relation).where(lineage_relation.c.query_id.in_(part))
@@ -135,7 +135,7 @@ def read(conn: Connection, query_ids: Collection[int]) -> dict[int, QueryLineage
 
 
 def nodes_by_id(conn: Connection, node_ids: Iterable[int | None]) -> dict[int | None, LineageNode]:
-    """Nodes, the containers of columns with them."""
+    """Return nodes by id, including the containers of columns."""
     rows: dict[int, Any] = {}
     wanted = {node_id for node_id in node_ids if node_id is not None}
     while wanted:
@@ -148,17 +148,17 @@ def nodes_by_id(conn: Connection, node_ids: Iterable[int | None]) -> dict[int | 
 
 
 def node_of(container: Container) -> LineageNode:
-    """The node of what holds columns."""
+    """Return the node of a container of columns."""
     return LineageNode(container.type, container.name)
 
 
 def container_of(node: LineageNode) -> Container:
-    """The container that a table's node stands for."""
+    """Return the container that a table's node stands for."""
     return Container(node.name, node.type)
 
 
 def ref_of(node: LineageNode) -> ColumnRef:
-    """What the node of a column, or of a table as a whole, stands for."""
+    """Return the reference that a node of a column, or of a whole table, stands for."""
     if node.type is NodeType.COLUMN:
         assert node.container is not None
         return ColumnRef(node.container, node.name)
@@ -209,7 +209,7 @@ def _origin(column: str, sources: Iterable[LineageNode]) -> ColumnOrigin:
 
 
 def _ids(conn: Connection, nodes: Collection[LineageNode]) -> dict[LineageNode, int]:
-    """The ids of nodes, whose rows are made where there are none."""
+    """Return the ids of nodes, and insert missing rows."""
     held = {node_of(node.container) for node in nodes if node.container}
     containers = held | {node for node in nodes if node.container is None}
     ids = _insert(conn, containers, {})
@@ -228,7 +228,7 @@ def _insert(
             "digest": digest,
             "container_node_id": containers[node_of(node.container)] if node.container else None,
         }
-        # In one order for all writers, who would wait for each other otherwise.
+        # All writers use one order; otherwise they would wait for each other.
         for digest, node in sorted(by_digest.items())
         if digest not in found
     ]

@@ -1,4 +1,4 @@
-"""Asking for lineage. Source: BDRE, lineage by instance and by batch; by column is ours."""
+"""Lineage queries. Source: BDRE, lineage by instance and by batch; by column is our own."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.projects import of_project
 
 Direction = Literal["U", "D"]
-"""Upstream: what a column is made from; downstream: what is made from it."""
+"""Upstream, the inputs of a column, or downstream, the columns made from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +32,27 @@ class AttemptLineage:
     job_id: int
     table: str
     queries: tuple[QueryLineage, ...]
-    """Empty where none is known: it failed, or made nothing."""
+    """Empty if none is known: the attempt failed, or made nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLineage:
-    """The attempt that made a batch, and the batches that it was made of."""
+    """The attempt that made a batch, and the batches from which it was made."""
 
     batch_id: int
     attempts: tuple[AttemptLineage, ...]
-    """Those that made it: the last one of them did."""
+    """The attempts that tried to make it; the last one of them succeeded."""
     sources: tuple[tuple[str, int, int | None], ...]
-    """Table, batch and attempt of every batch that it was made from."""
+    """Table, batch and attempt of every batch from which it was made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One column is made from another one, by a query."""
+    """A column that a query makes from another one."""
 
     direction: Direction
     distance: int
-    """1 next to the column that was asked for."""
+    """1 for direct neighbors of the requested column."""
     source: ColumnRef
     target: ColumnRef
     table: str
@@ -61,7 +61,7 @@ class Link:
 
 
 def by_attempt(conn: Connection, job_id: int) -> AttemptLineage:
-    """Read what an attempt ran; UsageError if there is no attempt of this number."""
+    """Return the queries of an attempt. Raises UsageError if there is no attempt of this number."""
     for log in (job_log, archive):
         found = conn.execute(
             select(log.c.job_name).where(of_project(log), log.c.job_id == job_id)
@@ -72,7 +72,7 @@ def by_attempt(conn: Connection, job_id: int) -> AttemptLineage:
 
 
 def of_table(conn: Connection, table: str) -> tuple[QueryLineage, ...]:
-    """What the newest attempt of a table ran of which lineage is known; nothing if none is."""
+    """Return the queries of a table's newest attempt with known lineage; empty if none is known."""
     newest = (
         select(func.max(lineage_run.c.job_id))
         .join(lineage_query, lineage_query.c.query_id == lineage_run.c.query_id)
@@ -83,7 +83,10 @@ def of_table(conn: Connection, table: str) -> tuple[QueryLineage, ...]:
 
 
 def by_batch(conn: Connection, batch_id: int) -> BatchLineage:
-    """Read what made a batch, and of which batches; UsageError for an unknown number."""
+    """Return the attempts and batches from which a batch was made.
+
+    Raises UsageError for an unknown number.
+    """
     mine = of_project(batch) & (batch.c.batch_id == batch_id)
     known = conn.execute(select(batch.c.source_job_id).where(mine)).first()
     if known is None:
@@ -115,10 +118,10 @@ def by_batch(conn: Connection, batch_id: int) -> BatchLineage:
 
 
 def by_column(conn: Connection, column: ColumnRef) -> tuple[Link, ...]:
-    """What a column is made from and what is made from it, over all tables, nearest first.
+    """Return the inputs of a column and the columns made from it, over all tables, nearest first.
 
-    As the last runs of every step have it: what only an earlier query did is not in it. UsageError
-    if no query is known that makes or reads such a column.
+    Only the last runs of every step count, so links of earlier queries are not included. Raises
+    UsageError if no known query makes or reads such a column.
     """
     assert column.column is not None
     start = LineageNode(NodeType.COLUMN, column.column, column.container)
@@ -142,11 +145,11 @@ def _attempt(conn: Connection, job_id: int, table: str) -> AttemptLineage:
 
 @dataclass
 class _Search:
-    """Breadth first through the relations of the queries that ran last."""
+    """A breadth-first search through the relations of the queries that ran last."""
 
     conn: Connection
     current: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Table and step → the query that it ran last."""
+    """The query that each table and step ran last."""
 
     def links(self, start: int, direction: Direction) -> Iterator[Link]:
         seen, near, distance = {start}, {start}, 1
@@ -191,13 +194,13 @@ class _Search:
         return [row for row in found if self.current[row.job_name, row.step_id] == row.query_id]
 
     def _containers(self, nodes: Collection[int]) -> Iterator[int]:
-        """What is made from all rows of a table may be made from each of its columns."""
+        """Yield the containers of nodes: data made from all rows may be made from each column."""
         for part in chunks(sorted(nodes)):
             query = select(lineage_node.c.container_node_id).where(lineage_node.c.node_id.in_(part))
             yield from self.conn.execute(query.distinct()).scalars()
 
     def _learn(self, tables: Collection[str]) -> None:
-        """Which queries of some tables are those that ran last."""
+        """Load the queries of some tables that ran last."""
         known = {table for table, _ in self.current}
         newest = select(func.max(lineage_run.c.job_id)).where(
             lineage_run.c.query_id == lineage_query.c.query_id
@@ -213,7 +216,7 @@ class _Search:
 
 
 def _is_data(node: LineageNode) -> bool:
-    """A column, or a table or view as a whole: no function, and no part of a query."""
+    """Return True for a column, table or view; False for a function or a part of a query."""
     return node.type in (NodeType.COLUMN, NodeType.TABLE) or (
         node.type is NodeType.TEMP and node.container is None
     )

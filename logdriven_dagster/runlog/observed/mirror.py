@@ -1,4 +1,4 @@
-"""Queries for a scheduler beside the log: which windows ended, and what became of its runs."""
+"""Queries for a scheduler next to the log: the windows that ended, and the state of its runs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,19 +25,20 @@ _ENDED = (Status.SUCCESS.value, Status.FAILURE.value, Status.DISCARDED.value)
 class Unreleased:
     """A lease of a scheduler's run that its attempt, or its run of a job, did not release.
 
-    It is held, or the attempt was taken over, replaced or discarded.
+    The lease is held, or the attempt was taken over, replaced or discarded.
     """
 
     what: str
     owner: Owner | None
     lease_lost: timedelta | None
-    """How long ago it ran out; None while it is held."""
+    """The time since the lease expired; None while it is held."""
 
 
 def unreleased(conn: Connection, run_ids: Collection[str]) -> Mapping[str, list[Unreleased]]:
-    """Run id → the leases that say how the run is, oldest first; runs without any are left out.
+    """Return the leases that show the state of each run, oldest first; omit runs without any.
 
-    Those of attempts in RUNNING, and of the run's newest attempt; of runs of jobs likewise.
+    These are the leases of RUNNING attempts, and of the run's newest attempt; likewise of runs of
+    jobs.
     """
     found: dict[str, list[Unreleased]] = {}
     for log, what in ((job_log, "job"), (job_run, "job run")):
@@ -50,7 +51,7 @@ def unreleased(conn: Connection, run_ids: Collection[str]) -> Mapping[str, list[
 
 
 def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Sequence[Any]:
-    """The rows, which begin with their number."""
+    """Return the rows, which begin with their number."""
     (number,) = log.primary_key.columns
     newest = (
         select(number.label("number"))
@@ -72,7 +73,7 @@ def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Seque
 
 
 def begun_in(conn: Connection, run_ids: Collection[str]) -> list[dict[str, Any]]:
-    """The latest attempts that began in some runs of a scheduler; rows as of `ended_since`."""
+    """Return the latest attempts that began in some runs of a scheduler, as `ended_since` does."""
     begun = select(job_log.c.job_id).where(
         of_project(job_log),
         job_log.c.dagster_run_id.in_(run_ids),
@@ -83,7 +84,7 @@ def begun_in(conn: Connection, run_ids: Collection[str]) -> list[dict[str, Any]]
 
 
 def present(conn: Connection) -> datetime:
-    """The log's present moment, naive and UTC."""
+    """Return the log's current time, naive and UTC."""
     now: datetime = conn.execute(select(utc_now())).scalar_one()
     return now
 
@@ -91,13 +92,13 @@ def present(conn: Connection) -> datetime:
 def ended_since(
     conn: Connection, moment: datetime | None, leave_out: Collection[int], limit: int
 ) -> list[dict[str, Any]]:
-    """The latest attempts and failed refreshes that ended since a moment (naive UTC), in order.
+    """Return the latest attempts and failed refreshes that ended since a naive UTC time, in order.
 
-    Of skipped windows, those that an operator has skipped.
-
-    Those that ended in the future of a clock that was set back come when it gets there. Rows are as
-    `history.attempts` gives them. `job_end_time` is written a little before its transaction
-    is committed, so a reader looks some time back and leaves out what it has seen.
+    Of skipped windows, only those skipped by an operator are returned. Rows that ended in the
+    future of a clock that was set back are returned when the clock reaches their end. Rows have the
+    form of `history.attempts`. `job_end_time` is written a little before its transaction is
+    committed, so a reader queries an overlapping period and passes the ids that it has already seen
+    as `leave_out`.
     """
     query = select(job_log.c.job_id).where(
         of_project(job_log),

@@ -1,7 +1,7 @@
-"""The outbox: what is to be told to whom, written with the fact and sent later, once.
+"""The outbox: notices for recipients, written with the fact and sent later, once.
 
-Source: Sharp ETL, a failure is told when the attempt before was none. Ours looks at the same
-window, and at its whole history since the last success.
+Source: Sharp ETL, which notifies of a failure if the attempt before did not fail. This module
+considers the same window, and its whole history since the last success.
 """
 
 import hashlib
@@ -24,14 +24,15 @@ from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.runlog.sql.texts import stored
 
 GATHERING = timedelta(minutes=5)
-"""How long a run gathers what it tells; after that others send it, since the run may be dead."""
+"""The time for which a run collects its notices; then other processes send them, since the run may
+be dead."""
 OLDEST = timedelta(days=1)
-"""What could not be told for so long is not told any more."""
+"""The age at which unsent notices are given up."""
 MOST_TRIES = 10
 _SENDING = timedelta(minutes=2)
-"""How long one try may take; the sender of an unfinished one is dead."""
+"""The maximum duration of one try; the sender of a longer one counts as dead."""
 _LONGEST_PAUSE = timedelta(hours=1)
-"""What is due later than that became so by a clock that has been set back since."""
+"""The maximum delay of a retry; a later due time results from a clock that was set back since."""
 _AT_ONCE = 1000
 _ERROR_LENGTH = 2000
 
@@ -41,7 +42,7 @@ Event: TypeAlias = Literal["failure", "late", "warning", "recovery", "success"]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to tell one recipient about an attempt, a run of a job, or a table's freshness."""
+    """A notice to one recipient about an attempt, a run of a job, or a table's freshness."""
 
     recipient: str
     subject_type: SubjectType
@@ -49,11 +50,11 @@ class Notice:
     """The table or job."""
     event: Event
     job_id: int
-    """The attempt, or the run of the job; of freshness the start of a window, in epoch seconds."""
+    """The attempt, or the run of the job; for freshness the start of a window, in epoch seconds."""
 
     @property
     def digest(self) -> str:
-        """Nobody is told twice of one attempt; of a table's freshness the last news counts."""
+        """The unique key: one notice for each attempt, and one for the last state of freshness."""
         what = self.subject if self.subject_type == "freshness" else str(self.job_id)
         parts = (self.recipient, self.subject_type, what)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -64,18 +65,18 @@ class Parcel:
     """The notices that go to one recipient in one message."""
 
     sending: str
-    """Names the message in the log while it is on its way."""
+    """The name of the message in the log while it is being sent."""
     recipient: str
     notices: tuple[Notice, ...]
     digest: str
-    """What a message that is sent again is known by: it follows from its notices."""
+    """The identity of a message that is sent again; it follows from its notices."""
 
 
 def window_failed_before(conn: Connection, job_id: int) -> bool:
-    """Whether the attempt's window has failed by itself since it last succeeded.
+    """Return True if the attempt's window has failed by itself since it last succeeded.
 
-    Takeovers and discarded attempts are no failures of the window: their leases were not
-    released. Neither is a success that somebody has set back.
+    Takeovers and discarded attempts are no failures of the window: their leases were not released.
+    Neither is a success that was reset by hand.
     """
     this = select(job_log.c.job_schedule_id).where(job_log.c.job_id == job_id).scalar_subquery()
     return _failed_since_success(
@@ -90,7 +91,7 @@ def window_failed_before(conn: Connection, job_id: int) -> bool:
 
 
 def job_failed_before(conn: Connection, job_run_id: int) -> bool:
-    """Whether the job has failed by itself since it last succeeded."""
+    """Return True if the job has failed by itself since it last succeeded."""
     this = select(job_run.c.job_code).where(job_run.c.job_run_id == job_run_id).scalar_subquery()
     by_itself = job_run.c.lease_expires_at.is_(None).label("by_itself")
     runs = select(job_run.c.job_run_id.label("id"), job_run.c.status, by_itself)
@@ -101,13 +102,13 @@ def job_failed_before(conn: Connection, job_run_id: int) -> bool:
 
 
 def job_runs(conn: Connection, job_run_ids: Collection[int]) -> dict[int, dict[str, Any]]:
-    """Rows of `job_run` by id; moments are ISO 8601 in UTC."""
+    """Return rows of `job_run` by id; timestamps are ISO 8601 in UTC."""
     rows = conn.execute(select(job_run).where(job_run.c.job_run_id.in_(list(job_run_ids))))
     return {row.job_run_id: plain(row) for row in rows}
 
 
 def post(conn: Connection, notices: Sequence[Notice], owner: str) -> None:
-    """Put notices into the outbox, in the transaction that makes them true."""
+    """Put notices into the outbox, in the transaction that records the fact."""
     for notice in notices:
         row = {
             "digest": notice.digest,
@@ -124,15 +125,15 @@ def post(conn: Connection, notices: Sequence[Notice], owner: str) -> None:
 
 
 def waiting(conn: Connection, recipients: Collection[str], owner: str) -> Sequence[str]:
-    """The recipients for whom there is something that this owner should send now."""
+    """Return the recipients of notices that this owner should send now."""
     query = select(notification_log.c.recipient).where(_due(recipients, owner)).distinct()
     return conn.execute(query.order_by(notification_log.c.recipient)).scalars().all()
 
 
 def take(conn: Connection, recipient: str, owner: str) -> Parcel | None:
-    """Take what a recipient should be told now; nobody else takes it for a while.
+    """Take the due notices of a recipient; other processes do not take them meanwhile.
 
-    At most a thousand notices; None if somebody else was faster.
+    Takes at most a thousand notices. Returns None if another process was faster.
     """
     due = _due([recipient], owner)
     oldest = select(notification_log.c.id).where(due).order_by(notification_log.c.id)
@@ -165,21 +166,21 @@ def take(conn: Connection, recipient: str, owner: str) -> Parcel | None:
 
 
 def _identity(row: Any) -> str:
-    """What tells a row from others; that of a table's freshness becomes news more than once."""
+    """Return the key that distinguishes a row; a row of a table's freshness is sent repeatedly."""
     digest: str = row.digest
     return f"{digest} {row.create_time}" if row.subject_type == "freshness" else digest
 
 
 def sent(conn: Connection, parcel: Parcel) -> None:
-    """Note that the recipient has the notices of a parcel."""
+    """Record that the notices of a parcel were delivered."""
     mine = _of_sending(parcel.sending)
     conn.execute(update(notification_log).where(mine).values(sent_time=utc_now(), error=None))
 
 
 def unreached(conn: Connection, parcel: Parcel, error: str) -> None:
-    """Note that the recipient was not reached: retry with a back-off that doubles, up to an hour.
+    """Record a failed delivery: retry with a back-off that doubles, up to an hour.
 
-    Given up after `MOST_TRIES` tries, or when it is older than `OLDEST`.
+    Notices are given up after `MOST_TRIES` tries, or when they are older than `OLDEST`.
     """
     mine = _of_sending(parcel.sending)
     tries = conn.execute(select(notification_log.c.tries).where(mine)).scalars().all()
@@ -189,9 +190,9 @@ def unreached(conn: Connection, parcel: Parcel, error: str) -> None:
 
 
 def forget(conn: Connection, age: timedelta) -> int:
-    """Delete what was told, or given up, longer ago than `age`; how many notices.
+    """Delete notices sent or given up longer ago than `age`, and return their number.
 
-    That a table is late stays until it is fresh again.
+    The record that a table is late stays until it is fresh again.
     """
     log = notification_log.c
     old = log.create_time < utc_from_now(-max(age, OLDEST))

@@ -1,4 +1,4 @@
-"""What the rules of data quality found, attempt by attempt.
+"""Results of the rules of data quality, attempt by attempt.
 
 Sources: Sharp ETL, `quality_check_log`; BDRE, the statistics of data quality in PROCESS_LOG.
 """
@@ -21,10 +21,9 @@ _CATEGORY = "quality"
 
 
 def record(conn: Connection, attempt: Attempt, step_id: str, report: QualityReport) -> None:
-    """Log the rules of one step, those that nothing breaks among them.
+    """Record the results of one step's rules, including rules without violations.
 
-    To be called once, in the transaction in which the attempt ends: its guard keeps rows from
-    being there twice.
+    Call it once, in the transaction in which the attempt ends: its guard prevents duplicate rows.
     """
     rows = [_row(attempt, step_id, report, result) for result in report.results]
     conn.execute(insert(quality_check_log), rows)
@@ -71,7 +70,7 @@ def _statistics(report: QualityReport) -> Iterator[tuple[str, Any]]:
 
 
 def newest(conn: Connection, table: str, limit: int = 1) -> list[dict[str, Any]]:
-    """The newest attempts at a table whose rows were looked at, each with what was found."""
+    """Return the newest attempts at a table whose rows were checked, each with its results."""
     log = quality_check_log
     looked_at = (
         select(log.c.job_id)
@@ -84,7 +83,7 @@ def newest(conn: Connection, table: str, limit: int = 1) -> list[dict[str, Any]]
 
 
 def reports(conn: Connection, job_id: int) -> dict[str, QualityReport]:
-    """Step → what was found in it, as far as the log holds it: `blocking` is not known."""
+    """Return the logged results of each step; the log does not contain `blocking`."""
     statistics = _statistics_of(conn, job_id)
     results: dict[str, list[RuleResult]] = {}
     for row in _rules(conn, job_id):
@@ -113,7 +112,7 @@ def _attempt(conn: Connection, job_id: int) -> dict[str, Any]:
     found = conn.execute(select(*columns).where(job_log.c.job_id == job_id)).first()
     return {
         "job_id": job_id,
-        # An attempt may have been archived since.
+        # The attempt may have been archived since.
         "status": found.status if found else None,
         "data_range_start": found.data_range_start if found else None,
         "data_range_end": found.data_range_end if found else None,

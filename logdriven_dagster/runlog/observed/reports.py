@@ -1,4 +1,4 @@
-"""What ran in a stretch of time: attempts and runs of jobs, archived ones included.
+"""Attempts and runs of jobs in a period of time, including archived ones.
 
 Source: Sharp ETL, executionsBetween: by the time at which they started.
 """
@@ -29,9 +29,10 @@ def attempts_between(
     end: datetime,
     tables: Collection[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """The attempts of a project that started in `[start, end)`, oldest first, with their `steps`.
+    """Return the attempts of a project that started in `[start, end)`, oldest first.
 
-    Rows as `history.attempts` gives them; those of all tables unless some are named.
+    Rows have the form of `history.attempts`, with their `steps`. By default those of all tables are
+    returned.
     """
     found: dict[int, dict[str, Any]] = {}
     for log, step in ((job_log, step_log), (job_log_archive, step_log_archive)):
@@ -48,7 +49,7 @@ def attempts_between(
 
 
 def job_runs_between(conn: Connection, start: datetime, end: datetime) -> list[dict[str, Any]]:
-    """The runs of a project's jobs that began in `[start, end)`, oldest first."""
+    """Return the runs of a project's jobs that began in `[start, end)`, oldest first."""
     query = select(job_run).where(
         of_project(job_run),
         job_run.c.begin_time >= _utc(start),
@@ -58,11 +59,11 @@ def job_runs_between(conn: Connection, start: datetime, end: datetime) -> list[d
 
 
 def _started(conn: Connection, log: Table, start: datetime, end: datetime) -> list[Any]:
-    # What started since then has ended since then, or runs: both are indexed, starts are not.
+    # Rows that started since then have ended since then, or run: both are indexed, starts are not.
     since = log.c.job_end_time >= _utc(start)
     running = (log.c.status == Status.RUNNING.value) & (log.c.latest == 1)
     query = select(log).where(
-        or_(since, running) if log is job_log else since,  # what is archived has ended
+        or_(since, running) if log is job_log else since,  # archived rows have ended
         log.c.job_start_time >= _utc(start),
         log.c.job_start_time < _utc(end),
         of_project(log),

@@ -1,1 +1,1 @@
-"""The tables and views of the run log, and how older logs come to have them."""
+"""The tables and views of the run log, and the migration of older logs."""

@@ -1,6 +1,6 @@
-"""The tables of the run log. Source: Sharp ETL, `job_log` and `step_log`; the rest is marked ours.
+"""The tables of the run log. Source: Sharp ETL, `job_log` and `step_log`; the rest is our own.
 
-All moments are naive UTC by the database's clock. A new log starts with this schema; migrations
+All timestamps are naive UTC by the database's clock. A new log starts with this schema; migrations
 will bring the logs of released versions to it.
 """
 
@@ -42,7 +42,7 @@ INNODB: dict[str, Any] = {
 
 
 def of_one_project(*, primary_key: bool = False) -> Column[int]:
-    """The column of a table whose rows belong to one project; inserts get it by themselves."""
+    """Return the column of tables whose rows belong to one project; inserts set it by default."""
     return Column(
         "project_id",
         BigInteger,
@@ -62,9 +62,9 @@ STATUS_CHECKS = {
     "job_log": _one_of(status for status in Status if status is not Status.READY),
     "step_log": _one_of(Status),
 }
-"""What the databases hold by themselves: there are no other states."""
+"""CHECK constraints of the databases: there are no other states."""
 LEASE_CHECK = "status <> 'RUNNING' OR fencing_token IS NOT NULL"
-"""No lease without its fencing token."""
+"""A lease always has a fencing token."""
 
 project = Table(
     "project",
@@ -100,7 +100,7 @@ job_log = Table(
     Column("current_file", String(CURRENT_FILE_LENGTH)),
     Column("application_id", String(64)),
     Column("project_name", String(256)),
-    # Ours from here on.
+    # The columns from here on are specific to logdriven.
     Column("run_trigger", String(16), comment="pending, refresh, lookback, upstream, takeover, …"),
     Column("attempt_number", Integer, nullable=False, server_default="1"),
     Column("error_count", Integer, nullable=False, server_default="0"),
@@ -108,13 +108,13 @@ job_log = Table(
     Column("dagster_run_id", String(64)),
     Column("runtime_args", Text, comment="JSON"),
     Column("data_now", BigInteger, comment="the data clock of the claim, epoch seconds"),
-    # The place of data_range_* among all windows: wall-clock texts repeat in autumn, and keys,
+    # The position of data_range_* among all windows: wall-clock texts repeat in autumn, and keys,
     # offsets and batches have no order as texts.
     Column("window_start", BigInteger, comment="epoch seconds, or the number of a slice"),
     Column("window_end", BigInteger),
     Column("latest", SmallInteger, comment="1 for the attempt that counts, else NULL"),
-    # The lease. A RUNNING row without an expiry has none; an ended one with it did not end by
-    # itself.
+    # The lease. A RUNNING row without an expiry has none; an ended row with an expiry did not end
+    # by itself.
     Column("fencing_token", BigInteger, comment="greater than any earlier one of the window"),
     Column("heartbeat_at", Moment),
     Column("lease_expires_at", Moment),
@@ -136,8 +136,8 @@ job_log = Table(
     sqlite_autoincrement=True,
     **INNODB,
 )
-# NULLs differ from each other in a unique index: one latest attempt per window, any number of
-# older ones. This index is what makes a second start impossible.
+# NULLs differ from each other in a unique index: one latest attempt per window, any number of older
+# ones. This index makes a second start impossible.
 Index(
     "uq_job_log_latest",
     job_log.c.job_schedule_id,
@@ -145,8 +145,8 @@ Index(
     job_log.c.latest,
     unique=True,
 )
-# The project never comes first: SQLite, which has no statistics, would take any index that begins
-# with it for one that leaves a few rows.
+# The project never comes first: SQLite has no statistics and would consider any index that begins
+# with it selective.
 Index(
     "ix_job_log_windows",
     job_log.c.job_name,
@@ -169,7 +169,7 @@ for _index, _columns in {
 }.items():
     Index(_index, *(job_log.c[name] for name in _columns))
 STATISTICS = "CREATE STATISTICS IF NOT EXISTS st_job_log ON status, latest, covered FROM job_log"
-"""For PostgreSQL, which would else expect that as many latest rows failed as older ones."""
+"""For PostgreSQL, which would otherwise expect as many failed rows among latest as older ones."""
 _statistics = DDL(STATISTICS)  # type: ignore[no-untyped-call]
 event.listen(job_log, "after_create", _statistics.execute_if(dialect="postgresql"))
 
@@ -209,7 +209,7 @@ log_range = Table(
     of_one_project(),
     **INNODB,
 )
-"""What the covered rows of `job_log` add up to: planning reads this, not the history."""
+"""The ranges of the covered rows of `job_log`: planning reads these instead of the history."""
 Index(
     "ix_log_range_end",
     log_range.c.job_name,
@@ -227,7 +227,7 @@ refresh_bookmark = Table(
     Column("job_id", BigInteger, nullable=False, comment="of the upstream"),
     **INNODB,
 )
-"""Up to which attempt of an upstream that ran again no window of a table is stale by it."""
+"""The attempt of a rerun upstream up to which no window of a table is stale because of it."""
 
 table_home = Table(
     "table_home",
@@ -241,7 +241,7 @@ table_home = Table(
     Column("last_update_time", Moment, nullable=False, server_default=NOW),
     **INNODB,
 )
-"""Where the rows of a project's tables are."""
+"""The places of the rows of a project's tables."""
 
 batch = Table(
     "batch",
@@ -319,7 +319,7 @@ Index("ix_file_batch", file.c.batch_id)
 
 
 def _archive_of(table: Table) -> Table:
-    """A table for old rows of another one: the same columns, no sequence and no constraints."""
+    """Return a table for old rows: the same columns, without a sequence and constraints."""
     of_project = [of_one_project()] if "project_id" in table.columns else []
     columns = [
         Column(c.name, c.type, primary_key=c.primary_key, autoincrement=False, nullable=c.nullable)

@@ -1,8 +1,8 @@
-"""The tables of the registry: what is defined, and every version that it ever had.
+"""The tables of the registry: definitions, and every version that they ever had.
 
 Source: DolphinScheduler, workflow definition split: tables, relations and jobs are rows of their
-own, each with a code and a version, and a `*_log` with every version, who made it and when. Steps
-are those of maintenance jobs (Kettle, `t_etl_maint_ktr_cfg`).
+own, each with a code and a version, and a `*_log` with every version, its author and its time.
+Steps are those of maintenance jobs (Kettle, `t_etl_maint_ktr_cfg`).
 """
 
 from typing import Any
@@ -34,11 +34,11 @@ SETTING_CHECKS = {
     "timeout": "timeout >= 0",
     "timeout_strategy": "timeout_strategy IN ('warn', 'fail', 'both')",
 }
-"""What the databases refuse by themselves when people change settings with an SQL client."""
+"""CHECK constraints for settings that operators change with an SQL client."""
 
 
 def _settings() -> list[Column[Any]]:
-    """What an operator may change without a deploy: the values that are in force."""
+    """Return the columns that an operator may change without a deploy: the values in force."""
     return [
         Column("enabled", SmallInteger, nullable=False, server_default="1", comment="0: nobody"),
         Column(
@@ -58,7 +58,7 @@ def _settings() -> list[Column[Any]]:
 
 
 def _definition(name: str, *columns: Column[Any]) -> tuple[Table, Table]:
-    """A table with the latest version of each definition, and one with all versions."""
+    """Return a table with the latest version of each definition, and one with all versions."""
     common: list[Column[Any]] = [
         Column("version", Integer, nullable=False),
         Column("project_code", String(CODE_LENGTH), nullable=False),
@@ -146,7 +146,7 @@ definition_use = Table(
     Column("step_id", String(64), primary_key=True),
     **INNODB,
 )
-"""What the steps of the latest versions use: one indexed query answers "who uses this?"."""
+"""Objects that the steps of the latest versions use: one indexed query finds the users of one."""
 Index(
     "ix_definition_use",
     definition_use.c.project_code,

@@ -24,15 +24,15 @@ _LOCK_SECONDS = 60
 
 
 def script_directory() -> ScriptDirectory:
-    """Find the migrations that come with the package."""
+    """Return the migrations that come with the package."""
     return ScriptDirectory.from_config(_config())
 
 
 def upgrade(conn: Connection) -> None:
-    """Make or migrate the schema while no other process does; RunLogError for an unknown one.
+    """Create or migrate the schema, one process at a time.
 
-    `conn` is outside a transaction. A new log gets the present schema in one go, and goes on where
-    an interrupted start on MariaDB ended.
+    `conn` is outside a transaction. A new log gets the current schema in one go, and continues an
+    interrupted start on MariaDB. Raises RunLogError for an unknown schema.
     """
     with _one_at_a_time(conn), _references_unchecked(conn), conn.begin():
         if conn.dialect.name == "postgresql":
@@ -40,7 +40,7 @@ def upgrade(conn: Connection) -> None:
             conn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         context = MigrationContext.configure(conn, opts={"version_table": VERSION_TABLE})
         version = context.get_current_revision()
-        drop_views(conn)  # they would hold up changes of their tables
+        drop_views(conn)  # they would block changes of their tables
         if version is None:
             metadata.create_all(conn)
             context.stamp(script_directory(), "head")
@@ -68,7 +68,7 @@ def _config() -> Config:
 
 @contextmanager
 def _references_unchecked(conn: Connection) -> Iterator[None]:
-    """SQLite changes a table by making another one, which its foreign keys would forbid."""
+    """Disable foreign keys: SQLite changes a table by making another one, which they forbid."""
     if conn.dialect.name != "sqlite":
         yield
         return
@@ -83,7 +83,7 @@ def _references_unchecked(conn: Connection) -> Iterator[None]:
 
 @contextmanager
 def _one_at_a_time(conn: Connection) -> Iterator[None]:
-    """A lock of the session for MariaDB and MySQL, whose schema changes end every transaction.
+    """Take a session lock on MariaDB and MySQL, whose schema changes end every transaction.
 
     The others lock within the transaction: SQLite at BEGIN, PostgreSQL by an advisory lock.
     """

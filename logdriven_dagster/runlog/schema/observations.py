@@ -1,4 +1,4 @@
-"""The tables of what was observed beside the attempts: runs of jobs, quality, lineage, messages."""
+"""The tables of observations made with attempts: runs of jobs, quality, lineage, messages."""
 
 from sqlalchemy import (
     BigInteger,
@@ -100,7 +100,7 @@ source_audit = Table(
     Column("read_count", BigInteger, comment="what those have read; NULL: not comparable"),
     **INNODB,
 )
-"""Where the rows of sources belonged when somebody looked last."""
+"""The place of source rows at the last audit."""
 
 quality_check_log = Table(
     "quality_check_log",
@@ -180,7 +180,7 @@ lineage_run = Table(
     Column("query_id", BigInteger, primary_key=True, autoincrement=False),
     **INNODB,
 )
-"""Which attempts ran a query. Source: BDRE, `instance_exec_id` of LINEAGE_QUERY."""
+"""The attempts that ran a query. Source: BDRE, `instance_exec_id` of LINEAGE_QUERY."""
 Index("ix_lineage_run_query", lineage_run.c.query_id, lineage_run.c.job_id)
 
 lineage_node = Table(
@@ -208,7 +208,7 @@ lineage_relation = Table(
     sqlite_autoincrement=True,
     **INNODB,
 )
-"""A column is made of a column, of the rows of a table, by a function, or by way of a temp.
+"""The origin of a column: a column, the rows of a table, a function, or an intermediate result.
 
 Source: BDRE, LINEAGE_RELATION.
 """
@@ -237,9 +237,10 @@ notification_log = Table(
     sqlite_autoincrement=True,
     **INNODB,
 )
-"""What is told to whom: each row is written by the transaction that makes it true, and sent later.
+"""Notices for recipients: each row is written by the transaction that records the fact, and sent
+later.
 
-An outbox, so that a crash neither loses nor repeats what was to be told.
+An outbox, so that a crash neither loses nor repeats a notice.
 """
 Index("uq_notification_log", notification_log.c.digest, notification_log.c.project_id, unique=True)
 Index("ix_notification_log_unsent", notification_log.c.sent_time, notification_log.c.create_time)

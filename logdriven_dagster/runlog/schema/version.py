@@ -1,7 +1,7 @@
-"""Which schema the code expects, and where a log says which one it has."""
+"""The schema version that the code expects, and the place where a log records its own."""
 
 HEAD = "0008"
-"""The newest migration; a test proves that it is."""
+"""The newest migration; a test verifies it."""
 
 VERSION_TABLE = "logdriven_version"
 """Not Alembic's default name: the log may share a database with Dagster's own storage."""

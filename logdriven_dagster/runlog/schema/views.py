@@ -1,14 +1,14 @@
-"""Views for operators, made anew after the migrations."""
+"""Views for operators, created again after the migrations."""
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
 
 def _newest(log: str, key: str, number: str) -> tuple[str, str]:
-    """The newest row of each key of a project, its number as `newest`: for MariaDB, for the others.
+    """Return queries of the newest row of each key, its number as `newest`: MariaDB's, and others'.
 
-    By a step or two in an index for each key, instead of reading the history. MariaDB does that for
-    GROUP BY only, the others for a subquery only.
+    Both take a step or two in an index for each key, instead of reading the history. MariaDB does
+    that for GROUP BY only, the others for a subquery only.
     """
     grouped = f"SELECT MAX({number}) AS newest FROM {log} GROUP BY {key}, project_id"  # noqa: S608 - names
     stepwise = f"""
@@ -49,13 +49,13 @@ VIEWS = {
 
 
 def drop_views(conn: Connection) -> None:
-    """Remove the views that there are."""
+    """Drop the existing views."""
     for name in VIEWS:
         conn.execute(text(f"DROP VIEW IF EXISTS {name}"))
 
 
 def create_views(conn: Connection) -> None:
-    """Make the views, of which there are none."""
+    """Create the views, none of which exists."""
     which = 0 if conn.dialect.name in ("mysql", "mariadb") else 1
     newest = {"newest_of_tables": _OF_TABLES[which], "newest_of_jobs": _OF_JOBS[which]}
     for name, query in VIEWS.items():

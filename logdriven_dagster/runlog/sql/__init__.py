@@ -1,1 +1,1 @@
-"""What every query of the run log uses: the database's clock, long lists, texts."""
+"""Shared parts of all queries of the run log: the database's clock, long lists, texts."""

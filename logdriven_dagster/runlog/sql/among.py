@@ -1,7 +1,7 @@
-"""Many names as one parameter, however long the list is.
+"""Lists of names as one parameter, regardless of their length.
 
-SQLAlchemy would write a parameter for each name into the statement, anew at every call, which takes
-longer than the database takes to answer; and databases take so many parameters and no more.
+SQLAlchemy would write a parameter for each name into the statement at every call, which takes
+longer than the database takes to answer; and databases limit the number of parameters.
 """
 
 import json
@@ -36,10 +36,10 @@ class _Names(TypeDecorator[Collection[str]]):
 
 
 class among(FunctionElement[bool]):  # noqa: N801 - reads as the SQL operator that it is
-    """Whether a column holds one of the `names` with which the statement is executed.
+    """The condition that a column holds one of the `names` with which the statement is executed.
 
-    They are no part of the statement, so that one can be made for good: SQLAlchemy works out its
-    cache key once, which takes longer than the rest of a short query.
+    The names are no part of the statement, so a statement can be built once: SQLAlchemy computes
+    its cache key once, which takes longer than the rest of a short query.
     """
 
     type = Boolean()
@@ -49,7 +49,7 @@ class among(FunctionElement[bool]):  # noqa: N801 - reads as the SQL operator th
         super().__init__(column, bindparam("names", type_=_Names()))
 
     def self_group(self, against: Any = None) -> "among":  # noqa: ARG002 - SQLAlchemy's own signature
-        """Stay a condition: where there is no BOOLEAN it would be compared with 1, by no index."""
+        """Stay a condition: without BOOLEAN it would be compared with 1, which uses no index."""
         return self
 
 

@@ -12,26 +12,26 @@ Moment = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 """A naive UTC time with microseconds (milliseconds on SQLite)."""
 
 SET_BACK = timedelta(minutes=1)
-"""A moment further in the future than this shows that a clock was set back: servers of one
+"""A timestamp further in the future than this shows that a clock was set back: servers of one
 database differ by less."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def microseconds(moment: datetime) -> int:
-    """A naive UTC time as microseconds since 1970: a number that grows from run to run."""
+    """Return a naive UTC time as microseconds since 1970: a number that grows from run to run."""
     return (moment.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(microseconds=1)
 
 
 class utc_now(FunctionElement[Any]):  # noqa: N801 - reads as the SQL function that it is
-    """The server's present moment, not that of the transaction's start."""
+    """The server's current time, not that of the transaction's start."""
 
     type = Moment
     inherit_cache = True
 
 
 class utc_from_now(FunctionElement[Any]):  # noqa: N801 - as above
-    """The server's present moment and some time."""
+    """The server's current time plus an interval."""
 
     type = Moment
     inherit_cache = True
@@ -41,19 +41,19 @@ class utc_from_now(FunctionElement[Any]):  # noqa: N801 - as above
 
 
 class elapsed_seconds(FunctionElement[Any]):  # noqa: N801 - as above
-    """The seconds between two moments of the log."""
+    """The seconds between two timestamps of the log."""
 
     type = Float()
     inherit_cache = True
 
 
 def not_in_future(moment: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether a moment of the log lies behind us; if not, the clock was set back since."""
+    """Match timestamps of the log that are in the past; others show that the clock was set back."""
     return moment <= utc_from_now(SET_BACK)
 
 
 def since(moment: datetime, now: datetime) -> timedelta | None:
-    """For how long something is over; None if the clock was set back since: nobody knows."""
+    """Return the time since a timestamp; None, for unknown, if the clock was set back since."""
     return None if moment - now > SET_BACK else max(now - moment, timedelta(0))
 
 

@@ -1,10 +1,10 @@
 """Rows of one project: a log holds the rows of several projects next to each other.
 
 Every table whose rows belong to a project has a `project_id`, a part of its unique constraints and
-of the indexes by names. Inserts get it by a default of the column. Every other statement says
-`of_project(table)`, unless it names rows by their primary key. Both take the number from the
+of the indexes by names. Inserts get it by a default of the column. Every other statement uses
+`of_project(table)`, unless it selects rows by their primary key. Both take the number from the
 connection that executes the statement, which has it from its `RunLog`, so that statements can be
-made once, for all projects.
+built once, for all projects.
 """
 
 from contextvars import ContextVar
@@ -19,7 +19,7 @@ from logdriven_dagster.errors import RunLogError
 PROJECT_ID = "logdriven_project_id"
 """The option of a connection that holds the number of its project."""
 UNRECORDED = 0
-"""The number of a project that the log does not know yet: it has no rows."""
+"""The number of a project that is not in the log yet: it has no rows."""
 OWN_PROJECT = "own_project"
 """The parameter of `of_project`."""
 
@@ -39,7 +39,10 @@ def own_parameter(conn: Connection) -> dict[str, int]:
 
 
 def new_row_project() -> int:
-    """Return the `project_id` of a new row; RunLogError if the log does not know the project."""
+    """Return the `project_id` of a new row.
+
+    Raises RunLogError if the project is not in the log.
+    """
     number = _own_project()
     if number == UNRECORDED:
         raise RunLogError("the run log does not know the project of this row yet")
@@ -47,7 +50,7 @@ def new_row_project() -> int:
 
 
 def follow_connections(engine: Engine) -> None:
-    """Let statements know the project of the connection that executes them."""
+    """Pass the project of a connection to the statements that it executes."""
     if not event.contains(engine, "before_execute", _note_project):
         event.listen(engine, "before_execute", _note_project)
 

@@ -1,4 +1,4 @@
-"""A column to be looked at, not looked up: SQLite has no statistics by which to choose an index."""
+"""Columns excluded from index lookups: SQLite has no statistics by which to choose an index."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from sqlalchemy.sql.expression import FunctionElement
 
 
 class unindexed(FunctionElement[Any]):  # noqa: N801 - reads as the SQL function that it is
-    """A column by whose index SQLite is not to find rows; other databases know what is rare.
+    """A column whose index SQLite must not use; other databases have statistics.
 
-    It would take an index whose first columns are compared for equality, however many rows that
-    leaves, before one on a range of time.
+    SQLite would prefer an index whose first columns are compared for equality, however many rows
+    that leaves, to one on a range of time.
     """
 
     inherit_cache = True

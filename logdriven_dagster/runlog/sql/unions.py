@@ -1,8 +1,8 @@
 """One small query for each of many tables, in few statements.
 
 With constants in each, every database takes a step or two in an index for it. SQLAlchemy would take
-longer to put hundreds of them together than the database to answer, so that the query, a constant,
-is compiled once and repeated as text.
+longer to combine hundreds of them than the database to answer, so the query, a constant, is
+compiled once and repeated as text.
 """
 
 import re
@@ -21,15 +21,15 @@ _NAMED = re.compile(r"%\((\w+)\)s")
 
 
 _COMPILED = 100
-"""How many queries are remembered, each with a dialect; there are a few of either."""
+"""The number of cached queries, each with a dialect; there are a few of either."""
 
 
 def each(
     conn: Connection, query: Select[Any], values: Sequence[Mapping[str, Any]]
 ) -> Iterator[Row[Any]]:
-    """The rows of a query for each set of values of its `bindparam`s, in no certain order.
+    """Yield the rows of a query for each set of values of its `bindparam`s, in no certain order.
 
-    Numbers and texts only: nothing is converted, neither what goes in nor what comes out.
+    Only numbers and texts are supported: neither parameters nor results are converted.
     """
     if not values:
         return

@@ -1,4 +1,4 @@
-"""Which window a row of `job_log` is about."""
+"""The windows of `job_log` rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,19 +10,19 @@ from logdriven_dagster.model.windows import Slice, TimeWindow
 
 
 def is_of(table: TableConfig, kind: str | None) -> bool:
-    """Whether a row is of a window of the table as it is now, not from before its type changed."""
+    """Return True if a row's window has the table's current type, not one from before a change."""
     if table.is_sliced:
         return kind == table.incremental_type
     return not incremental_type(kind).is_sliced
 
 
 def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
-    """The window of a `job_log` row of the table, by the names of its columns."""
+    """Return the window of a `job_log` row of the table, by the names of its columns."""
     return window_of_row(table.incremental_type, row, table.grid.zone)
 
 
 def window_of_row(kind: str | None, row: Mapping[Any, Any], zone: ZoneInfo) -> TimeWindow:
-    """The window of a `job_log` row of any table."""
+    """Return the window of a `job_log` row of any table."""
     along = incremental_type(kind).along
     if along is None:
         return TimeWindow.from_seconds(row["window_start"], row["window_end"], zone)

@@ -1,4 +1,4 @@
-"""The schema of the first release. New logs get it from the models, so that there is nothing to do.
+"""The schema of the first release. New logs get it from the models, so nothing is migrated.
 
 Until that release is tagged, a change of the models gets no migration: this file gets the next
 number, and logs of earlier numbers are refused.
