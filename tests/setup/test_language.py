@@ -19,7 +19,6 @@ _TO_REWRITE = (
     "deploy.md",
     "developing.md",
     "extending.md",
-    "files.md",
     "freshness.md",
     "hosts.md",
     "iceberg.md",
