@@ -12,7 +12,6 @@ _TO_REWRITE = (
     "benchmarks.md",
     "changing.md",
     "commands.md",
-    "dagster.md",
     "databases.md",
     "definitions.md",
     "delta.md",
