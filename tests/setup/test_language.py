@@ -13,7 +13,6 @@ _TO_REWRITE = (
     "changing.md",
     "commands.md",
     "databases.md",
-    "definitions.md",
     "delta.md",
     "deploy.md",
     "developing.md",
