@@ -31,7 +31,6 @@ _TO_REWRITE = (
     "running.md",
     "sail.md",
     "security.md",
-    "spark.md",
     "storage.md",
     "testing.md",
     "tracing.md",
