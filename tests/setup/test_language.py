@@ -19,7 +19,6 @@ _TO_REWRITE = (
     "developing.md",
     "extending.md",
     "files.md",
-    "hosts.md",
     "iceberg.md",
     "kafka.md",
     "logs.md",
