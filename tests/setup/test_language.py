@@ -10,7 +10,6 @@ PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 _TO_REWRITE = (
     "api.md",
     "benchmarks.md",
-    "commands.md",
     "dagster.md",
     "databases.md",
     "definitions.md",
