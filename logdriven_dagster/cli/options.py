@@ -136,10 +136,15 @@ def open_in_force(folder: str | None) -> "Registered":
 def open_to_run(
     reason: str, folder: str | None, now: str | None, *, again: Collection[str] = ()
 ) -> "tuple[Runner, datetime]":
-    """Apply the project's files to the registry, and return a runner and the data clock.
+    """Apply the project's files to the registry; return a runner and the data clock.
 
-    Prints on stderr which of the changed tables, and of those to run `again`, write in another way
-    than their finished windows did.
+    Prints on stderr which changed tables write in another way than their finished windows did.
+
+    Args:
+        reason: The reason to record with new versions.
+        folder: The project folder; None for the current one.
+        now: The data clock as text; None for the current time.
+        again: Tables to rerun, which are compared even if they did not change.
     """
     from logdriven_dagster.cli.shown.definitions import changed_targets_of, print_changed_targets
     from logdriven_dagster.execution.definitions.registering import register

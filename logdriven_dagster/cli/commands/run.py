@@ -130,7 +130,7 @@ def run(
 
 
 def _with_freshness(runner: "Runner", events: "Generator[WindowEvent]") -> "Generator[WindowEvent]":
-    """Catch up, then notify about tables that are late or fresh again."""
+    """Yield the events of a catch-up, then notify about tables that are late or fresh again."""
     with runner.outbox.gathered():
         yield from events
         runner.watch_freshness(datetime.now(runner.project.zone))

@@ -29,7 +29,13 @@ def bring_in(
     how: Manner,
     old_log: "Callable[[Project], list[Progress]] | None" = None,
 ) -> None:
-    """Write the drafts; `old_log` reads the old system's progress with the tables."""
+    """Write the files of an import and print its report.
+
+    Args:
+        translation: The drafts and remarks.
+        how: The options of the command.
+        old_log: Reads the old system's progress with the tables.
+    """
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.importers.writing import prepared
 

@@ -118,7 +118,7 @@ def _unmet(event: NeedUnmet) -> "Text":
 def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> None:
     """Print the results per table and in sum; interrupted windows go to stderr.
 
-    If nothing was done, `left` holds the first window of each table that could not run.
+    If nothing was done, `left` holds the windows with which the tables will begin.
     """
     summary = tally.summary()
     if output == "json":

@@ -157,7 +157,7 @@ class RunSummary:
 
     @property
     def exit_code(self) -> int:
-        """1 if a window failed, or could not begin because of an unmet need.
+        """The exit code: 1 if a window failed, or could not begin because of an unmet need.
 
         A window that another process runs or has finished is not a failure.
         """

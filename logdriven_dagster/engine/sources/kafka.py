@@ -56,7 +56,7 @@ _LOGIN = {
 
 
 class KafkaReader(Reader):
-    """The reader of Kafka topics."""
+    """Reader of Kafka topics."""
 
     def whole(self, reading: Reading, source: KafkaSource) -> "DataFrame":
         return _messages(reading, source)

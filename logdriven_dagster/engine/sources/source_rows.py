@@ -159,8 +159,10 @@ def count_rows(
 ) -> SourceRows:
     """Count all rows of a step's source.
 
-    `done` are the time ranges or keys that were read. Their rows count as read only, even if the
-    table now begins later or ends earlier.
+    Args:
+        now: The data clock, after which rows are in the future; None to ignore it.
+        done: The time ranges or keys that were read. Their rows count as read
+            only, even if the table now begins later or ends earlier.
     """
     table, source = reading.table, step.source
     assert source is not None

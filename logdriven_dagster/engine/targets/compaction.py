@@ -126,8 +126,17 @@ def rewrite(
 ) -> list[Rewritten]:
     """Write the rows of each group into a new folder below `parent`, which no reader opens.
 
-    Groups whose files no longer belong to the table are skipped. Raises TransientStepError if rows
-    are missing from the written files, and removes everything that was written.
+    Groups whose files no longer belong to the table are skipped. Everything written is removed if
+    anything fails.
+
+    Args:
+        load: Returns the current version of the table.
+        groups: The files to replace, by window.
+        target: The target, whose options and key the new files follow.
+        parent: The folder for the new folders.
+
+    Raises:
+        TransientStepError: Rows are missing from the written files.
     """
     done: list[Rewritten] = []
     table = load()

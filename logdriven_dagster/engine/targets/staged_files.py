@@ -59,13 +59,16 @@ def stage_files(
 
     Rows of several windows are divided by WINDOW_INDEX, and their source rows are not counted per
     window. With a single run, WINDOW_INDEX is an ordinary column. No folder is left if anything
-    fails, for example with TransientStepError if the row counts of windows are not known.
+    fails.
 
-    Arguments:
-    - `runs`: the attempts that stage the rows, one per window.
-    - `form`: the file format.
-    - `options`: options of Spark's writer.
-    - `check`: called with the staged rows; its errors fail the staging.
+    Args:
+        runs: The attempts that stage the rows, one per window.
+        form: The file format.
+        options: Options of Spark's writer.
+        check: Called with the staged rows; its errors fail the staging.
+
+    Raises:
+        TransientStepError: The row counts of windows are not known, or files are not found.
     """
     several = len(runs) > 1
     # Over Connect, each new frame requests its columns from the server.

@@ -84,9 +84,10 @@ def expirable(
 ) -> Upkept:
     """Report the files that `expire_snapshots` would remove.
 
-    Arguments:
-    - `older_than`: the minimum time since a version was replaced.
-    - `unfinished`: returns the windows whose snapshots must stay.
+    Args:
+        older_than: The minimum time since a version was replaced.
+        options: The number of newest versions to keep at any age.
+        unfinished: Returns the windows whose snapshots must stay.
     """
     rule = Expiring(older_than, options, unfinished)
     return _for_each_target(project, table, lambda target: target.expire(rule, really=False))
@@ -97,7 +98,7 @@ def expire_snapshots(
 ) -> Upkept:
     """Remove versions that were replaced longer ago than `older_than`, and their files.
 
-    `unfinished` returns the windows whose snapshots must stay.
+    The arguments are those of `expirable`.
     """
     rule = Expiring(older_than, options, unfinished)
     return _for_each_target(project, table, lambda target: target.expire(rule, really=True))

@@ -37,7 +37,7 @@ KeyRanges: TypeAlias = Mapping[str, tuple[int | str, int | str]]
 
 
 class KeyedFiles(Protocol):
-    """The files of a table whose rows have keys."""
+    """The files of a table with keys, for upserts."""
 
     @property
     def schema(self) -> "StructType":
@@ -93,7 +93,11 @@ def merge(
 ) -> tuple[list[str], tuple[str, ...], Merged]:
     """Return the files to remove, the files to add with all remaining rows, and the counts.
 
-    `table` gives the existing files, `staged` the new rows, and `data` the folder for new files.
+    Args:
+        table: The existing files.
+        key: The names of the key columns.
+        staged: The new rows.
+        data: The folder for the new files.
     """
     new = read_files(spark, "parquet", staged.files, staged.schema)
     hit = Hit([])

@@ -70,7 +70,7 @@ class FilesReader(Reader):
 
 
 class TypedFilesReader(FilesReader):
-    """The reader of Parquet and ORC files."""
+    """Reader of Parquet and ORC files."""
 
     def whole(self, reading: Reading, source: FileSource) -> "DataFrame":
         if not mode_of(reading.spark).converts_files:

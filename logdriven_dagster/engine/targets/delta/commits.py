@@ -49,6 +49,16 @@ def commit_files(
     """Replace Parquet files with others; return False if another writer was faster.
 
     The commit gets the version number after the snapshot's, or fails.
+
+    Args:
+        snapshot: The version of the table on which the change is based.
+        removed: The files to remove.
+        added: The statistics of each new file, by location.
+        transactions: The transactions to record, by name.
+        changes_rows: False if the new files hold the same rows, as in compaction.
+
+    Raises:
+        TerminalStepError: The table refuses the commit.
     """
     from deltalake.exceptions import CommitFailedError
     from deltalake.transaction import AddAction, RemoveAction

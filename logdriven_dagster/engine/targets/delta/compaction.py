@@ -1,4 +1,4 @@
-"""The files of a Delta table by their windows, for compaction."""
+"""Files of a Delta table by window, for compaction."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime

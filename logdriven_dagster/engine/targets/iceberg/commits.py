@@ -23,7 +23,14 @@ def commit_files(
 
     The commit fails if another writer was faster. If the catalog's answer was lost, the table shows
     the result. A late commit fails if there was another one since, because it is a
-    compare-and-swap. `before` makes further changes in the same transaction.
+    compare-and-swap.
+
+    Args:
+        table: The version of the table on which the change is based.
+        removed: The files to remove.
+        added: The locations of the new files.
+        properties: The properties of the snapshot.
+        before: Makes further changes in the same transaction.
     """
     from pyiceberg.exceptions import ValidationException
 

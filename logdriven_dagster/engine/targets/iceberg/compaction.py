@@ -1,4 +1,4 @@
-"""The files of an Iceberg table by their windows, for compaction."""
+"""Files of an Iceberg table by window, for compaction."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta, timezone

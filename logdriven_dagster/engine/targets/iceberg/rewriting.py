@@ -31,11 +31,11 @@ def without(
 ) -> "tuple[list[DataFile], tuple[str, ...]]":
     """Return the files with rows that meet the condition, and new files with their other rows.
 
-    Arguments:
-    - `tasks`: the files to search.
-    - `condition`: SQL over the table's columns.
-    - `staged`: the new rows, whose schema and attempt the new files get.
-    - `data`: the folder for the new files.
+    Args:
+        tasks: The files to search.
+        condition: SQL over the table's columns.
+        staged: The new rows, whose schema and attempt the new files get.
+        data: The folder for the new files.
     """
     label, found = staged.run.label, rows_of(spark, table, tasks, with_files=True)
     with_hits = found.where(condition).select(FILE).distinct()

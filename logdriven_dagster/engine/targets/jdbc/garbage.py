@@ -1,4 +1,4 @@
-"""Staging tables that no attempt needs."""
+"""Unused staging tables of JDBC targets."""
 
 import re
 from collections.abc import Callable, Iterator

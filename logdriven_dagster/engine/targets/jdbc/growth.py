@@ -1,4 +1,4 @@
-"""Creating a target, and adding the columns that it lacks."""
+"""Creating a JDBC target, and adding its missing columns."""
 
 from typing import TYPE_CHECKING
 

@@ -30,7 +30,15 @@ def move_rows(
 ) -> Merged | None:
     """Move the staged rows into the target; return the counts of an upsert.
 
-    Raises TerminalStepError if the target does not hold the rows afterwards as they were staged.
+    Args:
+        conn: The publishing transaction.
+        staging: The staging table of the window.
+        target: The target, which has all columns of the staging table.
+        run: The attempt that publishes the rows.
+        config: The write mode and key.
+
+    Raises:
+        TerminalStepError: The target does not hold the rows afterwards as they were staged.
     """
     from sqlalchemy import delete, insert, select, text
 

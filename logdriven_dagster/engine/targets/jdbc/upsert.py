@@ -61,6 +61,12 @@ def upsert(
     """Merge staged rows, whose keys are unique, into the target by an UPDATE and an INSERT.
 
     Rows are updated and not replaced, so that references to them and other programs' columns stay.
+
+    Args:
+        source: An alias of the staging table.
+        moves: The columns, with the values to insert.
+        key: The names of the key columns.
+        window: The window of the staged rows; rows of later windows stay.
     """
     from sqlalchemy import exists, insert, select, update
 

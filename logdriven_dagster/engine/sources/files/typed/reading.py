@@ -74,13 +74,17 @@ def typed_reading(
     folders: Collection[str] = (),
     place: str = "",
 ) -> TypedReading:
-    """Choose the schemas for reading files; TerminalStepError for files without an exact one.
+    """Choose the schemas for reading files.
 
-    Arguments:
-    - `columns`: the columns that the source declares.
-    - `missing`: the rule for a file without a column that an older file has.
-    - `folders`: the columns in folder names.
-    - `place`: the source's path, for errors of rows.
+    Args:
+        found: The footers of the files.
+        columns: The columns that the source declares.
+        missing: The table's `missing_columns`, for files without a column of an older file.
+        folders: The columns in folder names.
+        place: The source's path, for errors of rows.
+
+    Raises:
+        TerminalStepError: A file cannot be read exactly.
     """
     if not found:
         return TypedReading(columns=columns)
