@@ -1,7 +1,7 @@
 """The `logdriven` command.
 
-Start-up is part of its interface: a command imports only what it needs, when it needs it; neither
-Spark nor Dagster is loaded to print a plan.
+Start-up time matters: a command imports only the modules that it needs, when it needs them.
+Printing a plan loads neither Spark nor Dagster.
 """
 
 from logdriven_dagster.cli.app import main

@@ -1,4 +1,4 @@
-"""`python -m logdriven_dagster.cli`."""
+"""Entry point of `python -m logdriven_dagster.cli`."""
 
 from logdriven_dagster.cli import main
 

@@ -1,4 +1,4 @@
-"""The application: its commands, and what its errors and exit codes look like.
+"""The application: its commands, errors and exit codes.
 
 Exit codes: 0 done, 1 a window failed, 2 bad usage or configuration, 130 or 143 interrupted.
 """
@@ -42,9 +42,9 @@ from logdriven_dagster.private_files import guard_umask
 
 
 class _Commands(typer.core.TyperGroup):
-    """Our commands and those of installed packages, whose names are none of ours.
+    """The built-in commands and those of installed packages with other names.
 
-    A value that an option cannot take is told in plain words.
+    An invalid value of an option is reported in plain words.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -71,7 +71,7 @@ app = typer.Typer(
     cls=_Commands,
     name="logdriven",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # its tracebacks would show values that are secrets
+    pretty_exceptions_enable=False,  # its tracebacks would show secret values
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _database = typer.Typer(no_args_is_help=True, help="Look after the run log's database.")
@@ -125,7 +125,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "adopt": upkeep_commands.adopt,
     },
 }
-"""The commands by the panel of the help that shows them."""
+"""The commands by help panel."""
 
 for _panel, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
@@ -172,7 +172,7 @@ def main() -> None:
 
 
 def _report(error: Exception) -> int:
-    """Show an error and give the exit code that goes with it."""
+    """Print an error and return its exit code."""
     from logdriven_dagster.cli.shown.rendering import print_error
     from logdriven_dagster.config.secrets import redact
 

@@ -1,8 +1,8 @@
 """Commands that installed packages add to `logdriven`.
 
 A package registers a function with typer's annotations, or a `typer.Typer` of several commands, as
-an entry point of the group `logdriven.commands` (docs/commands.md). It is loaded when it is run
-or listed, so that other commands start as quickly as without it.
+an entry point of the group `logdriven.commands` (docs/commands.md). It is loaded only when it is
+run or listed, so that other commands start as fast as without it.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def installed_names() -> list[str]:
 
 
 def installed_command(name: str) -> Any:
-    """Return a command of click; None if no package registers one of this name.
+    """Return a click command; None if no package registers this name.
 
     A command that cannot be loaded raises UsageError when it is run.
     """
@@ -38,10 +38,10 @@ def installed_command(name: str) -> Any:
             made.add_typer(found, name=name, rich_help_panel=_PANEL)
         else:
             made.command(name, rich_help_panel=_PANEL)(found)
-        made.callback()(_nothing)  # so that typer makes a group of it, which has the command
+        made.callback()(_nothing)  # makes typer build a group that has the command
         group: Any = typer.main.get_command(made)
         return group.commands[name]
-    except Exception as error:  # noqa: BLE001 - a module of a package raises what it likes
+    except Exception as error:  # noqa: BLE001 - a module of a package may raise any error
         return _unusable(point, error)
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the values that their texts stand for."""
+"""Options that several commands share, and parsers of their values."""
 
 import re
 import sys
@@ -27,7 +27,10 @@ _NOW_HELP = "The data clock, ISO 8601 or yyyyMMddHHmmss, in the project's zone i
 
 
 def _inherited(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
-    """`logdriven --project X plan` means the same as `logdriven plan --project X`."""
+    """Return the option of the root command as a default.
+
+    So `logdriven --project X plan` is the same as `logdriven plan --project X`.
+    """
     given = ctx.find_root().params.get(param.name or "") if value is None else value
     return None if given is None else str(given)
 
@@ -55,7 +58,7 @@ JsonOption = Annotated[
 
 
 class LogFormat(str, Enum):
-    """What a run writes to standard output while it runs."""
+    """The format of standard output during a run."""
 
     TEXT = "text"
     JSON = "json"
@@ -110,21 +113,21 @@ ExcludeStepsOption = Annotated[
 
 
 def output_of(as_json: bool, log_format: LogFormat) -> "Output":
-    """What `--json` and `--log-format` say together of standard output."""
+    """Return the format of standard output from `--json` and `--log-format`."""
     if as_json and log_format is LogFormat.JSON:
         raise typer.BadParameter("--json and --log-format json exclude each other")
     return "json" if as_json else "log" if log_format is LogFormat.JSON else "text"
 
 
 def open_project(folder: str | None) -> "Project":
-    """The project in a folder, the current one by default; raises InvalidProjectError."""
+    """Load the project in a folder, by default the current one; raises InvalidProjectError."""
     from logdriven_dagster.config import load_project
 
     return load_project(Path(folder or "."))
 
 
 def open_in_force(folder: str | None) -> "Registered":
-    """The project with what the registry says instead of its files, which stays as it is."""
+    """Load the project with the registry's definitions, without changing the registry."""
     from logdriven_dagster.execution.definitions.registering import consult
 
     return consult(Path(folder or "."))
@@ -133,10 +136,15 @@ def open_in_force(folder: str | None) -> "Registered":
 def open_to_run(
     reason: str, folder: str | None, now: str | None, *, again: Collection[str] = ()
 ) -> "tuple[Runner, datetime]":
-    """A runner of the project, after its files were applied to the registry, and the data clock.
+    """Apply the project's files to the registry; return a runner and the data clock.
 
-    Reports on stderr which of the tables that have changed by that, or are to run `again`, write
-    in another way than their finished windows did.
+    Prints on stderr which changed tables write in another way than their finished windows did.
+
+    Args:
+        reason: The reason to record with new versions.
+        folder: The project folder; None for the current one.
+        now: The data clock as text; None for the current time.
+        again: Tables to rerun, which are compared even if they did not change.
     """
     from logdriven_dagster.cli.shown.definitions import changed_targets_of, print_changed_targets
     from logdriven_dagster.execution.definitions.registering import register
@@ -151,14 +159,14 @@ def open_to_run(
 
 
 def data_clock(project: "Project", text: str | None) -> datetime:
-    """The moment that `--now` names, the real one by default, in the project's zone."""
+    """Return the time that `--now` names, by default the current time, in the project's zone."""
     if text is None:
         return datetime.now(project.zone)
     return parse_time(project, text, "--now")
 
 
 def parse_time(project: "Project", text: str, option: str) -> datetime:
-    """A moment in the project's zone; a usage error that names the option if it is none."""
+    """Parse a time in the project's zone; BadParameter with the option's name if it is invalid."""
     from logdriven_dagster.config.models.fields import read_moment
 
     try:
@@ -168,7 +176,7 @@ def parse_time(project: "Project", text: str, option: str) -> datetime:
 
 
 def window_named(runner: "Runner", table: str, text: str) -> "TimeWindow":
-    """The window that a text names, as `refresh` and Dagster's partitions name it."""
+    """Return the window that a text names, in the syntax of `refresh` and Dagster's partitions."""
     from logdriven_dagster.model.windows import as_instant
 
     config = runner.project.table(table)
@@ -183,7 +191,7 @@ def window_named(runner: "Runner", table: str, text: str) -> "TimeWindow":
 
 
 def parse_duration(text: str, option: str) -> timedelta:
-    """A length of time; a usage error that names the option if it is none."""
+    """Parse a duration; BadParameter with the option's name if it is invalid."""
     from logdriven_dagster.config.models import fields
 
     try:
@@ -193,7 +201,7 @@ def parse_duration(text: str, option: str) -> timedelta:
 
 
 def parse_overrides(texts: Iterable[str] | None) -> dict[str, str]:
-    """`KEY=VALUE` texts as a dict, a later key winning. Source: Sharp ETL, `--override`."""
+    """Parse `KEY=VALUE` texts into a dict; later keys win. Source: Sharp ETL, `--override`."""
     pairs: dict[str, str] = {}
     for text in texts or ():
         match = re.fullmatch(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", text, re.DOTALL)
@@ -205,7 +213,7 @@ def parse_overrides(texts: Iterable[str] | None) -> dict[str, str]:
 
 
 def parse_names(texts: Iterable[str] | None) -> frozenset[str]:
-    """Comma-separated names of one or more options."""
+    """Parse the comma-separated names of one or more options."""
     return frozenset(
         name.strip() for text in texts or () for name in text.split(",") if name.strip()
     )
@@ -220,7 +228,7 @@ def run_arguments(
     recorded: bool | None,
     batch_size: str | None,
 ) -> "RunArguments":
-    """What the options that `run` and `refresh` share say of every window."""
+    """Parse the options that `run` and `refresh` share into arguments for every window."""
     from logdriven_dagster.execution.arguments import RunArguments
 
     return RunArguments(
@@ -234,12 +242,12 @@ def run_arguments(
 
 
 def retry_version(recorded: bool | None) -> "RetryVersion | None":
-    """What `--recorded` and `--latest` stand for."""
+    """Return the version that `--recorded` or `--latest` selects."""
     return None if recorded is None else "recorded" if recorded else "latest"
 
 
 def _batch_size(text: str | None) -> "BatchSize | None":
-    """A number of windows from 1 on, or `all`."""
+    """Parse a number of windows from 1, or `all`."""
     if text is None:
         return None
     if text == "all":

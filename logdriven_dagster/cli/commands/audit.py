@@ -1,4 +1,4 @@
-"""`audit`: whether every row of a table's sources has its window."""
+"""`audit`: the check that every row of a table's sources belongs to a window."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -27,8 +27,8 @@ def audit(
 ) -> None:
     """Compare all rows of a table's sources with all of its windows.
 
-    Exit code 1 if there are rows that no window has or will read, or fewer rows than windows have
-    read. `status` shows the last result.
+    Exit code 1 if there are rows that no window has read or will read, or fewer rows than windows
+    have read. `status` shows the last result.
     """
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.opening import open_runner
@@ -49,7 +49,7 @@ def audit(
 
 
 def rows_json(rows: "SourceRows") -> Mapping[str, object]:
-    """A source in `audit --json` and `status --json`."""
+    """Convert a source for `audit --json` and `status --json`."""
     fields = asdict(rows)
     del fields["digest"]
     derived = {name: getattr(rows, name) for name in ("pending", "late", "gone", "lost")}
@@ -91,7 +91,7 @@ def _print(found: "Sequence[SourceRows]") -> None:
 
 
 def print_lost(found: "Sequence[SourceRows]") -> None:
-    """Print a line for each source that has rows which no window reads, or lacks rows."""
+    """Print a line for each source with missing rows, or with rows that no window reads."""
     from logdriven_dagster.cli.shown import rendering
 
     for rows in found:

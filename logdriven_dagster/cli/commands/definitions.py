@@ -38,7 +38,7 @@ def apply(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Register what changed in files, each as a new version, and show the differences."""
+    """Register changed files, each as a new version, and show the differences."""
     from logdriven_dagster.execution.definitions.registering import register, rehearse
     from logdriven_dagster.runlog import RunLog
 
@@ -54,7 +54,7 @@ def enable(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let tables, jobs and steps run again, from the next tick or run on."""
+    """Enable tables, jobs and steps again, starting with the next tick or run."""
     _set({name: {"enabled": "true"} for name in names}, "enable", operator, project, as_json)
 
 
@@ -65,7 +65,7 @@ def disable(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep tables, jobs and steps from running, whatever their files say."""
+    """Disable tables, jobs and steps, regardless of their files."""
     _set({name: {"enabled": "false"} for name in names}, "disable", operator, project, as_json)
 
 
@@ -100,7 +100,7 @@ def set_(
 def history(
     name: NameArgument, *, project: ProjectOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show every version: who made it, when, why, and which fields it changed."""
+    """Show every version with its operator, time, reason and changed fields."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.cli.shown.definitions import version_json
     from logdriven_dagster.execution.definitions.changes import ProjectRegistry
@@ -137,7 +137,7 @@ def diff(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how two versions of a definition differ; `file` is what its file says now."""
+    """Show the differences between two versions of a definition; `file` is its current file."""
     from logdriven_dagster.cli.shown import definitions as definition_rendering
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.definitions import changes as definitions
@@ -189,7 +189,7 @@ def find(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who uses what; `*` in a name stands for anything."""
+    """Find definitions by name or by their uses; `*` in a name matches anything."""
     from logdriven_dagster.execution.definitions import changes as definitions
 
     given = {
@@ -237,7 +237,7 @@ def _print_findings(found: "Sequence[Finding]", as_json: bool) -> None:
 def show_changes(
     changes: "Sequence[VersionChange]", *, dry_run: bool = False, as_json: bool = False
 ) -> None:
-    """Print what was written, or would be."""
+    """Print the versions that were written, or would be."""
     from logdriven_dagster.cli.shown import definitions as definition_rendering
     from logdriven_dagster.cli.shown import rendering
 

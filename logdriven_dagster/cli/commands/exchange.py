@@ -1,4 +1,4 @@
-"""`export` and `import`: all definitions of a project, in one file."""
+"""`export` and `import`: all definitions of a project in one file."""
 
 import sys
 from enum import Enum
@@ -12,7 +12,7 @@ from logdriven_dagster.cli.options import JsonOption, ProjectOption
 
 
 class ExportFormat(str, Enum):
-    """The formats in which an export is written."""
+    """The formats of an export."""
 
     yaml = "yaml"
     json = "json"
@@ -31,7 +31,7 @@ def export(
     ] = False,
     project: ProjectOption = None,
 ) -> None:
-    """Write all registered definitions, with codes and versions, into one text."""
+    """Export all registered definitions, with codes and versions, as one document."""
     from logdriven_dagster.cli.shown.control_characters import write_document
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.config.derived.exchange import as_json, as_yaml
@@ -54,7 +54,7 @@ def import_(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring the definitions of an export into this run log: what differs makes new versions."""
+    """Import an export's definitions into this run log; differing ones become new versions."""
     from logdriven_dagster.config.derived.exchange import parsed_export
     from logdriven_dagster.errors import UsageError
     from logdriven_dagster.execution.definitions.exchange import import_export

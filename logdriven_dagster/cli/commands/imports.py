@@ -1,6 +1,6 @@
-"""`scaffold`, `import-kettle`, `import-sharpetl`: files of ours from what people have.
+"""`scaffold`, `import-kettle`, `import-sharpetl`: project files from existing databases and tools.
 
-Exit codes: 0 everything was translated, 1 something is listed that was not, 2 nothing was written.
+Exit codes: 0 everything was translated, 1 something listed was not, 2 nothing was written.
 """
 
 from pathlib import Path
@@ -205,7 +205,7 @@ def import_sharpetl(
 
 
 def _database(project: "Project", text: str) -> "Connection":
-    """A connection of the project by its name, or the database that a URL leads to."""
+    """Return a connection of the project by its name, or the database at a URL."""
     from logdriven_dagster.config.checking.plain_secrets import remember_plain
     from logdriven_dagster.config.checking.secret_texts import secrets_in
     from logdriven_dagster.config.connections import open_connection
@@ -232,7 +232,7 @@ def _check_times(project: "Project", default_start: str | None, period: str | No
 
 
 def _pairs(project: "Project", texts: list[str] | None) -> dict[str, str]:
-    """`--map theirs=ours`; ours must exist."""
+    """Parse `--map theirs=ours`; the project must have the connection `ours`."""
     pairs = {}
     for text in texts or ():
         theirs, equals, ours = text.partition("=")

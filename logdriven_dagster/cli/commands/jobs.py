@@ -36,7 +36,7 @@ app = typer.Typer(no_args_is_help=True, help="Run jobs, and see how their runs e
 
 
 class JobType(str, Enum):
-    """The types of jobs that `--type` takes."""
+    """The types of jobs that `--type` accepts."""
 
     STANDARD = "standard"
     MAINTENANCE = "maintenance"
@@ -69,7 +69,7 @@ def run(
     as_json: JsonOption = False,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Run a job once; a maintenance job goes on at the step that failed."""
+    """Run a job once; a maintenance job continues at the step that failed."""
     from logdriven_dagster.execution.arguments import JobArguments
     from logdriven_dagster.execution.jobs.standard import run_job
 
@@ -88,7 +88,7 @@ def run(
 
 
 def _watch(name: str, events: "Generator[JobEvent]", output: "Output") -> None:
-    """Run and show it; exits with 1 if the job failed, 130 or 143 if it was interrupted."""
+    """Run a job and show its progress; exit with 1 on failure, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.cli.shown.jobs import JobTally
 
@@ -116,7 +116,7 @@ def _watch(name: str, events: "Generator[JobEvent]", output: "Output") -> None:
 
 @contextmanager
 def _display(output: "Output") -> "Iterator[Callable[[JobEvent], None]]":
-    """What shows each event, while standard output holds what it should."""
+    """Yield a function that shows each event, with standard output reserved for `output`."""
     from logdriven_dagster.cli.shown import progress
 
     if output == "text":
@@ -161,7 +161,7 @@ def _show(event: "JobEvent") -> None:
 
 @app.command("list")
 def list_jobs(project: ProjectOption = None, as_json: JsonOption = False) -> None:
-    """Show the jobs, their settings and how their latest runs ended."""
+    """List the jobs, their settings and the results of their latest runs."""
     from logdriven_dagster.cli.shown import rendering
 
     registered = open_in_force(project)
@@ -196,7 +196,7 @@ def status(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the latest run of each job; of one job, its steps or the windows that it ran."""
+    """Show the latest run of each job; for one job, its steps or the windows that it ran."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.runlog.jobs import history as job_history
 

@@ -1,4 +1,4 @@
-"""`lineage` and `properties`: what hangs together, and what a table is given."""
+"""`lineage` and `properties`: dependencies and columns, and the properties of a table."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,7 +29,7 @@ def lineage(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is upstream and downstream, or which columns a query reads and makes."""
+    """Show upstream and downstream tables and jobs, or the lineage of columns in queries."""
     from logdriven_dagster.cli.shown.rendering import print_json
 
     if sum(given is not None for given in (name, job_id, batch)) != 1:
@@ -54,7 +54,7 @@ def properties(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the properties of a table by group, those of the project among them."""
+    """Show the properties of a table by group, including those of the project."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.errors import UsageError
 
@@ -115,7 +115,7 @@ def _column(project: "Project", name: str) -> dict[str, Any]:
         links = log.ask(lambda conn: by_column(conn, asked))
     except UsageError:
         if held not in project.tables and not {*":/#"} & {*name}:
-            project.select((name,))  # says which table or job may be meant
+            project.select((name,))  # suggests the table or job
         raise
     return {
         "column": name,
@@ -125,7 +125,7 @@ def _column(project: "Project", name: str) -> dict[str, Any]:
 
 
 def _is_view(project: "Project", held: str) -> bool:
-    """Whether `table#step` is a step that writes nothing."""
+    """Return True if `table#step` is a step that writes nothing."""
     table, _, name = held.partition("#")
     steps = project.tables[table].steps if table in project.tables else ()
     return any(step.step == name and step.target is None for step in steps)

@@ -81,7 +81,7 @@ def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
 
 
 def _print_errors(rows: list[dict[str, Any]]) -> None:
-    """The errors of the attempts, newest first."""
+    """Print the errors of the attempts, newest first."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.config.secrets import redact
     from logdriven_dagster.execution.notifications import wording as shown
@@ -119,7 +119,7 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
 
 
 def upgrade(project: ProjectOption = None) -> None:
-    """Create the run log's tables, or bring them to this version's schema."""
+    """Create the run log's tables, or migrate them to this version's schema."""
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.runlog import RunLog
 

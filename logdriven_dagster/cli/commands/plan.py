@@ -1,4 +1,4 @@
-"""`plan`, `status` and `graph`: what is left to do, where tables stand, what waits for what."""
+"""`plan`, `status` and `graph`: pending windows, the state of tables, and dependencies."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -37,7 +37,7 @@ def plan(
     now: NowOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what would run now, oldest first, and what each blocked window waits for."""
+    """Show pending windows, oldest first, with the reason why a window is blocked."""
     from logdriven_dagster.cli.shown.definitions import changed_targets_of, print_changed_targets
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
     from logdriven_dagster.execution.opening import open_runner
@@ -71,12 +71,12 @@ def plan(
 
 
 def _errors(table: "TablePlan") -> list[str]:
-    """What the latest attempts at unfinished windows failed with."""
+    """Return the errors of the latest attempts at unfinished windows."""
     return [item.error for item in table.log.open if item.error]
 
 
 def _apart(project: "Project", found: "Plan") -> dict[str, str]:
-    """The tables whose windows were meant to run in one pass and cannot, each with why."""
+    """Return the tables whose windows cannot run in one pass as configured, with the reason."""
     from logdriven_dagster.config.sql.stretching import stretch_obstacle
 
     meant = [project.tables[name] for name in found.tables]
@@ -87,7 +87,7 @@ def _apart(project: "Project", found: "Plan") -> dict[str, str]:
 
 
 def _existing_rows(runner: "Runner", found: "Plan") -> "list[ExistingRows]":
-    """What others have put into the targets of tables that are about to run for the first time."""
+    """Return existing rows in the targets of tables that are about to run for the first time."""
     from logdriven_dagster.runlog.history.logs import published
 
     pending = [name for name, table in found.tables.items() if table.pending]
@@ -104,7 +104,7 @@ def _existing_rows(runner: "Runner", found: "Plan") -> "list[ExistingRows]":
 def _notes(
     apart: "Mapping[str, str]", existing: "list[ExistingRows]", changed: "list[ChangedTarget]"
 ) -> dict[str, dict[str, object]]:
-    """Table → the keys of `--json` that its windows have besides those of every window."""
+    """Return the additional `--json` keys of each table's windows."""
     from logdriven_dagster.cli.shown.definitions import changed_target_json
 
     notes: dict[str, dict[str, object]] = {name: {"one_by_one": why} for name, why in apart.items()}
@@ -164,7 +164,7 @@ def status(
     now: NowOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show where every table stands, and where files and registry disagree."""
+    """Show the state of every table, and differences between files and registry."""
     from logdriven_dagster.cli.commands.audit import print_lost, rows_json
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.cli.shown.definitions import (
@@ -203,7 +203,7 @@ def status(
         fields["removed_tables"] = [asdict(each) for each in removed]
         rendering.print_json({**fields, "definitions": disagreements_json(disagreements)})
         return
-    # Who asks for no freshness sees no column of it.
+    # Without a freshness rule, there is no column for it.
     asked = ["fresh"] if any(standing.values()) else []
     head = ("table", "watermark", "#pending", "#failed", "#running", "last status")
     grid = rendering.table(*head, *asked)
@@ -269,7 +269,7 @@ def _refresh_json(failed: "OpenWindow") -> dict[str, object]:
 
 
 def _print_parts(found: "Plan") -> None:
-    """Say what a changed grid has left of windows: it runs, and nothing else needs to be done."""
+    """Print the remainders of windows that a changed grid has left; they run without any action."""
     from logdriven_dagster.cli.shown.rendering import brief, print_line
 
     for name, table in found.tables.items():
@@ -284,7 +284,7 @@ def _print_parts(found: "Plan") -> None:
 
 
 def _print_made_without(found: "Plan") -> None:
-    """Name finished windows that were made before any window of an upstream had run."""
+    """Print finished windows that ran before any window of an upstream had run."""
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.planning.unread import made_without
 
@@ -293,9 +293,9 @@ def _print_made_without(found: "Plan") -> None:
 
 
 def _print_failed_refreshes(found: "Plan") -> None:
-    """Refreshes that failed are no pending windows: a person repeats them, or leaves them.
+    """Print failed reruns, which are not pending windows: an operator repeats or ignores them.
 
-    One that died goes on with the next run.
+    A rerun that died continues with the next run.
     """
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.errors import in_brief
@@ -316,7 +316,7 @@ def _print_failed_refreshes(found: "Plan") -> None:
 
 
 def _watermark(table: "TablePlan") -> datetime | str:
-    """The watermark on the wall clock of the project."""
+    """Return the watermark on the wall clock of the project."""
     reached = table.watermark
     return reached.astimezone(table.table.grid.zone) if isinstance(reached, datetime) else reached
 
@@ -341,7 +341,7 @@ def graph(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what waits for what as Mermaid text; conditions and delays are nodes of their own."""
+    """Print dependencies as Mermaid text; conditions and delays are separate nodes."""
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
     from logdriven_dagster.config.derived.graph import graph_of, mermaid
     from logdriven_dagster.config.derived.relations import project_of_job

@@ -27,7 +27,7 @@ def init(
     folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
     now: NowOption = None,
 ) -> None:
-    """Make a small project that runs right away."""
+    """Create a small project that runs immediately."""
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.config.scaffolding.new_project import scaffold
 
@@ -64,7 +64,7 @@ def validate(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check all files of the project, their queries and Python functions; show all mistakes."""
+    """Check all files, queries and Python functions of the project; report all errors."""
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
     from logdriven_dagster.config import examined_project
     from logdriven_dagster.errors import InvalidProjectError
@@ -119,7 +119,7 @@ def validate(
 
 
 def _missing_here(project: "Project") -> list[dict[str, str]]:
-    """What tables need and this machine or its environment lacks."""
+    """Return the needs of tables that this machine or its environment does not meet."""
     from logdriven_dagster.config.derived.needs import needs_of
     from logdriven_dagster.engine.needs import refuse_missing
     from logdriven_dagster.errors import UnmetNeedError
@@ -138,7 +138,10 @@ def _missing_here(project: "Project") -> list[dict[str, str]]:
 
 
 def _engines(project: "Project") -> dict[str, str | None]:
-    """Table → why it does not run on Sail, None if it does, where that is chosen for each."""
+    """Return the reason why each table does not run on Sail; None if it does.
+
+    Empty unless the engine is chosen per table.
+    """
     if project.config.spark.engine != "auto":
         return {}
     from logdriven_dagster.config.checking.engines import EngineChoice
@@ -148,7 +151,7 @@ def _engines(project: "Project") -> dict[str, str | None]:
 
 
 def _reached(project: "Project") -> dict[str, str | None]:
-    """Place → what is wrong with it, for every place outside of this process."""
+    """Return the problem of each place outside this process; None if it was reached."""
     from logdriven_dagster.config.derived.needs import RUN_LOG, shared_needs
     from logdriven_dagster.engine.needs import unmet_in_time
 
@@ -159,7 +162,7 @@ def _reached(project: "Project") -> dict[str, str | None]:
 
 
 def _of_another(project: "Project") -> str | None:
-    """Why the run log is not to be used by this project; None: it may be used."""
+    """Return the reason why this project may not use the run log; None if it may."""
     from logdriven_dagster.errors import RunLogError
     from logdriven_dagster.execution.definitions.homes import enter
     from logdriven_dagster.runlog import RunLog
@@ -173,7 +176,7 @@ def _of_another(project: "Project") -> str | None:
 
 
 def _unseen_by_spark(project: str | None) -> "tuple[ConfigError, ...]":
-    """What Spark could not look at; InvalidProjectError for what it finds."""
+    """Return the parts that Spark could not check; InvalidProjectError for its errors."""
     from logdriven_dagster.cli.shown.rendering import only_json
     from logdriven_dagster.config.loading import read_sources
     from logdriven_dagster.errors import InvalidProjectError

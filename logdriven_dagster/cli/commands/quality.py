@@ -1,4 +1,4 @@
-"""`quality`: what the rules of data quality found."""
+"""`quality`: the results of data quality rules."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +20,7 @@ def quality(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what the rules of data quality found, the newest attempt first."""
+    """Show the results of the data quality rules, newest attempt first."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.definitions.homes import open_run_log
     from logdriven_dagster.runlog.observed.quality import newest

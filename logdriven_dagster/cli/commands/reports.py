@@ -1,4 +1,4 @@
-"""`report` and `metrics`: what ran and how tables stand, for people and for Prometheus."""
+"""`report` and `metrics`: attempts and the state of tables, for users and for Prometheus."""
 
 import signal
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ReportFormat(str, Enum):
-    """The formats in which a report is written."""
+    """The formats of a report."""
 
     csv = "csv"
     html = "html"
@@ -65,7 +65,7 @@ def report(
     project: ProjectOption = None,
     now: NowOption = None,
 ) -> None:
-    """Report all attempts that started in a stretch of time: yesterday, unless told otherwise."""
+    """Report all attempts that started in a period, by default yesterday."""
     loaded = open_project(project)
     first, last = _span(loaded, start, end, now)
     single = _single(formats, output)
@@ -96,7 +96,7 @@ def report(
 def _span(
     project: "Project", start: str | None, end: str | None, now: str | None
 ) -> tuple[datetime, datetime]:
-    """From when to when; whole days of the project's wall clock where nothing else is said."""
+    """Return the bounds of the report, by default whole days of the project's wall clock."""
     from logdriven_dagster.model.windows import on_clock
 
     if start is None and end is not None:
@@ -116,7 +116,7 @@ def _span(
 
 
 def _single(formats: list[ReportFormat] | None, output: str | None) -> ReportFormat:
-    """The format of one file: the one that was asked for, or that of the file's name."""
+    """Return the format of one file: the given one, or that of the file's suffix."""
     if formats and len(formats) > 1 and output is not None:
         raise typer.BadParameter("one file has one format", param_hint="--output")
     if formats:
@@ -143,7 +143,7 @@ def metrics(
     port: PortOption = 9464,
     project: ProjectOption = None,
 ) -> None:
-    """Print how tables and jobs stand, in Prometheus's text format, or serve it."""
+    """Print the state of tables and jobs in Prometheus's text format, or serve it."""
     from logdriven_dagster.execution.opening import open_runner
     from logdriven_dagster.execution.reports.metrics import Metrics
     from logdriven_dagster.runlog.observed.activity import Today
@@ -158,7 +158,7 @@ def metrics(
 
 
 def _serve(found: "Metrics", host: str, port: int) -> None:
-    """Answer each scrape with what the log says then; Ctrl-C and SIGTERM end it."""
+    """Answer each scrape from the current run log, until Ctrl-C or SIGTERM."""
     from prometheus_client import CONTENT_TYPE_LATEST, start_http_server
 
     def answer(_environ: Any, start_response: Any) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""`run` and `refresh`: windows are run, shown, and summed up."""
+"""`run` and `refresh`: running windows, showing progress, and printing a summary."""
 
 import logging
 import signal
@@ -72,7 +72,7 @@ WaitOption = Annotated[
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM, on the same way out as Ctrl-C."""
+    """SIGTERM, handled like Ctrl-C."""
 
 
 def run(
@@ -94,7 +94,7 @@ def run(
     as_json: JsonOption = False,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Catch up: run what is pending, oldest first, upstreams before downstreams."""
+    """Catch up: run all pending windows, oldest first, upstreams before downstreams."""
     output = output_of(as_json, log_format)
     mode, patience = _mode(once, latest_only), parse_duration(wait or "0 s", "--wait")
     arguments = run_arguments(
@@ -130,7 +130,7 @@ def run(
 
 
 def _with_freshness(runner: "Runner", events: "Generator[WindowEvent]") -> "Generator[WindowEvent]":
-    """A catch-up; then whoever is to know is told which tables are late, or fresh again."""
+    """Yield the events of a catch-up, then notify about tables that are late or fresh again."""
     with runner.outbox.gathered():
         yield from events
         runner.watch_freshness(datetime.now(runner.project.zone))
@@ -146,7 +146,7 @@ def _refuse_unknown_steps(
 
 
 def _pending(plan: "Plan", limit: int | None) -> int:
-    """How many windows are to be expected."""
+    """Return the number of windows to expect."""
     pending = sum(table.pending for table in plan.tables.values())
     return min(pending, limit or pending)
 
@@ -158,7 +158,7 @@ def _mode(once: bool, latest_only: bool) -> "CatchUp | None":
 
 
 def _only_job(project: "Project", names: list[str] | None) -> "StandardJob | None":
-    """A job that is named alone: its relations and its own limit hold."""
+    """Return the job if it is the only name: its relations and its own limit apply."""
     from logdriven_dagster.config.models.jobs import StandardJob
 
     job = project.jobs.get(names[0]) if names and len(names) == 1 else None
@@ -181,7 +181,7 @@ def refresh(
     as_json: JsonOption = False,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Run the windows of a range again, finished or not, oldest first."""
+    """Rerun the windows of a range, finished or not, oldest first."""
     output = output_of(as_json, log_format)
     arguments = run_arguments(
         override=override,
@@ -219,7 +219,7 @@ def skip(
     project: ProjectOption = None,
     now: NowOption = None,
 ) -> None:
-    """Skip windows for good; tables behind them go on with the rows that are there."""
+    """Skip windows permanently; downstream tables continue with the existing rows."""
     runner, clock = open_to_run("skip", project, now)
     windows = _from_window(runner, table, window, end)
     runner.skip(table, windows, clock, reason, _operator(operator))
@@ -259,7 +259,7 @@ def _print_each(what: str, table: str, windows: "Sequence[TimeWindow]") -> None:
 def _from_window(
     runner: "Runner", table: str, start: str, end: str | None
 ) -> "Sequence[TimeWindow]":
-    """The window that begins at `start`, or those from there to `end`."""
+    """Return the window that starts at `start`, or those from there to `end`."""
     if end is not None:
         return _windows(runner, table, start, end)
     return runner.windows_from(table, parse_time(runner.project, start, "--window"))
@@ -296,7 +296,7 @@ def _watch(
     output: "Output",
     left: "Callable[[], Sequence[PlannedWindow]]" = tuple,
 ) -> NoReturn:
-    """Run the windows and report them; exits with 1 if one failed, 130 or 143 if interrupted."""
+    """Run the windows and report them; exit with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.shown.progress import display, report
     from logdriven_dagster.cli.shown.results import Tally
 
@@ -322,9 +322,9 @@ def _watch(
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM leave by way of the running window, which is logged as DISCARDED then.
+    """Let SIGTERM interrupt the running window, which is then logged as DISCARDED.
 
-    A second one raises again, because Python swallows what is raised inside a finalizer.
+    A second SIGTERM raises again, because Python ignores exceptions inside a finalizer.
     """
 
     def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -340,5 +340,5 @@ def terminable() -> Iterator[None]:
 
 
 def _tells_more(record: logging.LogRecord) -> bool:
-    """Py4J logs an interruption with its traceback; our one message says as much."""
+    """Drop Py4J's traceback of an interruption, which our own message covers."""
     return not str(record.msg).startswith("KeyboardInterrupt while sending command")

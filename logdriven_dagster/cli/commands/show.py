@@ -1,4 +1,4 @@
-"""`show`: the rows of a table, or how many of them its windows wrote."""
+"""`show`: the rows of a table, or the row counts of its windows."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,9 +40,9 @@ def show(
     now: NowOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show rows of a table as its readers see them, without Spark where that can be had.
+    """Show rows of a table as its readers see them, without Spark if possible.
 
-    With --counts: the rows that each of its newest windows wrote.
+    With --counts: the number of rows that each of its newest windows wrote.
     """
     from logdriven_dagster.cli.shown import rows
     from logdriven_dagster.execution.opening import open_runner
@@ -67,8 +67,8 @@ def _print_rows(
 
     project = runner.project
     chosen = None if window is None else window_named(runner, table, window)
-    most = limit if as_json else limit + 1  # one more tells that there are more
-    with rendering.only_json():  # Spark may be started, and speaks
+    most = limit if as_json else limit + 1  # one more shows that there are more
+    with rendering.only_json():  # Spark may start, and print
         read = look(project, lambda: runner.engine, table, window=chosen, sql=sql, limit=most)
     if as_json:
         rows.print_rows_as_json(read, project.zone)

@@ -33,9 +33,9 @@ _MEGABYTE = 1_000_000
 
 @app.command()
 def start(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
-    """Start the project's Spark server and wait until it works; one that runs already stays.
+    """Start the project's Spark server and wait until it is ready; a running one stays.
 
-    A server whose settings have changed since is started anew.
+    A server whose settings have changed is restarted.
     """
     loaded = open_project(project)
 
@@ -54,7 +54,7 @@ def start(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
 
 @app.command()
 def stop(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
-    """End the project's Spark server, when no run works on it any more."""
+    """Stop the project's Spark server as soon as no run uses it."""
     loaded = open_project(project)
 
     from logdriven_dagster.engine.spark.server import lifecycle as connect_server
@@ -91,7 +91,7 @@ def status(project: ProjectOption = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def warm(copy: CopyOption = None, project: ProjectOption = None) -> None:
-    """Make an archive of Spark's classes, with which every run of this user starts faster."""
+    """Create an archive of Spark's classes, with which every run of this user starts faster."""
     loaded = open_project(project)
 
     from logdriven_dagster.engine.spark.classic.archives import training
@@ -124,7 +124,7 @@ def _status(project: "Project") -> dict[str, Any]:
 
 
 def _is_current(project: "Project", server: "Server") -> bool | None:
-    """Whether the project still has its settings; None where this environment lacks some."""
+    """Return True if the server has the project's settings; None if some are missing here."""
     from logdriven_dagster.engine.spark.server import lifecycle as connect_server
     from logdriven_dagster.errors import UsageError
 
@@ -135,7 +135,7 @@ def _is_current(project: "Project", server: "Server") -> bool | None:
 
 
 def _place(server: "Server") -> str:
-    """Show where a Spark server listens, without the token."""
+    """Return the address of a Spark server, without the token."""
     return f"sc://localhost:{server.port}"
 
 

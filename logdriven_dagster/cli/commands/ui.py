@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from logdriven_dagster.config import Project
 
 _HOME = ".logdriven/dagster"
-"""Dagster's own storage, below the project folder, where DAGSTER_HOME names no other."""
+"""Dagster's own storage, below the project folder, unless DAGSTER_HOME is set."""
 _PATIENCE = 10
-"""Seconds in which Dagster ends by itself."""
+"""Seconds until Dagster must have ended by itself."""
 _INSTANCE = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
 _WORKSPACE = """\
 # Written by `logdriven ui`: the project as a code location with its name.
@@ -51,12 +51,13 @@ def ui(
     workspace.parent.mkdir(parents=True, exist_ok=True)
     workspace.write_text(_WORKSPACE.format(name=loaded.name))
     where = ["--host", host, "--port", str(port)]
-    # Dagster recommends a tool for projects that it has laid out itself.
+    # Dagster recommends a tool for projects with its own layout.
     quiet = "ignore:Function `dev_command` is superseded"
     dagster = [sys.executable, "-W", quiet, "-m", "dagster", "dev"]
     command = [*dagster, "--workspace", str(workspace), *where, "--log-level", "warning"]
     typer.echo(f"Starting Dagster for {loaded.name}; its storage is {home}.")
-    # A shell's background ignores SIGINT, and Dagster SIGTERM with it: nothing would end them.
+    # A shell's background processes ignore SIGINT, and Dagster then ignores SIGTERM: it would not
+    # end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         command,
@@ -70,7 +71,7 @@ def ui(
 
 
 def _refuse_missing_server() -> None:
-    """UsageError on a host that was set up without Dagster's web server."""
+    """Raise UsageError if Dagster's web server is not installed."""
     if find_spec("dagster_webserver") is None:
         raise UsageError(
             "Dagster's web server is not on this host: "
@@ -79,7 +80,7 @@ def _refuse_missing_server() -> None:
 
 
 def _home(project: "Project") -> Path:
-    """The folder of Dagster's instance: DAGSTER_HOME as it is, else one of the project's own."""
+    """Return the folder of Dagster's instance: DAGSTER_HOME, or the project's own."""
     if home := os.environ.get("DAGSTER_HOME"):
         return Path(home).resolve()
     own = project.root / _HOME
@@ -90,7 +91,7 @@ def _home(project: "Project") -> Path:
 
 
 def _free_port(host: str, wanted: int | None) -> int:
-    """The port that is asked for, else 3000, else any that is free."""
+    """Return the requested port, otherwise 3000, otherwise any free one."""
     for port in (wanted,) if wanted else (3000, 0):
         with socket.socket() as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -107,7 +108,7 @@ def _reached(host: str) -> str:
 
 
 def _answers(process: subprocess.Popen[bytes], url: str) -> bool:
-    """Wait until the web server answers; False if it ended before."""
+    """Wait until the web server answers; return False if it ended before."""
     while process.poll() is None:
         try:
             with urllib.request.urlopen(f"{url}/server_info", timeout=5):  # noqa: S310 - our own
@@ -118,7 +119,10 @@ def _answers(process: subprocess.Popen[bytes], url: str) -> bool:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """The exit code. Ctrl-C in a terminal reaches Dagster by itself; an interrupt may not."""
+    """Wait for Dagster and return its exit code.
+
+    Ctrl-C in a terminal reaches Dagster by itself; another interrupt may not.
+    """
     try:
         return process.wait()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`discard`, `clean`, `archive` and `upkeep …`: what operators do beside running windows."""
+"""`discard`, `clean`, `archive` and `upkeep …`: maintenance by operators."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -36,7 +36,7 @@ def discard(
     ] = None,
     project: ProjectOption = None,
 ) -> None:
-    """Stop what is running of a table: it publishes nothing, its windows are pending again."""
+    """Stop running windows of a table: they publish nothing and are pending again."""
     registered = open_in_force(project)
     loaded, run_log = registered.project, registered.run_log
     moment = parse_time(loaded, start, "--from") if start else None
@@ -60,7 +60,7 @@ def clean(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove what dead attempts left behind: staged rows, files that no snapshot names."""
+    """Remove leftovers of dead attempts: staged rows, and files that no snapshot names."""
     registered, age = open_in_force(project), parse_duration(older_than, "--older-than")
     loaded, run_log = registered.project, registered.run_log
 
@@ -100,7 +100,7 @@ def forget(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove what the run log has of a removed table; the rows of its target stay."""
+    """Remove a deleted table from the run log; the rows of its target stay."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.definitions.removed_tables import forget_table, rows_to_forget
 
@@ -127,7 +127,7 @@ def archive(
     ],
     project: ProjectOption = None,
 ) -> None:
-    """Move old attempts to the archive tables; what is pending does not change."""
+    """Move old attempts to the archive tables; pending windows do not change."""
     registered, age = open_in_force(project), parse_duration(older_than, "--older-than")
     loaded, run_log = registered.project, registered.run_log
     if age < timedelta(days=1):
@@ -149,7 +149,7 @@ def adopt(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Go on with the windows of a project that was moved or renamed, as its files are now."""
+    """Continue the windows of a project that was moved or renamed, with its current files."""
     loaded = open_project(project)
 
     from logdriven_dagster.cli.shown import rendering
@@ -211,7 +211,7 @@ def compact_files(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the small files of each window of Iceberg and Delta tables anew as few."""
+    """Rewrite the small files of each window of Iceberg and Delta tables as few."""
     loaded, options = open_project(project), Compaction(min_files, target_size * _MEGABYTE)
 
     from logdriven_dagster.execution import upkeep
@@ -221,7 +221,7 @@ def compact_files(
 
 
 def _print_upkept(done: "Iterable[Upkept]", *, as_json: bool) -> None:
-    """One line for each table, as soon as it is done."""
+    """Print one line for each table as soon as it is done."""
     from dataclasses import asdict
 
     from logdriven_dagster.cli.shown import rendering

@@ -1,1 +1,1 @@
-"""How results look on a terminal and as JSON."""
+"""Output of results on a terminal and as JSON."""

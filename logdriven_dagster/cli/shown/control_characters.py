@@ -1,14 +1,14 @@
-"""Data that reach a terminal are shown, never obeyed: escapes could forge what people see."""
+"""Control characters in data: escaped on a terminal, since escape sequences could forge output."""
 
 import re
 import sys
 
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Control characters but for tabs and ends of lines, and what turns the direction of a text."""
+"""Control characters except tabs and line ends, and characters that change text direction."""
 
 
 def visible(text: str) -> str:
-    r"""The text with `\x1b` and the like where characters would steer a terminal."""
+    r"""Return the text with `\x1b` and other control characters escaped."""
     return _OBEYED.sub(lambda match: _escape(ord(match[0])), text)
 
 
@@ -17,5 +17,5 @@ def _escape(code: int) -> str:
 
 
 def write_document(text: str) -> None:
-    """A document on standard output: for programs as it is, on a terminal to look at."""
+    """Write a document to standard output: unchanged for programs, escaped on a terminal."""
     sys.stdout.write(visible(text) if sys.stdout.isatty() else text)

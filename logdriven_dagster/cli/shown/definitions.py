@@ -1,4 +1,4 @@
-"""How versions and their differences look: for people, and as JSON."""
+"""Output of versions and their differences, as text and as JSON."""
 
 import difflib
 import json
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from logdriven_dagster.model.definitions import Difference, Version, VersionChange
 
 _LONG = 60
-"""Letters of a value that is shown in a line of its own."""
+"""Maximum length of a value that is shown on the same line."""
 _LISTED = 10
 _COLOURS = {"add": "green", "modify": "yellow", "delete": "red"}
 
 
 def print_changes(changes: "Iterable[VersionChange]") -> None:
-    """Each change: what, its versions, and field by field what was and what is."""
+    """Print each change: the definition, its versions, and the old and new value of each field."""
     for change in changes:
         head = plain(f"{change.kind.value.lower():<9}", "dim")
         head.append_text(plain(change.name, "bold"))
@@ -43,7 +43,7 @@ def _versions(change: "VersionChange") -> str:
 
 
 def print_differences(differences: "Iterable[Difference]") -> None:
-    """Field by field; texts of several lines as a unified diff."""
+    """Print differences field by field; texts of several lines as a unified diff."""
     for difference in differences:
         path, before, after = difference.path, difference.before, difference.after
         if any(isinstance(value, str) and "\n" in value for value in (before, after)):
@@ -74,12 +74,12 @@ def _lines(value: Any) -> list[str]:
 def _unified(before: list[str], after: list[str]) -> "Iterator[Text]":
     colours = {"+": "green", "-": "red", "@": "dim"}
     for number, line in enumerate(difflib.unified_diff(before, after, lineterm="", n=2)):
-        if number >= 2:  # after the names of the files, which there are not
+        if number >= 2:  # skip the header, since there are no files
             yield plain(f"    {line}", colours.get(line[0], ""))
 
 
 def change_json(change: "VersionChange") -> dict[str, object]:
-    """An item of `--json` of the commands that change definitions."""
+    """Convert a change for `--json` of the commands that change definitions."""
     return {
         "kind": change.kind.value.lower(),
         "name": change.name,
@@ -91,7 +91,7 @@ def change_json(change: "VersionChange") -> dict[str, object]:
 
 
 def difference_json(difference: "Difference") -> dict[str, object]:
-    """One field; settings as columns of the registry: seconds, 0 and 1."""
+    """Convert one field; settings as in the registry's columns: seconds, 0 and 1."""
     return {
         "field": difference.path,
         "before": difference.before,
@@ -100,7 +100,7 @@ def difference_json(difference: "Difference") -> dict[str, object]:
 
 
 def version_json(version: "Version", changed: "Iterable[Difference]") -> dict[str, object]:
-    """An item of `history --json`."""
+    """Convert a version for `history --json`."""
     return {
         "version": version.version,
         "operation": version.operation.value,
@@ -112,7 +112,7 @@ def version_json(version: "Version", changed: "Iterable[Difference]") -> dict[st
 
 
 def changed_targets_of(registered: "Registered", names: "Collection[str]") -> "list[ChangedTarget]":
-    """The tables, of these, that write in another way than their finished windows did."""
+    """Return the given tables that write in another way than their finished windows did."""
     from logdriven_dagster.execution.definitions.changed_targets import changed_targets
 
     return changed_targets(registered.run_log, registered.project, names)
@@ -125,7 +125,7 @@ def print_changed_targets(found: "Iterable[ChangedTarget]", to: "IO[str] | None"
 
 
 def changed_target_json(changed: "ChangedTarget") -> dict[str, object]:
-    """`changed_target` of a table; no range where no refresh writes all rows in the new way."""
+    """Convert `changed_target` of a table; no range if no refresh can rewrite all rows."""
     start, end = changed.span.bounds if changed.span else (None, None)
     return {
         "was": changed.was,
@@ -137,7 +137,7 @@ def changed_target_json(changed: "ChangedTarget") -> dict[str, object]:
 
 
 def print_disagreements(found: "Disagreements") -> None:
-    """Sentences about files and registry; none where they agree and everything is enabled."""
+    """Print differences between files and registry, disabled definitions and overrides."""
     lines = []
     if found.unapplied:
         named = [_unapplied(change) for change in found.unapplied]
@@ -183,7 +183,7 @@ def _override(item: "Override") -> str:
 
 
 def disagreements_json(found: "Disagreements") -> Mapping[str, object]:
-    """`definitions` of `status --json`."""
+    """Convert `definitions` of `status --json`."""
     return {
         "unapplied": [change_json(change) for change in found.unapplied],
         "kept": [{"name": name, "version": version} for name, version in found.kept.items()],

@@ -1,4 +1,4 @@
-"""How tables stand against the clock, on a terminal and as JSON."""
+"""Output of the freshness of tables, on a terminal and as JSON."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,7 +9,7 @@ from logdriven_dagster.planning import Freshness, Verdict
 
 
 def freshness_shown(found: Freshness | None, now: datetime) -> Any:
-    """`fresh`, or for how long the table has been late."""
+    """Return `fresh`, or the time for which the table has been late."""
     if found is None:
         return "–"
     if found.verdict is Verdict.FRESH:
@@ -19,7 +19,7 @@ def freshness_shown(found: Freshness | None, now: datetime) -> Any:
 
 
 def freshness_json(found: Freshness | None, now: datetime) -> dict[str, object] | None:
-    """The verdict with the windows and moments that it follows from; null: not judged."""
+    """Convert the verdict with its windows and times; null if not judged."""
     if found is None:
         return None
     decisive = found.missing or found.expected
@@ -35,7 +35,7 @@ def freshness_json(found: Freshness | None, now: datetime) -> dict[str, object] 
 
 
 def print_late(standing: Mapping[str, Freshness | None]) -> None:
-    """Say of each late table which window is missing, since when, and what has become of it."""
+    """Print each late table with its missing window, since when it is due, and its state."""
     for name, found in standing.items():
         if found is not None and found.missing is not None:
             due = f"should have been done by {found.due_clock:%Y-%m-%d %H:%M}"

@@ -1,4 +1,4 @@
-"""What an import did: its files, what wants a look, and where a table goes on."""
+"""Output of an import: its files, remarks, and the point where each table continues."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How an import writes its files, and tells of them."""
+    """The options for writing and reporting an import."""
 
     overwrite: bool
     dry_run: bool
@@ -29,7 +29,13 @@ def bring_in(
     how: Manner,
     old_log: "Callable[[Project], list[Progress]] | None" = None,
 ) -> None:
-    """Write the drafts; `old_log` reads how far the old system has come with the tables."""
+    """Write the files of an import and print its report.
+
+    Args:
+        translation: The drafts and remarks.
+        how: The options of the command.
+        old_log: Reads the old system's progress with the tables.
+    """
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.importers.writing import prepared
 

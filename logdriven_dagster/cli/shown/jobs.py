@@ -1,4 +1,4 @@
-"""What one run of a job did, in sum."""
+"""Summary of one run of a job."""
 
 import time
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ from logdriven_dagster.model.attempts import Status
 
 @dataclass
 class JobTally:
-    """The events of a run that is under way, and how it ended."""
+    """The events of a run in progress, and its result."""
 
     name: str
     job_run_id: int | None = None
     status: str = Status.DISCARDED.value
-    """How the run ended; one that came to no end was interrupted."""
+    """The status of the run; DISCARDED if it was interrupted."""
     error: str | None = None
     blocked: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class JobTally:
         return 0 if self.status == Status.SUCCESS.value else 1
 
     def sentence(self) -> str:
-        """The end of the run in one line; more where it failed."""
+        """Return the result of the run in one line, with more lines on failure."""
         parts = [f"{self.name}: {self.status}"]
         if self.steps:
             done = sum(item.result.status is Status.SUCCESS for item in self.steps)
@@ -67,7 +67,7 @@ class JobTally:
         return redact("\n".join([*lines, *(f"BLOCKED  {line}" for line in self.blocked)]))
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `job run --json` prints."""
+        """Return the object that `job run --json` prints."""
         return {
             "job": self.name,
             "job_run_id": self.job_run_id,

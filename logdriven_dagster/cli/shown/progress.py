@@ -1,4 +1,4 @@
-"""What a run shows while it runs: a bar on a terminal, a line per window elsewhere."""
+"""Progress of a run: a bar on a terminal, otherwise a line per window."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Output: TypeAlias = Literal["text", "json", "log"]
-"""For people; one document at the end; or a line of JSON for each attempt that has ended."""
+"""Text for users, one JSON document at the end, or a JSON line for each ended attempt."""
 
 Show: TypeAlias = Callable[[WindowEvent], None]
 
 
 @contextmanager
 def display(output: Output, total: Callable[[], int]) -> Iterator[Show]:
-    """A bar over `total()` windows on a terminal, a line per window elsewhere, or only JSON."""
+    """Show a bar over `total()` windows on a terminal, else a line per window, or only JSON."""
     if output == "json":
         with rendering.only_json():
             yield lambda _: None
@@ -63,17 +63,17 @@ def _bar(total: int) -> Iterator[Show]:
 
 
 def tell_unmet(event: object) -> None:
-    """Tell on standard error what is broken, for which reason some tables were not begun."""
+    """Print on standard error the unmet need that prevented some tables from starting."""
     if isinstance(event, NeedUnmet):
         rendering.print_error(_unmet(event).plain)
 
 
 def show_line(event: WindowEvent) -> None:
-    """One line for a window that has ended, or for what is broken."""
+    """Print one line for a window that has ended, or for an unmet need."""
     if isinstance(event, NeedUnmet):
         rendering.print_line(_unmet(event))
     result = window_result(event)
-    # Skipped windows may be thousands; the summary counts them.
+    # There may be thousands of skipped windows; the summary counts them.
     if result and result.status != "SKIPPED":
         rendering.print_line(_line(result))
         sys.stdout.flush()
@@ -103,7 +103,7 @@ def _line(result: WindowResult) -> "Text":
 
 
 _NAMED = 5
-"""How many tables a line names."""
+"""The maximum number of tables that a line names."""
 
 
 def _unmet(event: NeedUnmet) -> "Text":
@@ -116,9 +116,9 @@ def _unmet(event: NeedUnmet) -> "Text":
 
 
 def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> None:
-    """What was done per table and in sum; what was interrupted goes to stderr.
+    """Print the results per table and in sum; interrupted windows go to stderr.
 
-    Where nothing was done, `left` is what each table begins with as soon as it can.
+    If nothing was done, `left` holds the windows with which the tables will begin.
     """
     summary = tally.summary()
     if output == "json":

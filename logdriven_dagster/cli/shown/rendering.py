@@ -1,4 +1,4 @@
-"""How the command line looks: consoles, tables, colours and JSON. No secret passes through here."""
+"""Basic output of the command line: consoles, tables, colours and JSON, with secrets redacted."""
 
 import json
 import os
@@ -39,11 +39,11 @@ _COLOURS = {
     "late": "bold red",
 }
 _FILE_WIDTH = 160
-"""Columns where no terminal says how many there are: pipes, files, CI logs."""
+"""Columns if there is no terminal width: pipes, files, CI logs."""
 
 
 def console(stream: IO[str] | None = None) -> "Console":
-    """A console on standard output or another stream; brackets in texts are not markup."""
+    """Return a console on standard output or another stream; brackets in texts are not markup."""
     from logdriven_dagster.cli.shown.terminal import Terminal
 
     stream = stream or sys.stdout
@@ -52,12 +52,12 @@ def console(stream: IO[str] | None = None) -> "Console":
 
 
 def print_line(text: "str | Text") -> None:
-    """One line on standard output, never folded."""
+    """Print one line to standard output, without wrapping."""
     console().print(redact(text) if isinstance(text, str) else text, soft_wrap=True)
 
 
 def table(*columns: str) -> "Table":
-    """An empty table; a column whose name starts with `#` holds numbers, to the right."""
+    """Return an empty table; a column whose name starts with `#` holds right-aligned numbers."""
     from rich import box
     from rich.table import Table
 
@@ -74,14 +74,14 @@ def table(*columns: str) -> "Table":
 
 
 def state(word: str, text: str | None = None) -> "Text":
-    """A state, or a text about it, in the state's colour."""
+    """Return a state, or a text about it, in the state's colour."""
     from rich.text import Text
 
     return Text(word if text is None else text, _COLOURS.get(word, ""))
 
 
 def plain(text: str | None, style: str = "") -> "Text":
-    """A text of unknown origin, without its secrets."""
+    """Return a text of unknown origin, with secrets redacted."""
     from rich.text import Text
 
     from logdriven_dagster.cli.shown.control_characters import visible
@@ -90,19 +90,19 @@ def plain(text: str | None, style: str = "") -> "Text":
 
 
 def number(value: int | None) -> str:
-    """`336,776`; a dash where there is no number."""
+    """Format a number as `336,776`; a dash for None."""
     return "–" if value is None else f"{value:,}"
 
 
 def merged(inserted: int | None, updated: int | None) -> str:
-    """` (1 inserted, 2 updated)` behind the rows that an upsert wrote; nothing for other modes."""
+    """Format an upsert's counts as ` (1 inserted, 2 updated)`; empty for other modes."""
     if inserted is None and updated is None:
         return ""
     return f" ({number(inserted)} inserted, {number(updated)} updated)"
 
 
 def seconds(value: float | None) -> str:
-    """`0.8 s`, `3 min 05 s`, `2 h 03 min`; a dash for none."""
+    """Format a duration as `0.8 s`, `3 min 05 s` or `2 h 03 min`; a dash for None."""
     if value is None:
         return "–"
     if value < 60:
@@ -114,12 +114,12 @@ def seconds(value: float | None) -> str:
 
 
 def brief(moment: datetime | None) -> str:
-    """`2013-01-01`, with the time of day if it is not midnight; a dash for none."""
+    """Format a time as `2013-01-01`, with a time of day other than midnight; a dash for None."""
     return "–" if moment is None else windows.brief(moment)
 
 
 def point_to_errors(tables: Iterable[str]) -> None:
-    """Say where the errors of tables are in full; nothing for no tables."""
+    """Print the command that shows the full errors of tables; nothing for no tables."""
     names = sorted(set(tables))
     if names:
         name = names[0] if len(names) == 1 else "TABLE"
@@ -127,12 +127,12 @@ def point_to_errors(tables: Iterable[str]) -> None:
 
 
 def print_json(value: object) -> None:
-    """One JSON document on standard output; times in ISO 8601."""
+    """Print one JSON document to standard output; times in ISO 8601."""
     sys.stdout.write(json.dumps(_jsonable(value), indent=2) + "\n")
 
 
 def print_json_list(items: Iterable[Mapping[str, object]]) -> None:
-    """A JSON list, one item a line, written as the items come: a plan may hold millions."""
+    """Print a JSON list, one item per line, as the items arrive: a plan may hold millions."""
     separator = "[\n"
     for item in items:
         sys.stdout.write(separator + json.dumps(_jsonable(item)))
@@ -141,7 +141,7 @@ def print_json_list(items: Iterable[Mapping[str, object]]) -> None:
 
 
 def _jsonable(value: object) -> object:
-    """The value in JSON's types, each text redacted before quoting can split a secret."""
+    """Convert a value to JSON types; texts are redacted before quoting can split a secret."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -157,14 +157,14 @@ def _jsonable(value: object) -> object:
 
 @contextmanager
 def only_json() -> Iterator[IO[str]]:
-    """Send what anybody else writes to standard output (the JVM, a user's `print`) to stderr.
+    """Redirect other writers of standard output (the JVM, a user's `print`) to stderr.
 
-    What is given is a stream to standard output.
+    Yields a stream to the real standard output.
     """
     sys.stdout.flush()
     try:
         descriptor = sys.stdout.fileno()
-    except OSError:  # a test's stream; nobody else writes to it
+    except OSError:  # a test's stream; nothing else writes to it
         yield sys.stdout
         return
     kept = os.dup(descriptor)
@@ -179,7 +179,7 @@ def only_json() -> Iterator[IO[str]]:
 
 
 def print_error(error: Exception | str) -> None:
-    """An error as one message on stderr; every mistake of a project stands in a line of its own."""
+    """Print an error as one message on stderr, with one line for each mistake of a project."""
     from rich.text import Text
 
     stderr = console(sys.stderr)
@@ -195,7 +195,7 @@ def print_error(error: Exception | str) -> None:
 
 
 def _mistake(mistake: ConfigError) -> "Text":
-    """`path:line: field: problem; hint` in colours, the path as seen from the current folder."""
+    """Format `path:line: field: problem; hint` in colours, with a relative path if possible."""
     from rich.text import Text
 
     path = os.path.relpath(mistake.path)

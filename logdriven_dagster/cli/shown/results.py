@@ -1,4 +1,4 @@
-"""What a run did, window by window and in sum."""
+"""Results of a run, by window and in sum."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -23,37 +23,43 @@ from logdriven_dagster.model.windows import TimeWindow
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """How a window of a run ended."""
+    """The result of one window of a run."""
 
     table: str
     window: TimeWindow
     status: str
-    """SUCCESS, FAILURE, LOST (somebody else ended it), SKIPPED (not attempted), REFUSED (asked for,
-    but may not run) or ELSEWHERE (somebody else runs it, or has done it)."""
+    """The status of the window.
+
+    - SUCCESS, FAILURE
+    - LOST: another process ended it
+    - SKIPPED: not attempted
+    - REFUSED: requested, but may not run
+    - ELSEWHERE: another process runs or has finished it
+    """
     job_id: int | None = None
     attempt_number: int | None = None
     rows_read: int | None = None
     rows_written: int | None = None
     rows_inserted: int | None = None
-    """How many of the rows written upserts added."""
+    """The number of written rows that upserts inserted."""
     rows_updated: int | None = None
-    """How many of the rows written replaced others, by upserts."""
+    """The number of written rows that upserts updated."""
     rows_malformed: int | None = None
-    """Records that a source let through although they do not fit, or left out."""
+    """Malformed records that a source tolerated or dropped."""
     rows_of_no_window: int | None = None
-    """Rows of its sources that belong to no window; None where nothing new was counted."""
+    """Rows of its sources outside any window; None if none were newly counted."""
     seconds: float | None = None
     step: str | None = None
     """The step that failed."""
     reason: str | None = None
-    """The error of a failed window, or why it did not run."""
+    """The error of a failed window, or the reason why it did not run."""
     stands: bool = False
-    """Whether only a refresh failed: the window is finished by what was published before."""
+    """True if only a rerun failed: the window keeps the rows that were published before."""
     definition: str | None = None
-    """Which version of the table ran, where it is not that of its file."""
+    """The version of the table that ran, if it is not that of its file."""
 
     def as_json(self) -> dict[str, object]:
-        """An item of `windows` in `run --json`."""
+        """Return an item of `windows` in `run --json`."""
         start, end = self.window.bounds
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         table, _ = values.pop("table"), values.pop("window")
@@ -61,7 +67,7 @@ class WindowResult:
 
 
 def window_result(event: WindowEvent) -> WindowResult | None:
-    """The result that an event reports; None where the window has yet to come to an end."""
+    """Return the result that an event reports; None if the window has not ended."""
     match event:
         case WindowStarted() | WindowSetBack() | NeedUnmet():
             return None
@@ -108,7 +114,7 @@ def _attempted(attempt: Attempt, status: str, **fields: Any) -> WindowResult:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    """The sum of the numbers of all steps; None where no step has such a number."""
+    """Return the sum of the numbers of all steps; None if no step has one."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -120,14 +126,14 @@ class RunSummary:
     results: Sequence[WindowResult]
     seconds: float
     unmet: Sequence[NeedUnmet] = ()
-    """What was broken, for which reason some tables were not begun."""
+    """The unmet needs that prevented some tables from starting."""
 
     def count(self, status: str) -> int:
-        """Count the windows that ended in this way."""
+        """Count the windows with this status."""
         return sum(result.status == status for result in self.results)
 
     def by_table(self) -> "dict[str, RunSummary]":
-        """The results of each table, tables in the order of their first results."""
+        """Return the results of each table, tables in the order of their first results."""
         tables: dict[str, list[WindowResult]] = {}
         for result in self.results:
             tables.setdefault(result.table, []).append(result)
@@ -146,19 +152,19 @@ class RunSummary:
 
     @property
     def failed(self) -> int:
-        """Windows that this run began and did not finish."""
+        """The number of windows that this run began and did not finish."""
         return self.count("FAILURE") + self.count("LOST")
 
     @property
     def exit_code(self) -> int:
-        """1 if a window failed, or could not begin because something is broken.
+        """The exit code: 1 if a window failed, or could not begin because of an unmet need.
 
-        One that somebody else runs or has done is no failure.
+        A window that another process runs or has finished is not a failure.
         """
         return 1 if self.failed or self.unmet else 0
 
     def as_json(self) -> dict[str, object]:
-        """The object that `run --json` and `refresh --json` print."""
+        """Return the object that `run --json` and `refresh --json` print."""
         return {
             "done": self.count("SUCCESS"),
             "failed": self.count("FAILURE"),
@@ -182,7 +188,7 @@ _NOT_OURS = ("REFUSED", "ELSEWHERE")
 
 @dataclass
 class Tally:
-    """The results of a run that is under way."""
+    """The results of a run in progress."""
 
     results: list[WindowResult] = field(default_factory=list)
     running: dict[int, Attempt] = field(default_factory=dict)
@@ -206,9 +212,9 @@ class Tally:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing was done, and nothing is broken that would say why."""
+        """True if nothing was done and no unmet need explains it."""
         return not self.unmet and all(result.status in _NOT_OURS for result in self.results)
 
     def summary(self) -> RunSummary:
-        """Sum up what the run did so far."""
+        """Summarize the results so far."""
         return RunSummary(self.results, time.monotonic() - self.started, self.unmet)

@@ -1,4 +1,4 @@
-"""Rows of tables on a terminal: as a table, or below each other where they are too wide."""
+"""Rows of tables on a terminal: as a table, or as records if they are too wide."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _LONGEST = 60
-"""Characters of a value in a table; a record shows all of it."""
+"""Characters of a value in a table; a record shows the whole value."""
 _BAR = 50
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def print_rows(read: "pa.Table", zone: ZoneInfo, limit: int) -> None:
-    """Print at most so many rows, and whether there are more."""
+    """Print at most `limit` rows, and a note if there are more."""
     found = list(records(read.slice(0, limit), zone))
     if not found:
         columns = ", ".join(read.column_names)
@@ -40,12 +40,12 @@ def print_rows(read: "pa.Table", zone: ZoneInfo, limit: int) -> None:
 
 
 def print_rows_as_json(read: "pa.Table", zone: ZoneInfo) -> None:
-    """Print the rows as a JSON list, moments with their offsets, decimals as text."""
+    """Print the rows as a JSON list, timestamps with their offsets, decimals as text."""
     rendering.print_json_list(_finite(row) for row in records(read, zone))
 
 
 def _grid(read: "pa.Table", found: Sequence[Mapping[str, Any]]) -> Any:
-    """A table whose heading has names and types."""
+    """Return a table whose heading has names and types."""
     import pyarrow as pa
 
     grid = rendering.table()
@@ -84,7 +84,7 @@ def _cell(value: Any, longest: int | None = None) -> "Text":
 
 
 def _finite(value: Any) -> Any:
-    """The value with texts for the numbers that JSON has not."""
+    """Return the value with text for the numbers that JSON lacks."""
     match value:
         case Mapping():
             return {key: _finite(each) for key, each in value.items()}
@@ -97,7 +97,7 @@ def _finite(value: Any) -> Any:
 
 
 def print_counts(table: str, found: Iterable[WindowCount], *, as_json: bool) -> None:
-    """Draw a bar for the rows of each window; what is missing or failed is told instead."""
+    """Print a bar for the rows of each window; missing and failed windows have none."""
     counts = list(found)
     if as_json:
         rendering.print_json_list(_count_json(table, count) for count in counts)
@@ -129,7 +129,7 @@ def _count_json(table: str, count: WindowCount) -> Mapping[str, Any]:
 
 
 def _bar(rows: int | None, most: int) -> str:
-    """A bar of up to 50 characters; the least that is not nothing is seen, too."""
+    """Return a bar of up to 50 characters, with at least one mark for a non-zero count."""
     if not rows:
         return ""
     whole, rest = divmod(max(round(8 * _BAR * rows / most), 1), 8)

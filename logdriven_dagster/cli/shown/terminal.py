@@ -1,4 +1,4 @@
-"""Rich's console, whose own colours are the only escapes that it writes."""
+"""Rich's console, restricted to its own escape sequences."""
 
 from collections.abc import Iterable
 
@@ -9,11 +9,11 @@ from logdriven_dagster.cli.shown.control_characters import visible
 
 
 class Terminal(Console):
-    """A console that shows the control characters of what it prints."""
+    """A console that escapes control characters in its output."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """What Rich makes of it, its texts without effect on a terminal."""
+        """Return Rich's segments with control characters in their texts escaped."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))

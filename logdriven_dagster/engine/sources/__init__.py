@@ -1,1 +1,1 @@
-"""Source types: a reader for each, and how far each of them goes."""
+"""Source types: one reader per type, and the frontier of each source."""

@@ -1,4 +1,4 @@
-"""Reading Delta tables, whoever writes them: exactly the rows of one version of their log."""
+"""Reading Delta tables from any writer: exactly the rows of one version of their log."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class DeltaReader(Reader):
-    """Reads Delta tables; of a window only the files that can hold its rows."""
+    """Reader of Delta tables; for a window, it opens only the files that may hold its rows."""
 
     def whole(self, reading: Reading, source: DeltaSource) -> "DataFrame":
         snapshot = _opened(reading, source)

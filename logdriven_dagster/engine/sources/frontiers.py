@@ -1,6 +1,6 @@
-"""How far a source goes at the moment: asked once by each attempt at a slice, before it reads.
+"""The frontier of a source: the end of new data, which each attempt queries before it reads.
 
-Spark is only started where nothing else can ask.
+Spark is started only if there is no other way to query it.
 """
 
 from logdriven_dagster.config.project import Project
@@ -10,7 +10,7 @@ from logdriven_dagster.model.runs import WindowRun
 
 
 def frontier(project: Project, run: WindowRun, reading: Ask) -> Frontier:
-    """Where the run's slice ends; StepError, without secrets, if the source cannot say."""
+    """Return the frontier of the run's window; StepError, without secrets, if that fails."""
     source = project.table(run.table).sliced_step.source
     assert source is not None
     with step_errors():

@@ -1,4 +1,4 @@
-"""Reading Iceberg tables that others fill."""
+"""Reading Iceberg tables that other programs write."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class IcebergReader(Reader):
-    """Reads the present snapshot; for a window, only the files that can hold its rows."""
+    """Reader of Iceberg tables: their current snapshot, or its files that may hold a window."""
 
     def whole(self, reading: Reading, source: IcebergSource) -> "DataFrame":
         table = _loaded(reading, source)
@@ -25,7 +25,7 @@ class IcebergReader(Reader):
 
 
 def _condition(table: "Table", reading: Reading, source: IcebergSource) -> Any:
-    """What the rows of the window meet, as far as files can tell; None: anything."""
+    """Return a condition on files for the rows of the window; None if there is none."""
     schema, column = table.schema(), source.window_name or source.key_column
     if column is None or column.lower() not in map(str.lower, schema.column_names):
         return None
@@ -41,7 +41,7 @@ def _condition(table: "Table", reading: Reading, source: IcebergSource) -> Any:
     if kind not in ("int", "long"):
         return None
     window = reading.slice
-    if window.high is None:  # how far it goes is asked: the key at the low end should be there
+    if window.high is None:  # the frontier is being queried: include the key at the low end
         return after(field.name, int(window.low) - 1, None)
     return after(field.name, int(window.low) - reading.table.overlap, int(window.high))
 

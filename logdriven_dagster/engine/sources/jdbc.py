@@ -1,4 +1,4 @@
-"""Reading databases: only what their queries ask for, and every value as it is there."""
+"""Reading databases: only the rows that their queries select, with exact values."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class JdbcReader(Reader):
-    """Reads tables and queries of databases."""
+    """Reader of database tables and queries."""
 
     asks_for_keys = True
 
     def whole(self, reading: Reading, source: JdbcSource) -> "DataFrame":
-        """What its query asks for; with a window_column little more than the window."""
+        """Return the rows of the query; with a window_column, little more than the window's."""
         connection = reading.project.connection(source.connection)
         options = reader_options(connection)
         if source.table:
@@ -48,7 +48,7 @@ class JdbcReader(Reader):
         source: JdbcSource,
         reading: Ask,
     ) -> tuple[int | None, int | None]:
-        """Ask the database, without Spark."""
+        """Query the database, without Spark."""
         _ = reading
         assert isinstance(run.window, Slice)
         return keys.keys_in_database(project, run, source, int(run.window.low))
@@ -57,9 +57,9 @@ class JdbcReader(Reader):
 def _read_keys(
     reading: Reading, source: JdbcSource, options: Mapping[str, str], frame: "DataFrame"
 ) -> "DataFrame":
-    """Return the rows of a window, by one query for each of `partitions` equal parts of its keys.
+    """Return the rows of a window, with one query for each of `partitions` equal key ranges.
 
-    `frame` is the source as a whole, with the options that read it.
+    `frame` is the source as a whole, and `options` are the options that read it.
     """
     kind = frame.schema[keys.column_name(frame, str(source.key_column))].dataType
     connection = reading.project.connection(source.connection)

@@ -1,8 +1,8 @@
-"""Sources of type kafka: exactly the offsets of a slice, with the columns of Spark's own connector.
+"""Sources of type kafka: exactly the offsets of a window, with the columns of Spark's connector.
 
-That connector is used where its Java classes are on the class path and all settings of the
-connection have a counterpart there; otherwise a Python data source reads by librdkafka. Both read
-committed messages only, and both take the options that `_OPTIONS` names.
+That connector is used if its Java classes are on the class path and all settings of the connection
+have a counterpart there; otherwise a Python data source reads with librdkafka. Both read only
+committed messages, and both accept the options in `_OPTIONS`.
 """
 
 import json
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 
 _OPTIONS = {"maxRecordsPerPartition": "1000000", "kafkaConsumer.pollTimeoutMs": "60000"}
-"""The options of Spark's connector that both readers know: messages that a task reads, and for how
-long it may get none."""
+"""The options of Spark's connector that both readers support: the messages per task, and the time
+without messages after which it fails.
+"""
 
 _CONNECTOR = "org/apache/spark/sql/kafka010/KafkaSourceProvider.class"
 
@@ -55,7 +56,7 @@ _LOGIN = {
 
 
 class KafkaReader(Reader):
-    """The reader of Kafka topics."""
+    """Reader of Kafka topics."""
 
     def whole(self, reading: Reading, source: KafkaSource) -> "DataFrame":
         return _messages(reading, source)
@@ -73,7 +74,7 @@ class KafkaReader(Reader):
         source: KafkaSource,
         reading: Ask,
     ) -> Frontier:
-        """How far the topics go, asked without Spark."""
+        """Return the frontier of the topics, without Spark."""
         _ = reading
         assert isinstance(run.window, Slice)
         limit = project.table(run.table).max_offsets_per_window
@@ -83,9 +84,9 @@ class KafkaReader(Reader):
 
 
 def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
-    """Return the messages of the window, a slice whose both ends are offsets.
+    """Return the messages of the window, an offset window with both ends known.
 
-    Reading it again gives the same messages, whatever came since.
+    Reading it again returns the same messages, regardless of newer ones.
     """
     from pyspark import cloudpickle
 
@@ -97,10 +98,10 @@ def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
     java = java_settings(settings) if _has_connector(reading.spark) else None
     if java is not None:
         return _by_connector(reading.spark, java, low, high, options)
-    # A name can be registered once, and what a frame reads is decided when it is made.
+    # A name can be registered once, and a frame resolves its source when it is created.
     name = f"kafka_{source.connection}_{uuid.uuid4().hex[:8]}"
     if not mode_of(reading.spark).imports_here(reading.spark):
-        # Their Python needs librdkafka, but none of our modules.
+        # The workers' Python needs librdkafka, but none of our modules.
         package = import_module(__name__.partition(".")[0])
         cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
     reading.spark.dataSource.register(with_settings(settings, name))
@@ -110,7 +111,7 @@ def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
 def _ends(window: object) -> tuple[str, str]:
     if not isinstance(window, Slice) or window.high is None:
         raise TerminalStepError(f"a source of type kafka reads slices of known ends, not {window}")
-    ranges(window.low, window.high)  # refuses what would be half a slice
+    ranges(window.low, window.high)  # refuses incomplete bounds
     return window.low, window.high
 
 
@@ -148,7 +149,7 @@ def _by_connector(
     return (
         spark.read.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in settings.items()}, **options)
-        # Spark refuses offsets of a topic that lacks one of its partitions, so they are named.
+        # Spark refuses offsets of a topic that lack one of its partitions, so they are named.
         .option("assign", json.dumps(partitions))
         .option("startingOffsets", low)
         .option("endingOffsets", high)
@@ -159,7 +160,7 @@ def _by_connector(
 
 
 def java_settings(settings: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the settings as Kafka's client in Java spells them; None if one has no counterpart."""
+    """Return the settings as Kafka's Java client spells them; None if one has no counterpart."""
     java, login = {"isolation.level": "read_committed"}, dict[str, str]()
     for name, value in settings.items():
         if name in ("sasl.username", "sasl.password"):

@@ -1,7 +1,7 @@
-"""Exact ranges of Kafka offsets as a data source of Spark, read by librdkafka in the executors.
+"""Exact ranges of Kafka offsets as a Spark data source, read by librdkafka in the executors.
 
-What a plan, the user interface and error texts show of it are its name and its options: the offsets
-and how they are cut. The settings of the connection, with their secrets, travel inside the pickled
+A plan, the user interface and error messages show only its name and its options: the offsets and
+how they are split. The settings of the connection, with their secrets, are part of the pickled
 class instead.
 """
 
@@ -24,17 +24,20 @@ COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
-"""The columns that Spark's own connector gives."""
+"""The columns of Spark's own connector."""
 
 _AT_ONCE = 10_000
 _WAIT_SECONDS = 0.1
 
 
 class KafkaMessages(DataSource):
-    """Options: `low` and `high`, offsets as JSON; `per_task` messages; `patience` in seconds."""
+    """A data source of messages, one connection each; see `with_settings`.
+
+    Options: `low` and `high`, offsets as JSON; `per_task` messages; `patience` in seconds.
+    """
 
     settings: ClassVar[Mapping[str, str]] = {}
-    """librdkafka's; see `with_settings`."""
+    """Settings of librdkafka; see `with_settings`."""
 
     def schema(self) -> str:
         return COLUMNS
@@ -44,9 +47,9 @@ class KafkaMessages(DataSource):
 
 
 def with_settings(given: Mapping[str, str], called: str) -> type[KafkaMessages]:
-    """Return the data source of one connection, by the name that Spark is to know it by.
+    """Return the data source of one connection, under the name that Spark registers.
 
-    Being no member of a module, the class is pickled whole, its settings included.
+    The class is not a member of a module, so it is pickled by value, with its settings.
     """
 
     class ConnectedMessages(KafkaMessages):
@@ -60,7 +63,7 @@ def with_settings(given: Mapping[str, str], called: str) -> type[KafkaMessages]:
 
 
 class MessageReader(DataSourceReader):
-    """Reads each range from its first offset to its last one, or fails."""
+    """Reader of each range from its first offset to its last one; it fails if it cannot."""
 
     def __init__(self, settings: Mapping[str, str], options: Mapping[str, str]) -> None:
         self._settings = settings
@@ -72,7 +75,7 @@ class MessageReader(DataSourceReader):
         return [InputPartition(part) for part in tasks(self._ranges, self._per_task)]
 
     def read(self, partition: InputPartition) -> "Iterator[RecordBatch]":
-        parts: tuple[Range, ...] = partition.value or ()  # Spark asks even where there is no task
+        parts: tuple[Range, ...] = partition.value or ()  # Spark calls this even without a task
         if not parts:
             return
         complaints = Complaints()
@@ -89,8 +92,8 @@ def _batches(
 ) -> "Iterator[RecordBatch]":
     """Yield the messages of a range of offsets, in batches.
 
-    Neither compaction nor the records that end transactions leave a message at every offset, so
-    the end is where the consumer has got to, not a number of messages.
+    Compaction and the records that end transactions leave gaps between offsets, so the end is
+    detected by the consumer's position, not by a number of messages.
     """
     from confluent_kafka import TopicPartition
 
@@ -114,7 +117,7 @@ def _batches(
 
 
 def _position_after(message: Any, part: Range, complaints: Complaints) -> int:
-    """Return the next offset; raises what a message says that is none."""
+    """Return the next offset; raise the error of a message that reports one."""
     error = message.error()
     if error is None:
         return int(message.offset()) + 1
@@ -123,7 +126,7 @@ def _position_after(message: Any, part: Range, complaints: Complaints) -> int:
             return int(message.offset())
         case (
             "GROUP_AUTHORIZATION_FAILED"
-        ):  # the group that this consumer has to name but not to join
+        ):  # the group that this consumer must name but does not join
             return part.first
         case "_AUTO_OFFSET_RESET":
             raise TerminalStepError(
@@ -149,7 +152,7 @@ def _batch(messages: list[Any], part: Range) -> "RecordBatch":
         [part.partition] * count,
         [message.offset() for message in messages],
         [1000 * milliseconds if kind else None for kind, milliseconds in times],
-        # Kafka's clients in Java count these from 0, and no time as -1.
+        # Kafka's Java clients count these from 0, and no time as -1.
         [kind - 1 for kind, _ in times],
         [_headers(message) for message in messages],
     ]

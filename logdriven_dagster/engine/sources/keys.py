@@ -1,8 +1,8 @@
-"""Windows of keys that a source counts up: how far they go, and reading one of them.
+"""Key windows over an increasing key: their end, and reading one of them.
 
 A window holds the keys after its start, up to and including its end. Source: Sharp ETL,
 `incremental_type: auto_inc_id`, whose `data_range_end` is the greatest key that was read. Keys are
-whole numbers of any length, in columns of numbers or of text.
+whole numbers of any length, in numeric or text columns.
 """
 
 from decimal import Decimal
@@ -28,16 +28,15 @@ if TYPE_CHECKING:
     from logdriven_dagster.config.connections import Connection
 
 DIGITS = 38
-"""What a decimal number holds at most, in Spark and in databases."""
+"""The maximum digits of a decimal number, in Spark and in databases."""
 
 
 def cut(table: TableConfig, window: Slice, first: int | None, last: int | None) -> tuple[str, bool]:
-    """Find where a window ends, and whether there is more.
+    """Return the end of a window, and True if the source has more.
 
-    `first` is the least key after its low end, `last` the greatest key of all.
-
-    Without new keys it ends where it begins. `window_size` counts from the first key, so that no
-    window is spent on a gap.
+    `first` is the least key after its low end, `last` the greatest key of all. Without new keys the
+    window ends at its start. `window_size` counts from the first key, so that no window is spent on
+    a gap.
     """
     low = int(window.low)
     if first is None or last is None:
@@ -50,9 +49,9 @@ def cut(table: TableConfig, window: Slice, first: int | None, last: int | None) 
 
 
 def restart_note(table: TableConfig, source: Source, window: Slice, greatest: int | None) -> str:
-    """Return a note about a source that ends below what was read of it; empty if it does not.
+    """Return a note if the source ends below keys that were read before; otherwise empty.
 
-    `greatest` is the greatest key that the source holds. TerminalStepError unless the table says
+    `greatest` is the greatest key in the source. Raises TerminalStepError unless the table has
     `on_restart: report`. Before the first window with keys nothing was read.
     """
     low = int(window.low)
@@ -71,7 +70,7 @@ def restart_note(table: TableConfig, source: Source, window: Slice, greatest: in
 
 
 def key_range(table: TableConfig, window: Slice) -> tuple[int, int]:
-    """Return the keys to read: after the first of these numbers, up to and including the second."""
+    """Return the keys to read: after the first number, up to and including the second."""
     return int(window.low) - table.overlap, int(window.high or window.low)
 
 
@@ -126,7 +125,7 @@ def column_name(frame: "DataFrame", name: str) -> str:
 
 
 def lies_in_keys(frame: "DataFrame", source: Source, keys: tuple[int, int]) -> "Column":
-    """Whether a row's key lies after the first number, up to and including the second."""
+    """Return a condition: the key is after the first number, and at most the second."""
     key, (low, high) = numeric(frame, str(source.key_column)), keys
     return (key > literal(low)) & (key <= literal(high))
 
@@ -134,7 +133,7 @@ def lies_in_keys(frame: "DataFrame", source: Source, keys: tuple[int, int]) -> "
 def predicates(
     connection: "Connection", source: JdbcSource, keys: tuple[int, int], *, text: bool
 ) -> list[str]:
-    """Conditions in the database's SQL that share out a range of keys."""
+    """Return conditions in the database's SQL that divide a range of keys."""
     from sqlalchemy import create_mock_engine
 
     dialect = create_mock_engine(connection.url, lambda *_: None).dialect
@@ -160,7 +159,7 @@ def _origin(source: JdbcSource, run: WindowRun, connection: "Connection") -> "Fr
         schema, _, name = render_for_database(source.table, run, connection).rpartition(".")
         return sa.table(name, schema=schema or None)
     query = render_for_database(source.query or "", run, connection)
-    # It has no parameters.
+    # The query has no parameters.
     return sa.text(query.replace(":", "\\:")).columns().subquery("logdriven_source")
 
 

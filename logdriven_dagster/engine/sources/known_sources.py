@@ -1,4 +1,4 @@
-"""A cache of what Spark found in source files: looked at once, not for every window."""
+"""Cache of Spark's findings about source files: inspected once, not for every window."""
 
 import os
 from collections import OrderedDict
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 PATTERN = set("*?[]{}\\")
 MOST_FILES = 10_000
 _MOST_SOURCES = 100
-"""A path may be another one for every window, and each frame keeps the session that made it."""
+"""The limit: paths may differ for every window, and each frame keeps its session alive."""
 
 Fingerprint: TypeAlias = frozenset[tuple[str, int, int]]
 """Path, size and time of the last change, in nanoseconds, of every file."""
 
 
 class Key(NamedTuple):
-    """What is read, and by which reader."""
+    """A path, and the reader with which it is read."""
 
     path: str
     format: str
@@ -43,12 +43,12 @@ class _Known:
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether a window may read a part of the files."""
+        """True if a window may read only some of the files."""
         return any("=" in path for path, _, _ in self.found)
 
 
 class KnownSources:
-    """A cache of what Spark found in local files, valid while each is the same and none is new."""
+    """Cache of Spark's findings about local files, valid while each is the same and none is new."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Key, _Known] = OrderedDict()
@@ -58,7 +58,7 @@ class KnownSources:
     def load(
         self, key: Key, spark: "SparkSession", reader: "DataFrameReader", *, typed: bool
     ) -> "DataFrame":
-        """The files below a path; `typed` readers know the columns, and look into no file."""
+        """Load the files below a path; `typed` readers have the columns, and open no file."""
         mode = mode_of(spark)
         if typed and not mode.lists_files:
             return reader.load(key.path)
@@ -70,19 +70,19 @@ class KnownSources:
         frame = reader.load(key.path)
         if found is not None:
             schema = frame.schema
-            with self._adding:  # windows side by side share the sources
+            with self._adding:  # concurrent windows share the sources
                 self._known[key] = _Known(found, frame, schema)
                 if len(self._known) > _MOST_SOURCES:
                     self._known.popitem(last=False)
         return frame
 
     def found(self, key: Key) -> Fingerprint | None:
-        """The files that are read, where they are known to be these or cheap to look at."""
+        """Return the files that are read, if they are cached or cheap to list."""
         known = self._known.get(key)
         return fingerprint(key.path) if known is None else known.found
 
     def trust(self, what: Hashable, path: str, files: Hashable) -> None:
-        """Remember that something is true of files: `files`, or all below the path."""
+        """Record a fact about files: `files`, or all below the path."""
         if (found := files or fingerprint(path)) is not None:
             with self._adding:
                 self._trusted[what, path] = found
@@ -90,12 +90,12 @@ class KnownSources:
                     self._trusted.popitem(last=False)
 
     def are_trusted(self, what: Hashable, path: str, files: Hashable) -> bool:
-        """Whether it is known to be true of these files as they are now."""
+        """Return True if a fact was recorded for these files in their current state."""
         known = self._trusted.get((what, path))
         return known is not None and known == (files or fingerprint(path))
 
     def names(self, key: Key, ask: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
-        """The files behind a frame that was loaded: asked for once, if windows read all of them."""
+        """Return the files behind a loaded frame; cached if windows read all of them."""
         known = self._known.get(key)
         if known is not None and known.names is not None:
             return known.names
@@ -106,7 +106,7 @@ class KnownSources:
 
 
 def fingerprint(path: str) -> Fingerprint | None:
-    """Size and time of a local file, or of all in a folder; None if not known, or it takes long."""
+    """Return path, size and time of a local file, or of all in a folder; None if not known."""
     text = as_path(location_of(path))
     if ":" in text or PATTERN & set(text):
         return None
@@ -133,5 +133,5 @@ def _below(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether Spark passes over a folder of this name, as writers call theirs before they end."""
+    """Return True if Spark skips a folder of this name, as writers name unfinished ones."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -1,4 +1,4 @@
-"""Reading sources: what a reader of one type has to say, and how a window is read by it."""
+"""Reading sources: the protocol of readers, and the reading of a window."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Malformed: TypeAlias = Callable[[], list[int | None]]
-"""Returns how many malformed records each window had, once a query has read them."""
+"""Returns the number of malformed records per window, once a query has read them."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader needs to know beside its source."""
+    """Context of a reader, apart from its source."""
 
     project: Project
     spark: "SparkSession"
@@ -37,9 +37,9 @@ class Reading:
     """The project's Iceberg catalog, opened at first use."""
     sources: KnownSources = field(default_factory=KnownSources)
     windows: tuple[TimeWindow, ...] = ()
-    """The windows that the run reads in one pass; none where it is one by itself."""
+    """The windows that the run reads in one pass; empty for a single window."""
     malformed: list[Malformed] = field(default_factory=list)
-    """What was found by those sources of the reading that let malformed records through."""
+    """The malformed records of sources that tolerate them."""
 
     @property
     def table(self) -> TableConfig:
@@ -47,38 +47,38 @@ class Reading:
 
     @property
     def slice(self) -> Slice:
-        """Return the window of this run, which is of a sliced table."""
+        """The window of this run; its table is sliced."""
         assert isinstance(self.run.window, Slice)
         return self.run.window
 
 
 Ask: TypeAlias = Callable[[], Reading]
-"""Returns the reading of a run, for which Spark starts."""
+"""A function that returns the reading of a run, for which it starts Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """What an attempt at a slice will read."""
+    """The window that an attempt at a sliced table will read."""
 
     window: Slice
-    """With its end; empty if there is nothing new."""
+    """The window with its end; empty if there is no new data."""
     has_more: bool
-    """Whether the source goes further than the window."""
+    """True if the source continues after the window."""
     notes: str = ""
-    """What whoever reads the log should know."""
+    """A note for the run log."""
 
 
 class Reader(ABC):
-    """The reader of one type of source; the defaults of all methods but `whole` fit most types."""
+    """Reader of one type of source; the defaults of all methods but `whole` fit most types."""
 
     asks_for_keys = False
-    """Whether `whole` reads no key but those of the window."""
+    """True if `whole` reads only the keys of the window."""
 
     @abstractmethod
     def whole(self, reading: Reading, source: Any) -> "DataFrame":
-        """Return the source as a frame, which nobody has computed yet.
+        """Return the source as a frame that is not yet computed.
 
-        Of a source that is cut into slices other than of keys, only those of the window.
+        For a sliced source other than one of keys, only the rows of the window.
         """
 
     def settled(self, reading: Reading, source: Any, frame: "DataFrame") -> "DataFrame":
@@ -87,22 +87,22 @@ class Reader(ABC):
         return frame
 
     def may_pass(self, reading: Reading, source: Any, error: Exception) -> bool:
-        """Whether a step that failed may succeed when tried again at once.
+        """Return True if a failed step may succeed when it is retried at once.
 
-        TerminalStepError names the record of the source that is to blame, if one is.
+        Raises TerminalStepError with the source's record that caused the error, if one did.
         """
         _ = reading, source, error
         return False
 
     def file_names(self, reading: Reading, source: Any, frame: "DataFrame") -> tuple[str, ...]:
-        """Base names of the files that are read, for `job_log.current_file`."""
+        """Return base names of the files that are read, for `job_log.current_file`."""
         _ = reading, source, frame
         return ()
 
     def fingerprint(self, reading: Reading, source: Any) -> Fingerprint | None:
         """Return the state of a source of which one column costs much less than all of it.
 
-        While it stays the same nobody counts anew which window its rows belong to. None: not known.
+        While it stays the same, its rows are not counted again by window. None if not known.
         """
         _ = reading, source
         return None
@@ -113,7 +113,7 @@ class Reader(ABC):
         return reading.spark.createDataFrame([], read_source(reading, source).schema)
 
     def frontier(self, project: Project, run: WindowRun, source: Any, reading: Ask) -> Frontier:
-        """How far the slice of a run goes; by default after the newest key that there is."""
+        """Return the frontier of a run's window, by default the newest key."""
         table, window = project.table(run.table), run.window
         assert isinstance(window, Slice)
         first, last = self.find_keys(project, run, source, reading)
@@ -124,10 +124,9 @@ class Reader(ABC):
     def find_keys(
         self, project: Project, run: WindowRun, source: Any, reading: Ask
     ) -> tuple[int | None, int | None]:
-        """Return the least key after the low end of the run's slice, and the greatest of all.
+        """Return the least key after the low end of the run's window, and the greatest of all.
 
-        What lies below is only read where keys were read before, and none is left from the low
-        end on.
+        Rows below are read only if keys were read before and none is left from the low end on.
         """
         _ = project, run
         asked = reading()
@@ -149,7 +148,7 @@ def _reader(name: str) -> Reader:
 
 
 def read_source(reading: Reading, source: Source) -> "DataFrame":
-    """Return the source as a frame, restricted to the window if it names a column for that."""
+    """Return the source as a frame, restricted to the window by its window or key column."""
     reader = reader_of(source)
     frame = reader.whole(reading, source)
     if source.key_column and not reader.asks_for_keys:
@@ -165,9 +164,9 @@ def read_source(reading: Reading, source: Source) -> "DataFrame":
 def values_of(
     reading: Reading, source: Source, frame: "DataFrame", name: str | None = None
 ) -> WindowValues:
-    """Describe how the rows of a frame say to which windows they belong.
+    """Describe how the rows of a frame are assigned to windows.
 
-    `name` is that of the window column in the frame, where it has another one there.
+    `name` is the name of the window column in the frame, if it differs there.
     """
     assert source.window_column is not None
     return window_values(source.window_column, frame, reading.table.grid.zone, name)
@@ -177,8 +176,8 @@ def values_of(
 def columns_named_by(source: Source) -> Iterator[None]:
     """Report a column that the source lacks by the field that names it, not as one of a query.
 
-    So is one whose type cannot be compared with times. Spark Connect asks for columns later, and
-    reports them as of a query.
+    A column whose type cannot be compared with times is reported, too. Spark Connect resolves
+    columns later, and reports them as columns of a query.
     """
     from pyspark.errors import AnalysisException
 

@@ -1,8 +1,7 @@
-"""Rows of sources that belong to no window: counted once for each state of the files.
+"""Rows of sources outside any window: counted once for each state of the files.
 
-A window's own pass cannot count them: its filter is what spares Spark the conversion of all other
-rows. So one query reads the column that tells the window, and nothing else, when files have changed
-since somebody looked.
+A window's own pass cannot count them: its filter lets Spark skip the conversion of all other rows.
+So, if files have changed since the last count, one query reads only the window column.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -35,15 +34,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Recall = Callable[[str], Iterable[SourceRows]]
-"""What is known of the sources of a table from earlier processes."""
+"""A function that returns earlier processes' counts for the sources of a table."""
 
 _DIGITS = 38
 _NEVER = datetime(9999, 12, 31, tzinfo=timezone.utc)
-"""Ends the windows of a table without an end."""
+"""The end of the windows of a table without an end."""
 
 
 class Looks:
-    """A cache of what was found in the sources of tables, valid while their files stay the same."""
+    """Cache of the counts of tables' sources, valid while their files stay the same."""
 
     def __init__(self, recall: Recall = lambda _: ()) -> None:
         self._recall, self._recalled = recall, set[str]()
@@ -52,13 +51,13 @@ class Looks:
         self._asked = set[tuple[str, str]]()
 
     def is_first(self, table: str, step: str) -> bool:
-        """Whether the source of a step has not been asked for any row of a window before."""
+        """Return True the first time that a step's source is searched for rows of windows."""
         is_first = (table, step) not in self._asked
         self._asked.add((table, step))
         return is_first
 
     def known(self, table: str, step: str, files: Fingerprint, digest: str) -> SourceRows | None:
-        """What was found if the files are still these."""
+        """Return the recorded counts if the files are unchanged."""
         if table not in self._recalled:
             self._recalled.add(table)
             for rows in self._recall(table):
@@ -69,15 +68,15 @@ class Looks:
         return found if found is not None and found.digest == digest else None
 
     def keep(self, rows: SourceRows, files: Fingerprint) -> None:
-        """Remember what was found in these files."""
+        """Record the counts of these files."""
         self._known[rows.table, rows.step_id] = rows
         self._files[rows.table, rows.step_id] = files
 
 
 def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
-    """Count which rows of a step's source belong to windows; None: no news, or nobody can say.
+    """Count the rows of a step's source inside and outside windows; None if unchanged or unknown.
 
-    TerminalStepError for rows that belong to no window, where the table does not allow them.
+    Raises TerminalStepError for rows outside any window if the table does not allow them.
     """
     table, source = reading.table, step.source
     if source is None or table.rows_outside == "ignore" or not can_tell(table, source):
@@ -103,10 +102,10 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
 
 
 def look_for_any(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
-    """Count the rows of a source of which none belongs to any window; None if one does.
+    """Count the rows of a source if none belongs to any window; None if one does.
 
-    A source whose state is not known at little cost is asked once by each process, when a window
-    has read nothing of it: a database finds one row by the column's index.
+    A source without a cheap state is searched once by each process, after a window has read no rows
+    from it: a database finds one row by the column's index.
     """
     table, source = reading.table, step.source
     if source is None or table.rows_outside == "ignore" or table.is_sliced:
@@ -135,13 +134,13 @@ def _rows_of_no_window(reading: Reading, step: StepConfig) -> SourceRows | None:
 
 
 def can_tell(table: TableConfig, source: Source) -> bool:
-    """Whether a column of the source tells which window a row belongs to."""
+    """Return True if a column of the source assigns its rows to windows."""
     field = table.incremental.tells_windows_by
     return field is not None and getattr(source, field) is not None
 
 
 def _counted(count: Callable[[], SourceRows | None], *, strict: bool) -> SourceRows | None:
-    """Count the rows; the window that reads the source reports what is wrong with it."""
+    """Count the rows; on other errors return None, since reading the window reports them."""
     try:
         return count()
     except AttemptLostError:
@@ -160,8 +159,10 @@ def count_rows(
 ) -> SourceRows:
     """Count all rows of a step's source.
 
-    `done` are the ranges of time, or the keys, that were read. Rows of those are nothing else, also
-    where the table begins later or ends earlier now.
+    Args:
+        now: The data clock, after which rows are in the future; None to ignore it.
+        done: The time ranges or keys that were read. Their rows count as read
+            only, even if the table now begins later or ends earlier.
     """
     table, source = reading.table, step.source
     assert source is not None
@@ -188,7 +189,7 @@ def _conditions(
     now: datetime | None,
     done: Iterable[TimeWindow] | range | None,
 ) -> dict[str, str]:
-    """Return what is counted, each by its condition."""
+    """Return the counted categories, each with its condition."""
     table = reading.table
     if table.is_sliced:
         key = _key(source)
@@ -233,7 +234,7 @@ def _of_keys(value: str, table: TableConfig) -> dict[str, str]:
 
 
 def _apart_from(conditions: Mapping[str, str], done: str) -> dict[str, str]:
-    """Return the conditions of rows that were not read, and that of those that were."""
+    """Return the conditions restricted to rows that were not read, and that of read rows."""
     left = {
         name: f"({condition}) AND NOT coalesce({done}, false)"
         for name, condition in conditions.items()
@@ -242,7 +243,7 @@ def _apart_from(conditions: Mapping[str, str], done: str) -> dict[str, str]:
 
 
 def _digest(table: TableConfig, source: Source, files: Fingerprint) -> str:
-    """Return a hash of the files, and of all that decides what is counted."""
+    """Return a hash of the files and of all settings that affect the counts."""
     asked = (
         source.model_dump_json(),
         str(table.default_start),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SparkTableReader(Reader):
-    """Reads tables of Spark's own catalog."""
+    """Reader of tables of Spark's own catalog."""
 
     def whole(self, reading: Reading, source: CatalogSource) -> "DataFrame":
         options = option_texts(source.options)

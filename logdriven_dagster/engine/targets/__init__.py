@@ -1,1 +1,1 @@
-"""Target types: a store for each, and what targets hold that nobody needs any more."""
+"""Target types: one store per type, and the garbage that targets leave behind."""

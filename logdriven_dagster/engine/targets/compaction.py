@@ -1,7 +1,8 @@
-"""Small files of a table that become few, window by window.
+"""Compaction: replace the small files of each window with a few large ones.
 
-A commit replaces files by others with the same rows, if none of them has gone since. It carries no
-attempt, window or token, so whoever asks the history about those passes over it.
+A commit replaces files with others that hold the same rows, provided that none of the old files was
+removed in between. It carries no attempt, window or token, so queries of the publication history
+skip it.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -28,52 +29,52 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class WindowFile:
-    """A file of a table, and the window that it belongs to."""
+    """A data file of a table and the window it belongs to."""
 
     path: str
     rows: int
     bytes: int
     window: Any
-    """Something that sorts; None where its rows are of no single window."""
+    """A sortable value that identifies the window; None if the rows belong to no single window."""
 
 
 class TableNow(Protocol):
-    """A table as it is at a moment."""
+    """The current version of a table."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The table's name in messages."""
         ...
 
     @property
     def files(self) -> Sequence[WindowFile]:
-        """All its files."""
+        """All data files of the table."""
         ...
 
     def rows(self, spark: "SparkSession", paths: Collection[str]) -> "DataFrame":
-        """Return the rows of some of its files, of which no engine has deleted any."""
+        """Return the rows of the given files, none of which has rows deleted by an engine."""
         ...
 
     def divided(self, frame: "DataFrame") -> "DataFrame":
-        """Return rows with the column that divides them among files, if the table wants one."""
+        """Add the column that divides rows among files, if the table needs one."""
         ...
 
     def swap(self, removed: Collection[str], added: Sequence[str]) -> bool:
-        """Put files in the place of others; False if another writer was faster."""
+        """Replace files with others in one commit; return False if another writer was faster."""
         ...
 
 
 Load: TypeAlias = Callable[[], TableNow | None]
-"""Returns the table as it is now; None: it is not there."""
+"""A function that returns the current version of the table, or None if there is no table."""
 
 
 @dataclass(frozen=True)
 class SmallFiles:
-    """Files of one window that are worth writing anew."""
+    """Files of one window that are worth rewriting."""
 
     files: tuple[WindowFile, ...]
     wanted: int
-    """How many there should be."""
+    """The number of files to write instead."""
 
     @property
     def rows(self) -> int:
@@ -90,7 +91,7 @@ class SmallFiles:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """New files with the rows of old ones, which no commit names yet."""
+    """New files with the rows of old ones, not yet named by any commit."""
 
     replaced: SmallFiles
     folder: Folder
@@ -100,7 +101,8 @@ class Rewritten:
 def small_files(files: Sequence[WindowFile], options: Compaction) -> list[SmallFiles]:
     """Find the windows with too many small files, oldest first; an upsert table is one window.
 
-    A file that no single window holds as a whole stays as it is: other windows cut their rows out.
+    A file that no single window owns stays unchanged, because the rows of other windows are cut out
+    of it.
     """
     groups: dict[Any, list[WindowFile]] = {}
     for file in files:
@@ -122,10 +124,19 @@ def rewrite(
     target: TableTarget,
     parent: Folder,
 ) -> list[Rewritten]:
-    """Write the rows of each group into a new folder below `parent`, where no reader looks.
+    """Write the rows of each group into a new folder below `parent`, which no reader opens.
 
-    Groups whose files are not the table's any more are left out. TransientStepError if a row is
-    missing then; nothing stays of what was written.
+    Groups whose files no longer belong to the table are skipped. Everything written is removed if
+    anything fails.
+
+    Args:
+        load: Returns the current version of the table.
+        groups: The files to replace, by window.
+        target: The target, whose options and key the new files follow.
+        parent: The folder for the new folders.
+
+    Raises:
+        TransientStepError: Rows are missing from the written files.
     """
     done: list[Rewritten] = []
     table = load()
@@ -141,7 +152,7 @@ def rewrite(
             except Exception:
                 if group.paths <= _paths(load()):
                     raise
-                done.pop().folder.remove()  # expired while they were read
+                done.pop().folder.remove()  # expired while being read
                 continue
             done[-1] = Rewritten(group, folder, files)
     except BaseException:
@@ -172,16 +183,17 @@ def _written(
 
 
 def _in_files(frame: "DataFrame", number: int, target: TableTarget) -> "DataFrame":
-    """The rows in so many files; those of an upsert apart by key, so that it opens few of them."""
+    """Split the rows into `number` files; those of an upsert by key range, to open few of them."""
     if number > 1 and target.write_mode.merges_by_key:
         return frame.repartitionByRange(number, *target.key)
     return frame.coalesce(number)
 
 
 def commit(load: Load, rewritten: list[Rewritten]) -> list[Rewritten]:
-    """Put the new files in the place of the old ones, in one commit; those that made it.
+    """Replace the old files with the new ones in one commit; return the groups that were committed.
 
-    A group of which a file has gone meanwhile, since its window was published anew, is dropped.
+    A group is dropped if one of its files was removed in the meantime because its window was
+    published again.
     """
     kept: list[Rewritten] = []
     for table in tries(load):
@@ -197,13 +209,13 @@ def commit(load: Load, rewritten: list[Rewritten]) -> list[Rewritten]:
 
 
 def _commit(table: TableNow, items: list[Rewritten]) -> bool:
-    """Commit by compare-and-swap; False if another writer was faster."""
+    """Commit by compare-and-swap; return False if another writer was faster."""
     removed = {path for item in items for path in item.replaced.paths}
     return table.swap(removed, [path for item in items for path in item.files])
 
 
 def tries(load: Load) -> Iterator[TableNow]:
-    """Yield the table as it is now for each try of a change; nothing while it is not there."""
+    """Yield the current version of the table for each try of a change; nothing without a table."""
     for _ in range(_TRIES):
         if (table := load()) is not None:
             yield table

@@ -1,4 +1,4 @@
-"""What the targets of one type hold, found out without Spark."""
+"""Contents of the targets of one type, read without Spark."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from logdriven_dagster.model.windows import TimeWindow
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """The columns of a published table, and how many rows it has where that is known quickly."""
+    """The columns of a published table, and its row count where it is cheap to get."""
 
     columns: tuple[Column, ...] = ()
     rows: int | None = None
 
 
 class Contents:
-    """Answers what the targets of one type hold; by default nothing is known of them."""
+    """Reader of the contents of targets of one type; the default returns no information."""
 
     def holdings(self, project: Project, table: str, target: Any) -> Holdings:
-        """What readers find now; nothing where the target cannot tell, or is empty."""
+        """Return the columns and row count that readers see; empty if unknown or unpublished."""
         _ = project, table, target
         return Holdings()
 
@@ -35,7 +35,8 @@ class Contents:
     ) -> ArrowRows | None:
         """Return the rows that Spark would read, all or those of a window; None: ask Spark.
 
-        The technical column is still there. NotPublishedError if nothing was ever published.
+        The technical column is still included. Raises NotPublishedError if nothing was ever
+        published.
         """
         _ = project, table, target, window
         return None
@@ -43,25 +44,26 @@ class Contents:
     def rows_of_others(
         self, project: Project, targets: Sequence[tuple[str, Any]]
     ) -> Iterator[str | None]:
-        """Yield for each target what will become of rows that no window wrote; None: it has none.
+        """Yield for each target the effect of the first window on rows that no window wrote.
 
-        All targets are of one connection, or of the catalog; of other types it is a single one.
+        The value is None for a target without such rows. All targets share one connection or the
+        catalog; for other types there is a single target.
         """
         _ = project
         yield from (None for _ in targets)
 
     def leftovers(self, search: Search, table: str, target: Any) -> Iterator[Garbage]:
-        """Yield what nobody needs any more, but for what is in the project's staging folder."""
+        """Yield unneeded files and tables, except those in the project's staging folder."""
         _ = search, table, target
         yield from ()
 
 
 def contents_of(target: Target) -> Contents:
-    """Return what answers for targets of this type."""
+    """Return the contents reader for this type of target."""
     found: Contents = resolve_name(target.contents)()
     return found
 
 
 def holdings(project: Project, table: TableConfig) -> Holdings:
-    """What readers of the table find now; nothing where the target cannot tell, or is empty."""
+    """Return the columns and row count that readers of the table see; empty if unknown."""
     return contents_of(table.output).holdings(project, table.table, table.output)

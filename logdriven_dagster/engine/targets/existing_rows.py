@@ -1,7 +1,7 @@
-"""What plans tell of targets that others have filled: before anything runs, and without Spark.
+"""Reports for plans about targets that other programs filled, before any run and without Spark.
 
-All are asked side by side, each in a thread that nobody has to wait for, so that a database that
-does not answer costs a plan a few seconds and a line that says so.
+All targets are queried concurrently, each in a daemon thread, so that a database that does not
+answer costs a plan only a few seconds and one line of output.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class ExistingRows:
-    """Rows of others in the targets of some tables, and what will become of them."""
+    """Rows of other programs in the targets of some tables, and the report on them."""
 
     tables: tuple[str, ...]
     text: str
@@ -47,34 +47,34 @@ def existing_rows(project: Project, tables: Iterable[str]) -> Iterator[ExistingR
 
 
 def _asked_as(target: Target) -> str:
-    """What all targets of one connection, or of the catalog, have in common; empty for others."""
+    """Return the connection or catalog that a target shares with others; empty if there is none."""
     if target.connected is not None:
         return str(Need("connection", target.connected.name))
     return str(Need("catalog")) if target.in_catalog else ""
 
 
 class _ContentsThread(Thread):
-    """A thread that looks at all targets of one type in one place."""
+    """A thread that queries all targets of one type in one place."""
 
     def __init__(self, project: Project, place: str) -> None:
         super().__init__(name=f"existing rows of {place}", daemon=True)
         self._project, self._place = project, place
         self.targets: list[tuple[str, Target]] = []
         self._found: list[str | None] = []
-        """The report on each target that was looked at; None where there is nothing to say."""
+        """The report on each target that was queried; None if there is nothing to report."""
         self._error: str | None = None
 
     def run(self) -> None:
-        """Look at one target after the other; an error ends it."""
+        """Query the targets one after another; an error ends the thread."""
         contents = contents_of(self.targets[0][1])
         try:
             for found in contents.rows_of_others(self._project, self.targets):
                 self._found.append(found)
-        except Exception as error:  # noqa: BLE001 - drivers raise whatever they like
+        except Exception as error:  # noqa: BLE001 - drivers raise errors of any type
             self._error = in_brief(str(step_error(error)))
 
     def results(self) -> Iterator[ExistingRows]:
-        """What was found so far, and what was not looked at."""
+        """Yield the results so far, and a report on the targets that were not queried."""
         found = list(self._found)
         for (table, _), text in zip(self.targets, found, strict=False):
             if text is not None:

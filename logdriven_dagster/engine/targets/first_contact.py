@@ -1,9 +1,9 @@
-"""The first window of a table that others filled: what becomes of their rows.
+"""The first window of a table that other programs filled: the effect on existing rows.
 
-It is the first contact as long as the table has rows and none of them has a `_window_start`. That
-can be seen in the table itself, so windows that come side by side, again after a crash, or later
-beside rows that were kept, see the right thing. Where a window replaces rows by their key, by a
-column of theirs, or all of them, nobody has to decide.
+The first window is the first contact as long as the table has rows and none of them has a
+`_window_start`. The table itself shows this, so concurrent windows, windows that are repeated after
+a crash, and windows that are published later next to kept rows all decide correctly. No decision is
+needed where a window replaces rows by key, by one of their columns, or as a whole.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ HOW_TO_DECIDE = (
 
 
 def stay_beside(target: TableTarget) -> bool:
-    """Whether rows of others would stay beside those of windows, and nobody wants that."""
+    """Return True if existing rows would stay next to those of windows without a decision."""
     by_window = target.write_mode.keeps_windows_apart and window_column(target) == WINDOW_START
     return by_window and target.existing_rows != "keep"
 
 
 def what_becomes(name: str, target: TableTarget, pre_sql: Sequence[str] = ()) -> str:
-    """What the first windows do with rows of others, by the target's mode and decision."""
+    """Describe the effect of the first windows on existing rows, by mode and decision."""
     holds = f"{name} holds rows that no window wrote"
     if not stay_beside(target):
         return f"{holds}: {_stay_or_go(target)}"
@@ -47,7 +47,7 @@ def _stay_or_go(target: TableTarget) -> str:
 
 
 def refusal(table: str) -> TerminalStepError:
-    """Return the error for a first contact about which nobody has decided."""
+    """Return the error for a first contact without a decision."""
     return TerminalStepError(
         f"{table} holds rows that no window wrote (none has a {WINDOW_START}); they would stay "
         f"beside what is loaded now. {HOW_TO_DECIDE}"

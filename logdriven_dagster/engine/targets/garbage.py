@@ -1,8 +1,7 @@
-"""What neither readers nor running attempts need any more, found without starting Spark.
+"""Garbage that neither readers nor running attempts need, found without starting Spark.
 
-Attempts that were killed leave staged rows; publications leave the files that they replaced;
-commits leave metadata. A reader that began before a table's last fifty commits may still hold such
-a file.
+Killed attempts leave staged rows, publications leave the files that they replaced, and commits
+leave metadata. A reader that began before a table's last fifty commits may still hold such a file.
 """
 
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from logdriven_dagster.engine.targets.rejected import rejected_target
 def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iterator[Garbage]:
     """Find the garbage of all configured targets; files younger than `older_than` stay.
 
-    Settings of Spark that a killed process left hold secrets, so their age does not matter.
+    Spark settings that a killed process left hold secrets, so they are included at any age.
     """
     search = Search(project, in_use, datetime.now(timezone.utc) - older_than)
     for name, config in project.tables.items():

@@ -1,10 +1,10 @@
 """Targets of type kafka: one Kafka transaction sends a window to a topic.
 
 Consumers that read committed messages see all rows of a window or none. A topic cannot take
-messages back, so publishing again is sending again: a runner that dies between the commit of its
-transaction and the end of its attempt leaves a window that the next attempt sends once more (at
-least once). Headers on every message say which table, window and job sent it, so that consumers can
-drop what they have seen.
+messages back, so publishing again means sending again: if a runner dies between the commit of its
+transaction and the end of its attempt, the next attempt sends the window again (at least once).
+Headers on every message name the table, window and job that sent it, so that consumers can drop
+duplicates.
 """
 
 import time
@@ -48,7 +48,7 @@ _PATIENCE_SECONDS = 30.0
 
 
 class KafkaTopic:
-    """A target of type `kafka`; see `Store`."""
+    """A target of type `kafka`; implements `Store`."""
 
     takes_stretches = False
 
@@ -57,7 +57,7 @@ class KafkaTopic:
         self._staging = staging_of(context.project, table)
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
-        """Write Parquet files into the warehouse; refuse columns that no message has."""
+        """Write Parquet files into the warehouse; refuse columns that messages do not have."""
         topic = self._target.topic
         frame = conform(frame.drop(WINDOW_START), None, topic)
         frame = frame.toDF(*(name.lower() for name in frame.columns))
@@ -69,11 +69,11 @@ class KafkaTopic:
         return staged_frame(self._context.spark, staged)
 
     def holds(self, staged: StagedRows) -> bool:
-        """Whether all staged files are there and whole."""
+        """Return True if all staged files exist and are complete."""
         return are_whole(staged, self._staging)
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
-        """Shut out other producers of this window, and abort the transaction that one left open."""
+        """Fence off other producers of this window, and abort a transaction that one left open."""
         (run,) = runs
         self._producer(run, Complaints())
 
@@ -82,11 +82,11 @@ class KafkaTopic:
     ) -> tuple[Published, ...]:
         """Send the rows in one transaction.
 
-        Called again it sends them again: what makes a window exactly one transaction is that it is
-        not published twice, which a crash right after the commit undoes.
+        A second call sends them again. A window is exactly one transaction only as long as it is
+        not published twice, which happens after a crash right after the commit.
         """
         (rows,) = staged
-        # A runner that lost its window must not even begin: it would shut out who has it now.
+        # A runner that lost its window must not even begin: it would fence off the current holder.
         verify()
         if rows.files:
             self._send(rows, verify)
@@ -108,7 +108,7 @@ class KafkaTopic:
             verify()
             _insist(producer.commit_transaction)
         except BaseException as error:
-            # One whose broker is gone ends by itself, after `transaction.timeout.ms`.
+            # If the broker is gone, the transaction ends after `transaction.timeout.ms`.
             with suppress(KafkaException):
                 producer.abort_transaction(5)
             if isinstance(error, KafkaException):
@@ -120,7 +120,7 @@ class KafkaTopic:
     ) -> Exception:
         if kafka_error(error).name() not in _FENCED and not complaints.include(_FENCED):
             return complaints.failure(error, f"Kafka, topic {self._target.topic}, transaction")
-        # Whoever holds the lease is the rightful one; the other may have slept since long before.
+        # The lease decides: the other runner may have been frozen for a long time.
         verify()
         return TransientStepError(
             f"Kafka, topic {self._target.topic}: another runner that does not hold the lease shut "
@@ -128,7 +128,7 @@ class KafkaTopic:
         )
 
     def _producer(self, run: WindowRun, complaints: Complaints) -> "Producer":
-        """Open the only producer of this window: Kafka refuses those before it."""
+        """Open the only producer of this window; Kafka fences off earlier ones."""
         from confluent_kafka import KafkaException
 
         settings = self._context.project.kafka(self._target.connection)
@@ -151,12 +151,12 @@ class KafkaTopic:
         self._staging.storage.remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """Refuse: a topic is read by offsets, which a table's name does not give."""
+        """Refuse: a topic is read by offsets, which a table's name does not provide."""
         raise _no_table(self._table, self._target, window)
 
 
 class KafkaContents(Contents):
-    """Answers for targets of type kafka, of which nobody knows what they hold."""
+    """Reader of the contents of targets of type kafka, which are not known."""
 
     def rows(
         self, project: Project, table: str, target: KafkaTarget, window: TimeWindow | None
@@ -197,7 +197,7 @@ def _rows(storage: Storage, location: str) -> Iterator[dict[str, Any]]:
 
 
 class _Sending:
-    """Messages on their way to a topic; the first one that fails stops the rest."""
+    """Messages in transit to a topic; the first one that fails stops the rest."""
 
     def __init__(self, producer: "Producer", topic: str, own: list[tuple[str, bytes]]) -> None:
         self._producer, self._topic, self._own = producer, topic, own
@@ -210,7 +210,7 @@ class _Sending:
                 self._producer.produce(
                     self._topic, value, key, headers=given + self._own, on_delivery=self._delivered
                 )
-            except BufferError:  # as many are on their way as librdkafka keeps
+            except BufferError:  # librdkafka's queue is full
                 self._producer.poll(0.5)
                 self._stop_if_failed()
                 continue
@@ -218,7 +218,7 @@ class _Sending:
             return
 
     def finish(self) -> None:
-        """Wait until the brokers have all of them."""
+        """Wait until the brokers have received all messages."""
         while self._producer.flush(1):
             self._stop_if_failed()
         self._stop_if_failed()
@@ -235,7 +235,7 @@ class _Sending:
 
 
 def _insist(call: Callable[[float], Any]) -> None:
-    """Call until it succeeds, fails for good, or half a minute is over."""
+    """Call until it succeeds, fails permanently, or half a minute has passed."""
     from confluent_kafka import KafkaException
 
     deadline = time.monotonic() + _PATIENCE_SECONDS

@@ -1,4 +1,4 @@
-"""The second target of a step with rules: where the rows go that break them."""
+"""The second target of a step with rules, which receives the rejected rows."""
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.types.files import FileTarget
@@ -6,10 +6,10 @@ from logdriven_dagster.config.models.types.targets import REJECTED, Target
 
 
 def rejected_target(table: str, step: StepConfig) -> tuple[str, Target] | None:
-    """Return the target for rows with errors, and the table's name for it; None: there is none.
+    """Return the target for rejected rows and its table name; None if there is none.
 
-    It is of the same kind, window by window; beside topics it is a folder of Parquet files below
-    the warehouse. Source: BDRE, good and bad files apart.
+    It is of the same type as the step's target, window by window; for topics it is a folder of
+    Parquet files below the warehouse. Source: BDRE, good and bad files apart.
     """
     target = step.target
     if target is None or step.quality is None or not step.quality.keep_rejected:

@@ -1,4 +1,4 @@
-"""Rows staged as files, each window's in a folder of its own."""
+"""Staging rows as files, in one folder per window."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,9 +38,9 @@ _SMALL_BYTES = 4 * 1024 * 1024
 
 
 def in_few_files(frame: "DataFrame") -> "DataFrame":
-    """Use one task if all that the frame reads is small, since each task writes a file.
+    """Use one task if all input of the frame is small, since each task writes a file.
 
-    Thousands of windows would otherwise leave as many files as cores, times thousands.
+    Otherwise thousands of windows would each leave as many files as there are cores.
     """
     size = mode_of(frame.sparkSession).estimated_bytes(frame)
     return frame.coalesce(1) if size < _SMALL_BYTES else frame
@@ -55,15 +55,23 @@ def stage_files(
     options: Mapping[str, str] | None = None,
     check: Callable[[Sequence[StagedRows]], None] = lambda _: None,
 ) -> tuple[StagedRows, ...]:
-    """Write the frame below `parent` in one query, count its rows, and check what is staged.
+    """Write the frame below `parent` in one query, count its rows, and check the staged rows.
 
-    Rows of several windows carry WINDOW_INDEX, by which they are divided, and what each of them has
-    read is not known here. Given a single run, it is a column like any other.
-    No folder is left if anything fails, as with TransientStepError where nobody tells how many rows
-    a window has got.
+    Rows of several windows are divided by WINDOW_INDEX, and their source rows are not counted per
+    window. With a single run, WINDOW_INDEX is an ordinary column. No folder is left if anything
+    fails.
+
+    Args:
+        runs: The attempts that stage the rows, one per window.
+        form: The file format.
+        options: Options of Spark's writer.
+        check: Called with the staged rows; its errors fail the staging.
+
+    Raises:
+        TransientStepError: The row counts of windows are not known, or files are not found.
     """
     several = len(runs) > 1
-    # Over Connect each new frame asks the server for its columns.
+    # Over Connect, each new frame requests its columns from the server.
     ours = (PARTITION, WINDOW_INDEX) if several else (PARTITION,)
     own = [name for name in ours if name in frame.columns]
     schema = (frame.drop(*own) if own else frame).schema
@@ -117,9 +125,10 @@ def stage_files(
 def _rows_told(
     frame: "DataFrame", form: str, number: int
 ) -> "tuple[DataFrame, Callable[[QueryCounts], Sequence[int | None]]]":
-    """Return the frame, and what tells how many rows of so many windows a query has written.
+    """Attach a row counter to the frame, unless its files have footers with row counts.
 
-    That is left to footers where files have them.
+    Returns the frame and a function that returns the row count of each of `number` windows after
+    the write, from the counts of the query; None where footers are to be read.
     """
     from pyspark.sql import Observation
 
@@ -144,9 +153,9 @@ def _rows_told(
 
 
 def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
-    """Put the job of each row's window, by which Spark divides the rows, in its number's place.
+    """Replace the window's number in each row with its job, by which Spark divides the rows.
 
-    A row without one stops the query: Sail would write it beside those of any job.
+    A row without a window fails the query: Sail would write it next to those of any job.
     """
     jobs = sf.lit([run.job_id for run in runs])
     job = sf.element_at(jobs, sf.col(WINDOW_INDEX) + 1)
@@ -155,7 +164,7 @@ def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
 
 
 def _files_in(folder: Folder, form: str, rows: int | None) -> tuple[list[str], int | None]:
-    """The files that hold rows, and how many: as footers tell, or else as the writer counted."""
+    """Return the files with rows and their row count, from footers or from the writer's count."""
     if form in FOOTERS:
         found = rows_of_files(folder, form)
         return [file for file in found if found[file]], sum(found.values())
@@ -163,7 +172,7 @@ def _files_in(folder: Folder, form: str, rows: int | None) -> tuple[list[str], i
 
 
 def _refuse_missing(staged: Sequence[StagedRows], counts: QueryCounts, folder: Folder) -> None:
-    """TransientStepError if Spark has written rows that are not where this process looks."""
+    """Raise TransientStepError if Spark wrote rows that this process does not find."""
     found = [rows.rows for rows in staged if rows.rows is not None]
     if found and sum(found) < (counts.written or 0):
         raise TransientStepError(
@@ -176,9 +185,9 @@ def _refuse_missing(staged: Sequence[StagedRows], counts: QueryCounts, folder: F
 def write_anew(
     frame: "DataFrame", folder: Folder, label: str, options: Mapping[str, str] | None = None
 ) -> dict[str, int]:
-    """Write rows into an empty folder, divided by PARTITION if they have one; file → rows, if any.
+    """Write rows into an empty folder, divided by PARTITION if present; return file → row count.
 
-    Nothing is left of the folder if that fails.
+    Files without rows are left out. The folder is removed if writing fails.
     """
     writer = frame.write.mode("append").options(**{**(options or {}), **ONLY_COMMITTED})
     if PARTITION in frame.columns:
@@ -204,7 +213,7 @@ def staged_frame(
 
 
 def are_whole(staged: StagedRows, parent: Folder, form: str = "parquet") -> bool:
-    """Whether all staged files lie below `parent` and, where footers tell, have all their rows."""
+    """Return True if all staged files lie below `parent` and have all rows that footers count."""
     storage, folder = parent.storage, staged.location
     if not storage.is_below(folder, parent.location):
         return False
@@ -223,7 +232,7 @@ def are_whole(staged: StagedRows, parent: Folder, form: str = "parquet") -> bool
 def kept_for_a_while(
     frame: "DataFrame", parent: Folder, runs: Sequence[WindowRun]
 ) -> Iterator[tuple[StagedRows, ...]]:
-    """The rows of each window in files of its own, until they are written where they belong."""
+    """Keep the rows of each window in temporary files until they are loaded into the target."""
     kept = stage_files(frame, parent, [run.at(f"{run.step_id}__rows") for run in runs])
     try:
         yield kept

@@ -1,7 +1,7 @@
-"""What every kind of target shares: the protocol of its store, and the values that it takes.
+"""The protocol of target stores, and the values that it uses.
 
-A window is a stretch of one: each method takes the windows of one pass, oldest first, which adjoin
-each other. What is staged is rows of single windows, so that whoever takes one of them over needs
+Each method takes the windows of one pass, oldest first, which adjoin each other; a pass may have
+one window. Staged rows belong to single windows, so that a runner that takes one of them over needs
 no other.
 """
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoreContext:
-    """What a store works with: the project, and the Spark session whose views its readers need."""
+    """Dependencies of a store: the project, and the Spark session whose views its readers need."""
 
     project: Project
     spark: "SparkSession"
     catalog: Callable[[], Any]
     """The project's Iceberg catalog, opened at first use."""
     sources: KnownSources = field(default_factory=KnownSources)
-    """Files that were read before."""
+    """Source files that were read before."""
     looks: Looks = field(default_factory=Looks)
-    """Which rows of them belong to no window."""
+    """Source rows that belong to no window."""
 
     def missing_columns(self, table: str) -> MissingColumns:
-        """Return what the table's `missing_columns` says about results that lack a column."""
+        """Return the table's `missing_columns`: the rule for results that lack a column."""
         return self.project.table(table).missing_columns
 
 
@@ -48,7 +48,7 @@ _UNCOUNTED = "rows of the source are not counted: the query stops early, or Spar
 
 @dataclass(frozen=True, kw_only=True)
 class StagedRows:
-    """The rows of one window and step, written where nobody reads them yet."""
+    """The rows of one window and step, written to a place that readers do not open."""
 
     run: WindowRun
     """The attempt that publishes them, at its step."""
@@ -62,31 +62,32 @@ class StagedRows:
     staged_by: int = 0
     """The fencing token of the attempt that staged them; another one may have taken them over."""
     quality: QualityReport | None = None
-    """What the rules of the step found; None without rules."""
+    """The results of the step's rules; None without rules."""
     rejected: "StagedRows | None" = None
-    """The rows that break rules, on their way to a target of their own."""
+    """The rejected rows, staged for their own target."""
     query: QueryCounts | None = None
-    """What Spark counted of the query that wrote these rows, and those of the other windows of its
-    pass, if this process saw it; no part of the state."""
+    """Spark's counts of the query that wrote the rows of the pass, if this process ran it; not part
+    of the state.
+    """
 
     @property
     def made(self) -> int | None:
-        """How many rows the step's query made: rules may have kept some of them out."""
+        """The number of rows that the step's query produced, including rejected rows."""
         return self.rows if self.quality is None else self.quality.checked
 
     @property
     def were_few(self) -> bool:
-        """Whether every part of the query put out less than FEW_ROWS, and that is known."""
+        """Return True if every part of the query is known to have produced less than FEW_ROWS."""
         return self.query is not None and self.query.most is not None and self.query.most < FEW_ROWS
 
     @property
     def output(self) -> str:
-        """Return the note on these rows for `step_log.output`."""
+        """The note on these rows for `step_log.output`."""
         unknown = "" if self.source_rows is not None else f"; {_UNCOUNTED}"
         return f"staged {self.rows} rows in {as_path(self.location)}{unknown}"
 
     def state(self) -> dict[str, Any]:
-        """Serialise what another process needs to take the rows over, as JSON values."""
+        """Serialize the values that another process needs to take the rows over, as JSON values."""
         return {
             "location": self.location,
             "schema": self.schema.jsonValue(),
@@ -100,7 +101,7 @@ class StagedRows:
 
     @classmethod
     def of(cls, run: WindowRun, state: Mapping[str, Any]) -> "StagedRows":
-        """Deserialise the rows of a `state`, to be published by this attempt."""
+        """Deserialize the rows of a `state`, to be published by this attempt."""
         from pyspark.sql.types import StructType
 
         quality, rejected = state.get("quality"), state.get("rejected")
@@ -116,15 +117,15 @@ class StagedRows:
 
 
 class Store(Protocol):
-    """The protocol that every kind of target implements: stage, publish, fence, discard, read."""
+    """The protocol that every type of target implements: stage, publish, fence, discard, read."""
 
     @property
     def takes_stretches(self) -> bool:
-        """Whether it takes several windows at once; otherwise each method is given one."""
+        """True if it takes several windows at once; otherwise each method is given one."""
         ...
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
-        """Write the frame, which carries what places its rows, where no reader looks.
+        """Write the frame, which carries the columns that place its rows, where no reader looks.
 
         One query computes it, so that an `observe` in it sees all rows. Rows of several windows
         carry the number of their window, WINDOW_INDEX.
@@ -136,44 +137,46 @@ class Store(Protocol):
         ...
 
     def holds(self, staged: StagedRows) -> bool:
-        """Whether all that was staged is still there, nothing less."""
+        """Return True if all staged rows are still there."""
         ...
 
     def publish(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
     ) -> tuple[Published, ...]:
-        """Make the rows of each window visible, all at once; doing it twice is doing it once.
+        """Make the rows of each window visible at once; publishing twice has the effect of once.
 
-        Which of several windows comes first is up to the store.
+        The store chooses the order of several windows.
 
-        `verify` raises AttemptLostError if the run log says that an attempt is not ours any more.
-        It is called inside the store's critical section: what happens between it and the switch
-        makes the switch fail, or wins over it.
+        `verify` raises AttemptLostError if an attempt no longer holds its window according to the
+        run log. It is called inside the store's critical section: a change between the call and the
+        switch either makes the switch fail or overrides it.
         """
         ...
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
-        """Refuse publications of these windows with smaller tokens from here on."""
+        """Reject publications of these windows with smaller tokens from now on."""
         ...
 
     def discard(self, staged: Sequence[StagedRows]) -> None:
         """Remove staged rows, unless the target names them.
 
-        An attempt that was taken over may have published them, or a commit whose answer was lost.
+        They may have been published by an attempt that was taken over, or by a commit whose answer
+        was lost.
         """
         ...
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Return the published rows that windows within `window` wrote, or all of them.
 
-        The technical column is still there. TerminalStepError if nothing was ever published.
+        The technical column is still included. Raises TerminalStepError if nothing was ever
+        published.
         """
         ...
 
 
 def is_newer(data_range_start: str, window: TimeWindow) -> bool:
-    """Whether the window that starts there is newer than this one, and no part of it.
+    """Return True if the window that starts there is newer than this one, and not inside it.
 
-    A target that is replaced as a whole must not go back in time when an older window is refreshed.
+    A target that is replaced as a whole must not go back in time when an older window is rerun.
     """
     return parse_range_text(data_range_start, window.zone) >= window.end

@@ -1,4 +1,4 @@
-"""Which store keeps the rows of which type of target."""
+"""The store for each type of target."""
 
 from pkgutil import resolve_name
 

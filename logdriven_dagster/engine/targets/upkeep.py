@@ -1,7 +1,7 @@
-"""Upkeep of targets that keep old versions: those go, small files become few. No row changes.
+"""Upkeep of targets that keep old versions: expiry and compaction, without changing rows.
 
-It says nothing of a window: the run log, the fences and the order of publications stay as they are.
-Killed at any point, what is left over is what `clean` finds.
+It does not affect windows: the run log, the fences and the order of publications stay the same. If
+it is killed at any point, `clean` finds the leftovers.
 """
 
 from abc import ABC, abstractmethod
@@ -33,28 +33,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Unfinished: TypeAlias = Callable[[], Collection[tuple[str, str]]]
-"""Table and `data_range_start` of each window whose latest attempt did not succeed (yet).
+"""Table and `data_range_start` of each window whose latest attempt has not succeeded.
 
-It is asked after a table's history was read: what was published since then is younger than that.
+It is called after a table's history was read, so publications since then are newer than that
+history.
 """
 
 _WINDOWS_PER_COMMIT = 50
-"""Each commit adds a version, and publications to Iceberg forget all but the newest fifty."""
+"""Each commit adds a version, and publications to Iceberg keep only the newest fifty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expiring:
-    """Which versions of a table may go."""
+    """The rule for versions of a table that may be removed."""
 
     older_than: timedelta
-    """Replaced longer ago than this: what counts is since when nobody begins to read a version."""
+    """The minimum time since a version was replaced, after which no reader begins to read it."""
     options: Expiry
     unfinished: Unfinished
-    """Whoever takes such an attempt over must find what it published."""
+    """A runner that takes such an attempt over must find its publications."""
 
 
 class Upkeep(ABC):
-    """What keeps up a target of one type, which the type names."""
+    """The upkeep of targets of one type, which the type names."""
 
     def __init__(self, project: Project, table: str, target: Any) -> None:
         self.project, self.table, self.target = project, project.table(table), target
@@ -62,26 +63,32 @@ class Upkeep(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What messages call the target."""
+        """The target's name in messages."""
 
     @property
     @abstractmethod
     def data(self) -> Folder:
-        """The folder that new files are written below."""
+        """The folder below which new files are written."""
 
     @abstractmethod
     def load(self) -> TableNow | None:
-        """Return the table as it is now; None: it was never published."""
+        """Return the current version of the table; None if it was never published."""
 
     @abstractmethod
     def expire(self, rule: Expiring, *, really: bool) -> Upkept:
-        """Remove what nobody needs any more of versions that were replaced; or say what that is."""
+        """Remove unneeded files of replaced versions; without `really`, only report them."""
 
 
 def expirable(
     project: Project, table: str, older_than: timedelta, options: Expiry, unfinished: Unfinished
 ) -> Upkept:
-    """Report what `expire_snapshots` would remove."""
+    """Report the files that `expire_snapshots` would remove.
+
+    Args:
+        older_than: The minimum time since a version was replaced.
+        options: The number of newest versions to keep at any age.
+        unfinished: Returns the windows whose snapshots must stay.
+    """
     rule = Expiring(older_than, options, unfinished)
     return _for_each_target(project, table, lambda target: target.expire(rule, really=False))
 
@@ -89,13 +96,16 @@ def expirable(
 def expire_snapshots(
     project: Project, table: str, older_than: timedelta, options: Expiry, unfinished: Unfinished
 ) -> Upkept:
-    """Remove versions that were replaced longer ago than `older_than`, and their files."""
+    """Remove versions that were replaced longer ago than `older_than`, and their files.
+
+    The arguments are those of `expirable`.
+    """
     rule = Expiring(older_than, options, unfinished)
     return _for_each_target(project, table, lambda target: target.expire(rule, really=True))
 
 
 def compactable(project: Project, table: str, options: Compaction) -> Upkept:
-    """Report what `compact_files` would write anew."""
+    """Report the files that `compact_files` would rewrite."""
 
     def look(target: Upkeep) -> Upkept:
         now = target.load()
@@ -109,9 +119,9 @@ def compactable(project: Project, table: str, options: Compaction) -> Upkept:
 def compact_files(
     project: Project, spark: "SparkSession", table: str, options: Compaction
 ) -> Upkept:
-    """Write the small files of each window anew as few, with the same rows.
+    """Rewrite the small files of each window as few, with the same rows.
 
-    Safe beside publications: a window that is published meanwhile is left for the next time.
+    Safe during publications: a window that is published meanwhile is left for the next run.
     """
 
     def compact(target: Upkeep) -> Upkept:
@@ -135,9 +145,9 @@ def compact_files(
 
 
 def _for_each_target(project: Project, table: str, work: Callable[[Upkeep], Upkept]) -> Upkept:
-    """The sum over a table's targets that can be kept up; without one, a note.
+    """Return the sum over a table's targets that support upkeep; without one, a note.
 
-    Failures are StepErrors.
+    Failures are raised as StepErrors.
     """
     given = [step.target for step in project.table(table).steps if step.target is not None]
     targets = {target.place(table): target for target in given if target.upkeep}
@@ -172,7 +182,7 @@ def _compaction(table: str, groups: Collection[SmallFiles], became: str) -> Upke
 
 
 def sizes_of(project: Project, files: Collection[str]) -> dict[str, int]:
-    """Return those of the files that are there, each with its bytes."""
+    """Return the sizes in bytes of the files that exist."""
     found = {}
     for location in files:
         try:
@@ -183,7 +193,7 @@ def sizes_of(project: Project, files: Collection[str]) -> dict[str, int]:
 
 
 def remove_files(project: Project, files: Collection[str], named: Collection[str]) -> None:
-    """Remove files that are not among the `named` ones, and staging folders that hold none."""
+    """Remove files that are not among the `named` ones, and staging folders without named files."""
     kept = set(map(same_place, named))
     needed = {folder_of(location) for location in kept}
     for location in files:

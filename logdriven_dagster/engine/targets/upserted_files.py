@@ -1,8 +1,8 @@
-"""Upsert into a table of Parquet files: those that hold a matching key are written anew.
+"""Upserts into a table of Parquet files: files that hold a matching key are rewritten.
 
-A row that a newer window wrote wins over this window's, in whatever order they run.
-Rows that others put there have no `_window_start`: any window is newer than they are. Columns that
-the result lacks keep their values.
+A row that a newer window wrote wins over this window's, in whichever order they run. Rows of other
+programs have no `_window_start`, so any window is newer. Columns that the result lacks keep their
+values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _COMPARABLE = ("int", "bigint", "string", "date")
-"""Key types whose smallest and largest values narrow down the files to look into."""
+"""Key types whose minimum and maximum narrow down the files to search."""
 
 
 KeyRanges: TypeAlias = Mapping[str, tuple[int | str, int | str]]
-"""Column, as the table spells it → its smallest and its largest value; a date is a text."""
+"""Column, as the table spells it → its minimum and its maximum; a date is a text."""
 
 
 class KeyedFiles(Protocol):
-    """The files of a table whose rows have keys."""
+    """The files of a table with keys, for upserts."""
 
     @property
     def schema(self) -> "StructType":
-        """What Spark reads them with."""
+        """The schema with which Spark reads the files."""
         ...
 
     def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
-        """Return the rows of some of its files, and in FILE the file of each."""
+        """Return the rows of some of its files, with the file of each row in FILE."""
         ...
 
     def divided(self, frame: "DataFrame") -> "DataFrame":
-        """Return rows with the column that divides them among files, if the table wants one."""
+        """Add the column that divides rows among files, if the table needs one."""
         ...
 
     def with_keys(self, ranges: KeyRanges) -> list[str]:
@@ -58,7 +58,7 @@ class KeyedFiles(Protocol):
 
 
 def refuse_duplicate_keys(rows: "DataFrame", key: tuple[str, ...], table: str) -> None:
-    """TerminalStepError if two rows have one key, since neither should win, or a key is null."""
+    """Raise TerminalStepError if two rows have the same key, or a key is null."""
     missing = {name.lower() for name in key} - {name.lower() for name in rows.columns}
     if missing:
         raise TerminalStepError(
@@ -75,13 +75,13 @@ def refuse_duplicate_keys(rows: "DataFrame", key: tuple[str, ...], table: str) -
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What of a table has keys of the new rows."""
+    """The files and keys of a table that match keys of the new rows."""
 
     files: list[str]
     older: int = 0
-    """Keys whose rows the new ones replace."""
+    """The number of keys whose rows the new ones replace."""
     newer: int = 0
-    """Keys whose rows stay, since a newer window wrote them."""
+    """The number of keys whose rows stay, since a newer window wrote them."""
 
 
 def merge(
@@ -91,7 +91,14 @@ def merge(
     staged: StagedRows,
     data: Folder,
 ) -> tuple[list[str], tuple[str, ...], Merged]:
-    """Return the files to remove, and those to add, which hold the surviving and the new rows."""
+    """Return the files to remove, the files to add with all remaining rows, and the counts.
+
+    Args:
+        table: The existing files.
+        key: The names of the key columns.
+        staged: The new rows.
+        data: The folder for the new files.
+    """
     new = read_files(spark, "parquet", staged.files, staged.schema)
     hit = Hit([])
     if staged.files and table.with_keys({}):
@@ -114,7 +121,7 @@ def merge(
 
 
 def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: StagedRows) -> Hit:
-    """The files that hold a row whose key is among the new ones, and how many keys those are."""
+    """Return the files that hold a row with one of the new keys, and the number of those keys."""
     spark, label = new.sparkSession, f"{staged.run.label}: match"
     candidates = table.with_keys(_key_ranges(new, table.schema, key, label))
     if not candidates:
@@ -123,7 +130,7 @@ def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: Stag
     if WINDOW_START not in old.columns:
         old = old.withColumn(WINDOW_START, sf.lit(None).cast("timestamp"))
     matching = old.alias("old").join(new.alias("new"), _same_key(key), "left_semi")
-    # A table that others filled may hold a key in several rows, and files.
+    # A table that other programs filled may hold a key in several rows and files.
     keys = matching.groupBy(*key).agg(
         sf.collect_set(FILE).alias("files"),
         sf.bool_or(_is_newer(WINDOW_START, staged)).alias("newer"),
@@ -140,7 +147,7 @@ def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: Stag
 def _key_ranges(
     new: "DataFrame", known: "StructType", key: tuple[str, ...], label: str
 ) -> KeyRanges:
-    """Between the smallest and the largest new key, column by column."""
+    """Return the minimum and maximum of the new keys, column by column."""
     types = {field.name.lower(): field.dataType.simpleString() for field in new.schema.fields}
     spelled = {field.name.lower(): field for field in known.fields}
     names = [name for name in key if types[name.lower()] in _COMPARABLE]
@@ -163,6 +170,6 @@ def _same_key(key: tuple[str, ...]) -> "Column":
 
 
 def _is_newer(window_start: str, staged: StagedRows) -> "Column":
-    """Whether a window after this one wrote a row; never of a row without a window."""
+    """Return a condition: a later window wrote the row; false for a row without a window."""
     newer = sf.col(window_start) >= instant(staged.run.window.end)
     return sf.coalesce(newer, sf.lit(False))  # noqa: FBT003 - a literal

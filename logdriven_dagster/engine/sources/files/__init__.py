@@ -1,1 +1,1 @@
-"""Sources of files: which there are, and records read so that no value changes in silence."""
+"""File sources: listing files, and reading records without changing values silently."""

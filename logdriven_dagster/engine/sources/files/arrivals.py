@@ -1,7 +1,8 @@
-"""Files that have come: what a folder holds, whether a file is still the same, and its end.
+"""Arrivals of files: listing a folder, detecting changed files, and deleting or moving them.
 
-Any URL that fsspec knows can be listed: local folders, `hdfs://`, `sftp://` with the packages that
-fsspec asks for, and object stores as `storage` in the project file says. Spark reads the same URLs.
+Any URL that fsspec supports can be listed: local folders, `hdfs://`, `sftp://` with the packages
+that fsspec requires, and object stores with the `storage` settings of the project file. Spark reads
+the same URLs.
 """
 
 import hashlib
@@ -26,10 +27,10 @@ _CHUNK = 1 << 20
 
 
 def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[FoundFile]:
-    """The files of a source, oldest first; those whose names begin with `_` or `.` are nobody's.
+    """Return the files of a source, oldest first, without those whose names begin with `_` or `.`.
 
-    A folder is searched with all that is below it. TerminalStepError if a folder or file that is
-    named as such does not exist; a glob may match nothing.
+    A folder is searched recursively. Raises TerminalStepError if a folder or file that is named
+    exactly does not exist; a glob may match nothing.
     """
     url = render_path(source.path, run, project)
     system, root = _system(url, project)
@@ -51,9 +52,9 @@ def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[Foun
 
 
 def current(project: Project, source: FilesSource, file: FoundFile) -> FoundFile:
-    """What the place of a registered file holds now.
+    """Return the current state of a registered file.
 
-    TerminalStepError if it holds nothing: the file's rows would be missing for ever.
+    Raises TerminalStepError if the file is gone, since its rows would be missing forever.
     """
     system, path = _system(file.location, project)
     try:
@@ -64,16 +65,16 @@ def current(project: Project, source: FilesSource, file: FoundFile) -> FoundFile
 
 
 def refuse_changed(project: Project, source: FilesSource, files: Sequence[FoundFile]) -> None:
-    """TransientStepError if a file was replaced while it was read: nobody knows what was read."""
+    """Raise TransientStepError if a file was replaced during the read; its rows are uncertain."""
     changed = [f.location for f in files if current(project, source, f).hash != f.hash]
     if changed:
         raise TransientStepError(f"replaced while it was read: {', '.join(changed[:3])}")
 
 
 def settle(project: Project, source: FilesSource, files: Sequence[FoundFile]) -> None:
-    """Delete or move files whose rows are published, unless they hold something else by now.
+    """Delete or move files whose rows are published, unless they have changed in the meantime.
 
-    One that is gone already is no matter.
+    A file that is already gone is ignored.
     """
     if source.after_success == "keep":
         return
@@ -94,7 +95,7 @@ def _remove(project: Project, source: FilesSource, file: FoundFile) -> None:
 
 
 def _free_name(system: Any, folder: str, path: str) -> str:
-    """Return the file's name, with a number if the folder has one of that name."""
+    """Return the file's name, with a number if the folder already has a file of that name."""
     name = Path(path).name
     stem, dot, suffix = name.partition(".")
     n = 1
@@ -104,7 +105,7 @@ def _free_name(system: Any, folder: str, path: str) -> str:
 
 
 def _system(url: str, project: Project) -> tuple[Any, str]:
-    """The file system of a URL, and what it calls the place: the project's, or any of fsspec's."""
+    """Return the file system of a URL and the path in it: the project's, or any of fsspec's."""
     from fsspec.core import strip_protocol, url_to_fs
 
     if is_remote(url):
@@ -116,7 +117,7 @@ def _system(url: str, project: Project) -> tuple[Any, str]:
 
 
 def _is_hidden(path: str, base: str) -> bool:
-    """Spark's rule: writers keep their own files under such names."""
+    """Return True for names that Spark ignores; writers use them for their own files."""
     below = path.removeprefix(base)
     return any(part.startswith(("_", ".")) for part in [*below.split("/"), Path(path).name])
 
@@ -132,7 +133,7 @@ def _file(url: str, system: Any, path: str, info: Mapping[str, Any], version: st
 
 
 def _modified(info: Mapping[str, Any]) -> float:
-    """Epoch seconds; 0 where the file system keeps no times."""
+    """Return the modification time in epoch seconds; 0 if the file system has no times."""
     for name in _TIMES:
         value = info.get(name)
         if isinstance(value, datetime):

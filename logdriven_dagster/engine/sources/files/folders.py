@@ -1,7 +1,7 @@
-"""Columns that stand in names of folders, as in `day=2022-01-01`.
+"""Columns in folder names, such as `day=2022-01-01`.
 
-Spark finds out their types by itself, and makes 1234 of 01234, 1.1 of 1.10 and 5.0 of 5d. What does
-not read back as its text stays a text here.
+Spark infers their types, and turns 01234 into 1234, 1.10 into 1.1 and 5d into 5.0. Here a value
+whose text would change stays text.
 """
 
 import re
@@ -25,13 +25,13 @@ _NUMBER = re.compile(r"[-+]?(\d+[.]?\d*|[.]\d+)([eE][-+]?\d+)?")
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 Values = Mapping[str, Collection[str]]
-"""Column, in small letters → the texts that it has in names of folders."""
+"""Column, in lower case → its texts in folder names."""
 
 
 def values_in_folders(paths: Iterable[str], base: str) -> Values:
-    """Return the columns in the names of folders below a path or pattern, with all their texts.
+    """Return the columns in folder names below a path or pattern, with all their texts.
 
-    `paths` are those of files, or the URIs that Spark shows.
+    `paths` are file paths, or the URIs that Spark returns.
     """
     found: dict[str, set[str]] = defaultdict(set)
     for folder in {path.rpartition("/")[0] for path in paths if "=" in path}:
@@ -41,7 +41,7 @@ def values_in_folders(paths: Iterable[str], base: str) -> Values:
 
 
 def faithful(schema: "StructType", values: Values, zone: ZoneInfo) -> "StructType | None":
-    """Return the schema with texts in place of types that would change a value; None: none does."""
+    """Return the schema with text for types that would change a value; None if none would."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     changed = [
@@ -59,7 +59,7 @@ def faithful(schema: "StructType", values: Values, zone: ZoneInfo) -> "StructTyp
 
 
 def refuse_changed_values(columns: "StructType", values: Values, zone: ZoneInfo) -> None:
-    """TerminalStepError for a value of a folder that its type in `columns` would change."""
+    """Raise TerminalStepError for a folder value that its type in `columns` would change."""
     for field in columns.fields:
         for text in sorted(values.get(field.name.lower(), ())):
             if not _is_of(text, field.dataType, zone):
@@ -71,9 +71,9 @@ def refuse_changed_values(columns: "StructType", values: Values, zone: ZoneInfo)
 
 
 def refuse_hidden_columns(files: Fingerprint, base: str, names: Collection[str], form: str) -> None:
-    """TerminalStepError for a file whose own column has another value than the name of its folder.
+    """Raise TerminalStepError for a file whose own column differs from its folder's value.
 
-    `names` are the columns of the files, in small letters. Spark takes the value of the folder.
+    `names` are the columns of the files, in lower case. Spark uses the value of the folder.
     """
     for path, size, changed in files:
         for name, text in _pairs(path.rpartition("/")[0], base) if "=" in path else ():
@@ -96,7 +96,7 @@ def _pairs(folder: str, base: str) -> Iterable[tuple[str, str]]:
 
 
 def _reads_back(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
-    """Whether a value of a type that Spark has found is shown as its text."""
+    """Return True if a value of the type that Spark inferred is shown as its original text."""
     name = kind.simpleString()
     if name in _INTEGERS or name.startswith("decimal"):
         return re.fullmatch(r"0|-?[1-9]\d*", text) is not None
@@ -106,12 +106,12 @@ def _reads_back(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
 
 
 def _is_of(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
-    """Whether a text is a value of a type as people understand it, and as Spark reads it."""
+    """Return True if users and Spark both read a text as the same value of a type."""
     name = kind.simpleString()
     if name in ("float", "double"):
         return _NUMBER.fullmatch(text) is not None
     if name.startswith("decimal"):
-        return False  # of 2.5 Spark makes 0.25
+        return False  # Spark turns 2.5 into 0.25
     if name == "date":
         return re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) is not None
     if name == "timestamp":
@@ -120,7 +120,7 @@ def _is_of(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
 
 
 def _is_skipped(text: str, zone: ZoneInfo) -> bool:
-    """Whether the clocks of a zone skip a wall time."""
+    """Return True if the clocks of a zone skip a wall time."""
     try:
         wall = datetime.fromisoformat(text)
     except ValueError:
@@ -133,7 +133,7 @@ def _is_skipped(text: str, zone: ZoneInfo) -> bool:
 
 @lru_cache(maxsize=10_000)
 def _holds_only(path: str, _size: int, _changed: int, form: str, name: str, text: str) -> bool:
-    """Whether the statistics of a Parquet file say that all values of a column are this one."""
+    """Return True if a Parquet file's statistics show that a column has only this value."""
     from pyarrow import parquet
 
     if form != "parquet":

@@ -1,9 +1,9 @@
-"""Keys and escapes of JSON objects that Spark's reader passes over in silence.
+"""Keys and escapes of JSON objects that Spark's reader ignores silently.
 
-It leaves out fields that the columns do not name, such as one that was renamed, and of a key that
-stands twice in an object it takes the last value. Of half a surrogate pair it makes a
-question mark. No option tells of them, so one query reads the keys, once for each state of the
-files; texts within objects are looked into only where the columns have objects there.
+It drops fields that `columns` does not name, such as a renamed one, takes the last value of a key
+that appears twice in an object, and turns half a surrogate pair into a question mark. No option
+reports these, so one query reads the keys, once for each state of the files. It parses nested
+objects only where the columns have objects.
 """
 
 from dataclasses import dataclass
@@ -35,14 +35,14 @@ _PROBLEMS = {
 }
 _HIGH, _LOW = (rf"\\u[dD][{digits}][0-9a-fA-F]{{2}}" for digits in ("89abAB", "c-fC-F"))
 _HALF = rf"(?<!\\)(?:\\\\)*({_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
-"""An escape of one half of a surrogate pair, behind an even number of backslashes."""
+"""An escape of one half of a surrogate pair, after an even number of backslashes."""
 
 
 def refuse_keys(reading: Reading, source: Source) -> None:
-    """TerminalStepError for a key of the window's records that is unknown, or stands twice.
+    """Raise TerminalStepError for an unknown or repeated key in the window's records.
 
-    Also for an escape of half a character. Where Spark finds out about the columns itself, no key
-    is unknown, and it refuses those that stand twice.
+    An escape of half a character is refused, too. If Spark infers the columns, no key is unknown,
+    and Spark itself refuses repeated keys.
     """
     if not isinstance(source, JsonSource):
         return
@@ -70,7 +70,7 @@ def refuse_keys(reading: Reading, source: Source) -> None:
 
 
 def _refuse_several_documents(reading: Reading, source: JsonSource) -> None:
-    """TerminalStepError for a file with several documents, of which Spark reads the first alone."""
+    """Raise TerminalStepError for a file with several documents; Spark reads only the first."""
     key = known_as(reading, source)
     what = (key, "documents")
     if reading.sources.are_trusted(what, key.path, reading.run.files):
@@ -100,7 +100,7 @@ def _problem(source: JsonSource, row: "Row") -> str:
 
 
 def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: str) -> "DataFrame":
-    """Return the records of the window; a line with several is one of every window."""
+    """Return the records of the window; a line with several records belongs to every window."""
     columns = declared(source)
     assert columns is not None
     lenient = source.model_copy(update={"mode": "PERMISSIVE"})
@@ -112,7 +112,7 @@ def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: st
 
 
 def _texts(reading: Reading, source: JsonSource) -> "DataFrame":
-    """Return the records as texts; files as a whole where a document has several lines."""
+    """Return the records as text; whole files if a document spans several lines."""
     options = {**source.options, "wholetext": source.multiline}
     raw = TextSource(type="text", path=source.path, options=options)
     frame = load_files(reading, raw, "value STRING")
@@ -123,7 +123,7 @@ def _texts(reading: Reading, source: JsonSource) -> "DataFrame":
 
 
 def _odd_records(reading: Reading, source: JsonSource, columns: "StructType") -> "DataFrame":
-    """The texts of records whose keys are not what they should be, with what is wrong."""
+    """Return the texts of records with wrong keys or escapes, with their problems."""
     frame = _texts(reading, source)
     keys = _Keys(source)
     one = keys.of_text("value", columns, "")
@@ -136,7 +136,7 @@ def _odd_records(reading: Reading, source: JsonSource, columns: "StructType") ->
 
 
 def _halves() -> str:
-    """Return SQL of an array with the first escape of `value` that is half of a character."""
+    """Return SQL of an array with the first escape in `value` that is half of a character."""
     some = " OR ".join(f"contains(value, {text_literal(each)})" for each in (r"\ud", r"\uD"))
     half = f"regexp_extract(value, {text_literal(_HALF)}, 1)"
     named = f"filter(array({half}), each -> each != '')"
@@ -145,12 +145,12 @@ def _halves() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """What is wrong with the keys of a text of JSON, as arrays of texts in SQL."""
+    """Builder of SQL for arrays of problems with the keys of a JSON text."""
 
     source: JsonSource
 
     def of_text(self, text: str, kind: "DataType", place: str, depth: int = 0) -> str:
-        """Return the problems within a text, which holds a value of the type."""
+        """Return the problems within a text that holds a value of the type."""
         from pyspark.sql import types as ty
 
         keys, found = f"keys{depth}", []
@@ -163,13 +163,13 @@ class _Keys:
             found = [self._of_each(values, kind.valueType, place, depth)]
         if self.source.is_strict:
             found.append(_doubled(keys, place))
-        # Spark's own function is fast, and knows no option of a reader.
+        # Spark's own function is fast, but supports no reader options.
         others = f"map_keys({self.parsed(text, 'MAP<STRING, STRING>')})"
         known = f"coalesce(json_object_keys({text}), {others}, array())"
         return _let(keys, known, f"concat({', '.join(found or ['array()'])})")
 
     def of_elements(self, text: str, kind: "DataType", place: str, depth: int) -> str:
-        """The problems within a text that holds an array of values of the type."""
+        """Return the problems within a text that holds an array of values of the type."""
         return self._of_each(self.parsed(text, "ARRAY<STRING>"), kind, place, depth)
 
     def _of_each(self, texts: str, kind: "DataType", place: str, depth: int) -> str:
@@ -178,7 +178,7 @@ class _Keys:
         return f"coalesce(flatten(transform({texts}, {text} -> {of_each})), array())"
 
     def _of_struct(self, text: str, kind: "StructType", place: str, depth: int) -> list[str]:
-        """The fields that are unknown, and what is wrong within those that are known."""
+        """Return the unknown fields, and the problems within the known ones."""
         found, fields = [], f"fields{depth}"
         if self.source.unknown_fields == "refuse":
             names = ", ".join(text_literal(field.name) for field in kind.fields)
@@ -197,7 +197,7 @@ class _Keys:
         return found
 
     def parsed(self, text: str, kind: str) -> str:
-        """Return the text read by Spark, with the options of the source."""
+        """Return SQL that parses the text with the options of the source."""
         options = record_options(self.source) | {"mode": "PERMISSIVE"}
         pairs = ", ".join(f"{text_literal(k)}, {text_literal(v)}" for k, v in options.items())
         return f"from_json({text}, {text_literal(kind)}, map({pairs}))"
@@ -208,7 +208,7 @@ def _size(collection: str) -> str:
 
 
 def _let(name: str, value: str, body: str) -> str:
-    """Return the body, in which the name stands for a value that is computed once."""
+    """Return the body with `name` bound to a value that is computed once."""
     return f"transform(array({value}), {name} -> {body})[0]"
 
 
@@ -223,7 +223,7 @@ def _named(what: str, keys: str, place: str) -> str:
 
 
 def _has_keys(kind: "DataType") -> bool:
-    """Whether an object lies somewhere in values of a type."""
+    """Return True if values of a type contain an object at any depth."""
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.ArrayType):

@@ -1,4 +1,4 @@
-"""The files that a path or pattern of a source means, as Spark finds them."""
+"""The files that a source's path or pattern matches in Spark."""
 
 import re
 from pathlib import Path
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CHOOSE_FILES = {"pathglobfilter", "modifiedbefore", "modifiedafter", "recursivefilelookup"}
-"""Options by which Spark passes over files of a folder."""
+"""Options by which Spark skips files of a folder."""
 
 
 def without_hidden(path: str) -> str:
-    """Return a pattern that means no hidden names, where it begins with a placeholder.
+    """Return a pattern whose leading placeholders do not match hidden names.
 
-    Spark passes over folders of unfinished writers below a path, as `_temporary`, but a pattern
-    finds them.
+    Below a path Spark skips folders of unfinished writers, such as `_temporary`, but a pattern
+    matches them.
     """
     parts = (re.sub(r"^[*?]", _visible, part) for part in path.split("/"))
     return "/".join(parts)
@@ -37,9 +37,9 @@ def _visible(placeholder: "re.Match[str]") -> str:
 
 
 def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
-    """Return the local files of a source; None where there are too many, or Spark must be asked.
+    """Return the local files of a source; None if there are too many or only Spark can list them.
 
-    Folders without `=` in their names are not read below a folder.
+    Below a folder, folders without `=` in their names are not read.
     """
     chosen = _CHOOSE_FILES & {name.lower() for name, _ in key.options}
     if is_remote(key.path) or not (chosen or PATTERN & set(key.path)):
@@ -52,7 +52,7 @@ def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
     for uri in uris:
         path = Path(unquote(re.sub("^file:/+", "/", uri)))
         if not path.is_file():
-            return None  # of another machine, where a server reads
+            return None  # a file of another machine, where a server reads
         stat = path.stat()
         found.add((str(path), stat.st_size, stat.st_mtime_ns))
     return frozenset(found)

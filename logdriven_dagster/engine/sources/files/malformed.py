@@ -1,7 +1,7 @@
-"""Where the record is that a strict source refused: file, line, column, value.
+"""Location of a record that a strict source refused: file, line, column and value.
 
-Spark names the file, and a row in which the bad value is missing. So the file is looked at once
-more, after the failure and only then.
+Spark names the file, and a row without the bad value. So the file is read again, only after a
+failure.
 """
 
 import csv
@@ -63,7 +63,7 @@ _FIX_OF_HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A strict source of text that was read when something failed."""
+    """A strict text source that was being read when a step failed."""
 
     spark: "SparkSession"
     source: RecordsSource
@@ -72,23 +72,23 @@ class Suspect:
     """The locations of all of its files."""
 
     def refusal(self, error: Exception) -> str | None:
-        """What is wrong with which record, if it was one; else None."""
+        """Return the problem of the record that caused the error; None if no record did."""
         thrown = thrown_by(error)
         text = "\n".join(each.message for each in thrown)
         if problem := self._of_header(text):
             return f"{problem}; {_FIX_OF_HEADERS}"
         problem = self._of_values(text) or self._of_records(text)
         if problem is None and len(thrown) == 1 and (known := _FILE.search(text)):
-            # A file that cannot be read has a cause; Connect loses it where one has no message.
+            # An unreadable file has a cause; Connect loses it if the cause has no message.
             problem = self._of_record(unquote(known[1]), text)
         return f"{problem}; {_fix(problem)}" if problem else None
 
     def is_decodable(self) -> bool:
-        """Whether every byte of the files is text in their encoding."""
+        """Return True if every byte of the files is valid in their encoding."""
         return all(decodes(file, encoding_of(self.source)) for file in self.files())
 
     def _of_values(self, text: str) -> str | None:
-        """What `records.checked` has found, which knows the value but not its place."""
+        """Return the problem that `records.checked` raised, with the location of the value."""
         if found := _UNDECODABLE.search(text):
             return self._placed(self.files(), found[0], lambda line: REPLACEMENT in line)
         if found := _MISFIT.search(text):
@@ -106,7 +106,7 @@ class Suspect:
         return None
 
     def _of_records(self, text: str) -> str | None:
-        """What Spark's parsers refuse, naming the file."""
+        """Return the problem that Spark's parsers raised with the name of the file."""
         if (known := _FILE.search(text)) is None:
             return None
         file = unquote(known[1])
@@ -118,7 +118,7 @@ class Suspect:
         return self._of_record(file, text) or f"{shown(file)}: a record does not fit the columns"
 
     def _of_record(self, file: str, text: str) -> str | None:
-        """What Spark tells of the value, or of the record, says which one it was."""
+        """Find the record to which the value or text in Spark's error belongs."""
         columns = self._columns(file)
         found = [
             (record, *self._finding(record, row, columns))
@@ -137,7 +137,7 @@ class Suspect:
     def _malformed(
         self, file: str, columns: "StructType"
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Malformed records of a file, with what can be read of them."""
+        """Yield malformed records of a file, with their readable values."""
         lenient = self.source.model_copy(update={"mode": "PERMISSIVE"})
         frame = self._reader().schema(read_as(lenient, columns)).load(literal_path(file))
         frame = frame.where(f"{quoted(CORRUPT)} IS NOT NULL")
@@ -156,7 +156,7 @@ class Suspect:
     def _finding(
         self, record: str, row: Mapping[str, Any], columns: "StructType"
     ) -> tuple[str, str | None]:
-        """What is wrong with a record, and the value that is to blame."""
+        """Return the problem of a record, and the value that causes it."""
         try:
             values = self._values(record, [field.name for field in columns.fields])
         except ValueError as problem:
@@ -176,7 +176,7 @@ class Suspect:
         return f"{short(record)} does not fit the columns", None
 
     def _values(self, record: str, names: Sequence[str]) -> Mapping[str, str | None]:
-        """Return the texts of a record by column; ValueError says why there are none."""
+        """Return the texts of a record by column; ValueError if the record cannot be split."""
         if isinstance(self.source, JsonSource):
             values = _parsed(record)
             texts = {name: values.get(name) for name in names}
@@ -203,7 +203,7 @@ class Suspect:
 
 
 def _fix(problem: str) -> str:
-    """Return what to do about a problem."""
+    """Return the fix for a problem."""
     if _DECIMAL_COMMA.search(problem):
         return _FIX_OF_COMMAS
     if _OTHER_ENCODING in problem:
@@ -232,7 +232,7 @@ def _parsed(record: str) -> Mapping[str, Any]:
 
 
 def _holds(text: str | None, shown: str) -> Callable[[str], bool]:
-    """Whether a line holds the text, or the number that is shown; of nested values all numbers."""
+    """Return a test for lines with the text, or with all numbers of the shown value."""
     if text is not None:
         return lambda line: text in line
     numbers = set(_numbers(shown))
@@ -240,7 +240,7 @@ def _holds(text: str | None, shown: str) -> Callable[[str], bool]:
 
 
 def _numbers(line: str) -> Iterator[Decimal]:
-    """The numbers that stand in a line."""
+    """Yield the numbers in a line."""
     for text in re.findall(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?", line):
         try:
             yield Decimal(text)

@@ -1,7 +1,7 @@
 """Days before 1582-10-15 in ORC files that no Java library wrote.
 
-Such files count them by the Gregorian calendar and do not say so; Java takes them for days of the
-Julian one, and shows others.
+Such files count days by the Gregorian calendar without marking it. Java reads them by the Julian
+calendar, and so shows other days.
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FIRST = {
     "date": "DATE'1582-10-15'",
-    # No zone is a day away from UTC.
+    # No zone differs from UTC by more than a day.
     "timestamp": "TIMESTAMP'1582-10-16 00:00:00Z'",
 }
 _FIX = "write the column as text, or the file as Parquet"

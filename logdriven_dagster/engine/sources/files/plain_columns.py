@@ -1,4 +1,4 @@
-"""The columns that a source declares, for an engine that is not the one PySpark knows of."""
+"""The declared columns of a source, for an engine other than the one PySpark uses."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def plain_columns(ddl: str | None) -> "StructType":
-    """Return the columns of a DDL text; TerminalStepError for a type that is not proven.
+    """Parse the columns of a DDL text; TerminalStepError for an unproven type.
 
-    PySpark would ask the one session of the process what the text means.
+    PySpark would parse the text in the process's only session.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -31,9 +31,9 @@ def plain_columns(ddl: str | None) -> "StructType":
 
 
 def refuse_other_columns(files: Iterable[Path], columns: "StructType") -> None:
-    """TerminalStepError for a Parquet file that does not have these columns with these types.
+    """Raise TerminalStepError for a Parquet file without exactly these columns and types.
 
-    For an engine that would convert the values in silence.
+    For an engine that would convert the values silently.
     """
     from pyspark.sql.pandas.types import to_arrow_type
 

@@ -1,7 +1,8 @@
-"""CSV files of plain form, read by an engine whose own reader of CSV is not strict.
+"""CSV files of plain form, read by an engine whose own CSV reader is not strict.
 
-It reads texts, of which ours are the values: each in the one way of writing it that every engine
-reads alike. What is written otherwise stops the query, also where no query asks for it.
+The engine reads texts, which are converted here: each value must be written in the one form that
+every engine reads alike. Any other form stops the query, even in a column that the query does not
+use.
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ _FORMS = {
     "timestamp": f"{_DAY}[ T]{_CLOCK}",
 }
 _NO_QUOTES = {"quote": "\x01", "escape": "\x02"}
-"""Files with these characters, or with quotes, are refused before."""
+"""Files with these characters, or with quotes, are refused earlier."""
 
 
 def read_plain_csv(spark: "SparkSession", source: CsvSource, location: str) -> "DataFrame":
@@ -59,7 +60,7 @@ def read_plain_csv(spark: "SparkSession", source: CsvSource, location: str) -> "
 
 
 def _is_good(name: str, kind: "DataType") -> str:
-    """SQL that says whether a text is a value of this type; empty where every text is one."""
+    """Return SQL that is true if a text is a value of this type; empty if every text is."""
     from pyspark.sql.types import DecimalType
 
     v, type_name = quoted(name), kind.simpleString()

@@ -1,8 +1,8 @@
-"""The files of a source where the engine would find other ones than Spark, or read them otherwise.
+"""The files of a source for an engine that lists or reads files differently from Spark.
 
-So they are found here: one file, or all of a folder without folders, with the ending of their type.
-What Spark passes over, as names that begin with `_` or `.`, is passed over; anything else that it
-may or may not read is refused.
+They are listed here: one file, or all files of a folder without subfolders, with the suffix of
+their type. Names that Spark skips, beginning with `_` or `.`, are skipped; any other file that
+Spark might or might not read is refused.
 """
 
 import codecs
@@ -19,7 +19,7 @@ _ODD = {'"': "a quote", "\x01": "the character 1", "\x00": "the character 0", "\
 
 
 def plain_files(location: str, form: str) -> list[Path]:
-    """Return the files in the order of their names; TerminalStepError for any other content."""
+    """Return the files sorted by name; TerminalStepError for any other content."""
     path = Path(as_path(location_of(location)))
     if not path.is_dir():
         found = [path] if path.is_file() else []
@@ -35,7 +35,7 @@ def plain_files(location: str, form: str) -> list[Path]:
 
 
 def refuse_odd_texts(files: Sequence[Path], header: str) -> None:
-    """TerminalStepError for a CSV file with another header, quotes, or bytes that are not UTF-8."""
+    """Raise TerminalStepError for a CSV file with another header, quotes or invalid UTF-8."""
     for file in files:
         stat = file.stat()
         if problem := _problem(str(file), stat.st_size, stat.st_mtime_ns, header):
@@ -44,7 +44,7 @@ def refuse_odd_texts(files: Sequence[Path], header: str) -> None:
 
 @lru_cache(maxsize=10_000)
 def _problem(path: str, _size: int, _changed: int, header: str) -> str | None:
-    """What is wrong with a file, looked at once for each version of it."""
+    """Return the problem of a file, cached for each version of it."""
     decoder = codecs.getincrementaldecoder("utf-8")("strict")
     first = True
     with Path(path).open("rb") as stream:

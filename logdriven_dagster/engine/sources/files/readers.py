@@ -1,4 +1,4 @@
-"""Readers of files: of formats that carry their types, and of text."""
+"""Readers of files: formats with types, and text formats."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 
 
 class FilesReader(Reader):
-    """What readers of files have in common."""
+    """Common base of the readers of files."""
 
     def file_names(
         self, reading: Reading, source: FilesSource, frame: "DataFrame"
     ) -> tuple[str, ...]:
-        """Base names of the files behind a source, as many as `job_log.current_file` holds."""
+        """Return base names of the source's files, as many as `job_log.current_file` holds."""
         if reading.table.incremental.registers_files:
             return _file_names(frame)
         return reading.sources.names(known_as(reading, source), lambda: _file_names(frame))
@@ -70,7 +70,7 @@ class FilesReader(Reader):
 
 
 class TypedFilesReader(FilesReader):
-    """The reader of Parquet and ORC files."""
+    """Reader of Parquet and ORC files."""
 
     def whole(self, reading: Reading, source: FileSource) -> "DataFrame":
         if not mode_of(reading.spark).converts_files:
@@ -103,20 +103,20 @@ class TypedFilesReader(FilesReader):
 
 
 class RecordsReader(FilesReader):
-    """Reads files of text, whose records may not be what they should be."""
+    """Reader of text files, whose records may be malformed."""
 
     def whole(self, reading: Reading, source: RecordsSource) -> "DataFrame":
         if isinstance(source, CsvSource) and not mode_of(reading.spark).converts_files:
             return read_plain_csv(reading.spark, source, known_as(reading, source).path)
         columns = declared(source)
         if columns is None and not source.is_strict and not isinstance(source, TextSource):
-            # Spark finds out about the columns, but gives the corrupt one only where it found some.
+            # Spark infers the columns, but returns the corrupt one only if it found some.
             columns = load_files(reading, source, None).schema
         return load_files(reading, source, read_as(source, columns) if columns else None)
 
     def settled(self, reading: Reading, source: RecordsSource, frame: "DataFrame") -> "DataFrame":
         if not mode_of(reading.spark).converts_files:
-            return frame  # of which every value was looked at when it was read
+            return frame  # every value was checked when it was read
         if source.is_strict:
             path = known_as(reading, source).path
             trusted = reading.sources.are_trusted(UNDECODABLE, path, reading.run.files)
@@ -126,7 +126,7 @@ class RecordsReader(FilesReader):
         return frame
 
     def may_pass(self, reading: Reading, source: RecordsSource, error: Exception) -> bool:
-        """Whether what failed may succeed when tried again, as it was no error of the files."""
+        """Return True if a retry may succeed, because the files are not the cause of the error."""
         if not source.is_strict or not mode_of(reading.spark).converts_files:
             return False
         path = known_as(reading, source).path
@@ -137,7 +137,7 @@ class RecordsReader(FilesReader):
             return False
         trusted = reading.sources.are_trusted(UNDECODABLE, path, reading.run.files)
         if UNDECODABLE in problem and not trusted and suspect.is_decodable():
-            # The very character that Java puts for such bytes stands in the file.
+            # The file contains the very character that Java substitutes for undecodable bytes.
             reading.sources.trust(UNDECODABLE, path, reading.run.files)
             return True
         raise TerminalStepError(problem)
@@ -149,7 +149,7 @@ class RecordsReader(FilesReader):
 def _union_of_parts(
     reading: Reading, source: FileSource, parts: Sequence[Part], whole: "DataFrame"
 ) -> "DataFrame":
-    """Return the rows of files that are not all read alike; `whole` has the columns in the end."""
+    """Return the rows of files that need different schemas; `whole` has the final columns."""
     from pyspark.sql.types import StructType
 
     frame = None
@@ -167,7 +167,7 @@ def _union_of_parts(
 
 
 def _unconverted(reading: Reading, source: FileSource) -> "DataFrame":
-    """Return the rows of files which all have the very columns that the source declares.
+    """Return the rows of files that all have exactly the declared columns.
 
     One list of the files serves all queries of the window.
     """
@@ -178,7 +178,7 @@ def _unconverted(reading: Reading, source: FileSource) -> "DataFrame":
 
 
 def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
-    """The files that are read, where they can be looked into at little cost."""
+    """Return the local files of a source; None if they are not cheap to inspect."""
     if not reading.table.incremental.registers_files:
         return local_files(known_as(reading, source), reading.spark)
     found = [fingerprint(file.location) for file in reading.run.files]
@@ -187,7 +187,7 @@ def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
 
 
 def load_files(reading: Reading, source: Any, columns: "str | StructType | None") -> "DataFrame":
-    """Return the files of a source, or those of the window, read with these columns."""
+    """Load the files of a source, or those of the window, with these columns."""
     reader = reading.spark.read.format(source.type).options(**_options(source))
     if columns is not None:
         reader = reader.schema(columns)
@@ -204,14 +204,14 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
 
 
 def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -> "DataFrame":
-    """Return the frame with the values of its folders as they are written there.
+    """Return the frame with the folder values as they are written in the names.
 
-    TerminalStepError for one that the type in `columns` would change.
+    Raises TerminalStepError for a value that the type in `columns` would change.
     """
     mode = mode_of(reading.spark)
     files = reading.sources.found(key)
     if files is None and not mode.lists_files:
-        return frame  # a server would list the files once more
+        return frame  # a server would list the files again
     paths = [path for path, _, _ in files] if files is not None else mode.input_files(frame)
     values = values_in_folders(paths, _base(key))
     if not values:
@@ -230,20 +230,20 @@ def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -
 
 
 def _base(key: Key) -> str:
-    """Return the path below which names of folders are columns."""
+    """Return the path below which folder names are columns."""
     given = {name.lower(): value for name, value in key.options}
     return given.get("basepath", key.path)
 
 
 def _options(source: FilesSource) -> dict[str, str]:
-    """Return the options of Spark's reader of files: ours, then those of the user."""
+    """Return the options of Spark's file reader: the defaults, overridden by the user's."""
     if isinstance(source, RecordsSource):
         return record_options(source)
     return option_texts(source.options)
 
 
 def known_as(reading: Reading, source: Any) -> Key:
-    """What `sources` of a reading knows the files of a source by."""
+    """Return the key of a source's files in the cache of known sources."""
     path = without_hidden(render_path(source.path, reading.run, reading.project))
     return Key(path, source.type, source.columns, tuple(sorted(_options(source).items())))
 
@@ -253,6 +253,6 @@ def _file_names(frame: "DataFrame") -> tuple[str, ...]:
 
     paths = mode_of(frame.sparkSession).input_files(frame)
     names = sorted({unquote(path.rsplit("/", 1)[-1]) for path in paths})
-    starts = accumulate((len(name) + 1 for name in names), initial=0)  # with a comma each
-    last = CURRENT_FILE_LENGTH + 1  # one that does not fit any more says that some are missing
+    starts = accumulate((len(name) + 1 for name in names), initial=0)  # each with a comma
+    last = CURRENT_FILE_LENGTH + 1  # a name that no longer fits shows that some are missing
     return tuple(name for name, start in zip(names, starts, strict=False) if start <= last)

@@ -1,9 +1,9 @@
-"""Files of text, read so that no value changes or goes missing in silence.
+"""Text files, read so that no value changes or goes missing silently.
 
-By default a record that does not fit fails its window. What Spark's strict mode lets through is
-found in the same pass: bytes that could not be decoded, digits that a decimal has no room for,
-times without a day. A source with another `mode` goes on, and its malformed records are counted in
-the pass that reads them.
+By default, a record that does not fit fails its window. Values that Spark's strict mode accepts
+wrongly are found in the same pass: bytes that could not be decoded, digits beyond a decimal's
+precision, times without a day. A source with another `mode` continues, and its malformed records
+are counted in the pass that reads them.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,10 +36,12 @@ CORRUPT = "_corrupt_record"
 UNDECODABLE = "holds bytes that cannot be decoded"
 MISFIT = ", not a valid"
 REPLACEMENT = "\ufffd"
-"""Java puts this in the place of bytes that are not text in the file's encoding."""
+"""The character that Java substitutes for bytes that are invalid in the file's encoding."""
 NOTHING = "\ufdd0"
-"""Stands for a value that is not there: Unicode keeps it out of every text. Spark's own choice, the
-empty text, looks like `""`."""
+"""Placeholder for a missing value: Unicode reserves it, so no text contains it.
+
+Spark's own default, the empty text, looks like `""`.
+"""
 _DIGITS = 38
 _WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
 _NESTED = ("array", "map", "struct")
@@ -47,20 +49,20 @@ SKIPPED = " since clocks skip it"
 
 
 def record_options(source: RecordsSource) -> dict[str, str]:
-    """Return the options of Spark's reader: ours, then those of the user."""
+    """Return the options of Spark's reader: the defaults, overridden by the user's."""
     options: dict[str, str] = {}
     if isinstance(source, CsvSource):
         options = {
             "header": option_text(source.header),
             "sep": source.sep,
             "nullValue": NOTHING if source.null_value is None else source.null_value,
-            # By default Spark takes columns by position, whatever the header of a file says.
+            # By default Spark takes columns by position, regardless of a file's header.
             "enforceSchema": "false",
-            # Otherwise nobody sees that a line has too few values, or too many.
+            # Otherwise a line with too few or too many values is not detected.
             "columnPruning": "false",
-            # Quotes are doubled within quotes (RFC 4180); by default Spark leaves both there.
+            # Quotes are doubled within quotes (RFC 4180); by default Spark keeps both.
             "escape": '"',
-            # By default Spark takes the first of two times of one day for the day.
+            # By default Spark ignores any text after the day.
             "dateFormat": "yyyy-M-d",
         }
         if source.is_strict:
@@ -68,14 +70,14 @@ def record_options(source: RecordsSource) -> dict[str, str]:
     if isinstance(source, JsonSource):
         options = {"multiLine": option_text(source.multiline), "dateFormat": "yyyy-M-d"}
     if not isinstance(source, TextSource):
-        # Spark drops records without telling how many; ours are counted first.
+        # Spark drops records without a count; here they are counted first.
         options["mode"] = "FAILFAST" if source.is_strict else "PERMISSIVE"
         options["columnNameOfCorruptRecord"] = CORRUPT
     return options | option_texts(source.options)
 
 
 def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
-    """The schema to read with: types that hold also what the columns' own types must not hold."""
+    """Return the schema to read with: types that also hold values outside the columns' types."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     def wide(field: StructField) -> "DataType":
@@ -91,13 +93,13 @@ def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
 
 
 def declared(source: RecordsSource) -> "StructType | None":
-    """Return the columns as the configuration names them."""
+    """Return the columns that the configuration declares; None if it declares none."""
     return columns_of_ddl(source.columns) if source.columns else None
 
 
 @lru_cache
 def columns_of_ddl(ddl: str) -> "StructType":
-    """Parse a DDL text into a Spark schema; the answer is cached."""
+    """Parse a DDL text into a Spark schema; the result is cached."""
     from pyspark.sql.types import StructType
 
     columns: Any = StructType.fromDDL(ddl)
@@ -105,9 +107,9 @@ def columns_of_ddl(ddl: str) -> "StructType":
 
 
 def checked(frame: "DataFrame", source: RecordsSource, *, decodable: bool = False) -> "DataFrame":
-    """The rows as they are, with an error in place of each value that the file does not hold.
+    """Return the rows, with an error in place of each value that differs from the file's.
 
-    `decodable` says that every byte of the files is known to be text.
+    `decodable`: every byte of the files is known to be valid text.
     """
     columns = {
         doubt.name: sf.expr(
@@ -122,7 +124,11 @@ def checked(frame: "DataFrame", source: RecordsSource, *, decodable: bool = Fals
 def tolerated(
     frame: "DataFrame", source: RecordsSource, windows: Sequence[TimeWindow]
 ) -> "tuple[DataFrame, Malformed]":
-    """The rows with NULL for what cannot be read, or without such rows, and how many there were."""
+    """Return the rows with NULL for unreadable values, or without such rows, and their counts.
+
+    The second value returns the number of malformed records of each window after the query; None
+    where it is not known.
+    """
     from pyspark.sql import Observation
 
     found, names = doubts(frame, source), [name for name in frame.columns if name != CORRUPT]
@@ -136,7 +142,7 @@ def tolerated(
         observation,
         sf.count_if(malformed).alias("malformed"),
         (sf.lit("") if bins is None else bins).alias("bins"),
-        # Spark refuses a query that asks for nothing but what is corrupt.
+        # Spark refuses a query that selects only the corrupt column.
         sf.count(quoted(names[0])).alias("asked"),
     )
     session = frame.sparkSession
@@ -160,7 +166,7 @@ def tolerated(
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """SQL for a column whose values Spark may read differently from what the file holds."""
+    """SQL for a column whose values Spark may read differently from the file's."""
 
     name: str
     bad: str
@@ -168,13 +174,13 @@ class Doubt:
     value: str
     """The value in the column's own type."""
     instead: str
-    """What a source that is not strict puts in the place of a bad value."""
+    """The replacement for a bad value in a source that is not strict."""
     message: str
     """The error message for a bad value."""
 
 
 def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
-    """Return the columns that Spark does not read strictly by itself."""
+    """Return the columns that Spark itself does not read strictly."""
     columns = declared(source)
     goals = {field.name.lower(): field.dataType for field in columns.fields} if columns else {}
     found = []
@@ -198,15 +204,15 @@ def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
 
 
 def reads_bytes(source: RecordsSource) -> bool:
-    """Whether Spark's parser refuses bytes that are not UTF-8 by itself."""
+    """Return True if Spark's parser itself refuses bytes that are not UTF-8."""
     given = {name.lower() for name in source.options}
     return isinstance(source, JsonSource) and not given & {"encoding", "charset"}
 
 
 def _is_judged_as_text(source: RecordsSource, field: "StructField") -> bool:
-    """Whether it is our place to say which texts are times: Spark takes `10:00` for one of today.
+    """Return True if times in the column are validated here: Spark accepts `10:00` as a time today.
 
-    The column of the window stays as it is, so that Spark's reader passes over other windows' rows.
+    The window column stays unchanged, so that Spark's reader can skip rows of other windows.
     """
     given = {name.lower() for name in source.options}
     is_window = field.name.lower() == (source.window_name or "").lower()
@@ -215,9 +221,9 @@ def _is_judged_as_text(source: RecordsSource, field: "StructField") -> bool:
 
 
 def _moment(name: str, source: RecordsSource) -> Doubt:
-    """Return a time in a text: a day at least, and nothing that the clocks of the zone skip.
+    """Validate a time in a text: it must have a day, and must not be skipped by the zone's clocks.
 
-    A number in JSON is one of seconds, as Spark has it.
+    A number in JSON is one of seconds, as in Spark.
     """
     v = quoted(name)
     moment = f"try_cast({v} AS TIMESTAMP)"
@@ -237,11 +243,11 @@ def _moment(name: str, source: RecordsSource) -> Doubt:
 
 
 def _narrowed(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
-    """A column that was read with more room than it has: what needs that room does not fit."""
+    """Validate a column that was read with a wider type: values that need that type do not fit."""
     v = quoted(name)
     fits, shown = f"try_cast({v} AS {sql_type(narrow)})", f"CAST({v} AS STRING)"
     bad = f"NOT {v} <=> {fits}"
-    if wide.typeName() in _NESTED:  # of which Spark compares some only as texts
+    if wide.typeName() in _NESTED:  # Spark compares some of these only as texts
         bad = f"NOT {shown} <=> CAST(CAST({fits} AS {sql_type(wide)}) AS STRING)"
     digits = f"regexp_replace({shown}, '([.][0-9]*[1-9])0+(?![0-9])|[.]0+(?![0-9])', '$1')"
     message = f"concat('column {plain(name)} holds ', {digits}, '{MISFIT} {narrow.simpleString()}')"
@@ -249,16 +255,16 @@ def _narrowed(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
 
 
 def _of_decimals(name: str, source: RecordsSource, goal: "DataType") -> Doubt:
-    """Return the doubt about decimals that were read as texts, also those within nested values.
+    """Validate decimals that were read as text, including those within nested values.
 
-    A comma stands in none of them, and none has more digits than its type.
+    A decimal must not contain a comma or more digits than its type.
     """
     v, wide = quoted(name), _widened(source, goal)
     known, fits = f"try_cast({v} AS {sql_type(wide)})", f"try_cast({v} AS {sql_type(goal)})"
     unread = any_leaf(v, goal, _is_no_decimal) or "false"
     bad = f"{known} != CAST({fits} AS {sql_type(wide)})"
     shown = v
-    if goal.typeName() in _NESTED:  # of which Spark compares some only as texts
+    if goal.typeName() in _NESTED:  # Spark compares some of these only as texts
         shown = f"CAST({v} AS STRING)"
         bad = f"NOT CAST({known} AS STRING) <=> CAST(CAST({fits} AS {sql_type(wide)}) AS STRING)"
     else:
@@ -277,9 +283,9 @@ def _is_no_decimal(v: str, kind: "DataType") -> str | None:
 
 
 def _decimals_are_texts(source: RecordsSource) -> bool:
-    """Whether it is our place to say which texts are decimals.
+    """Return True if decimals are validated here.
 
-    Without a locale Spark takes the commas out of them: 12,5 would be 125.
+    Without a locale Spark removes commas from them: 12,5 would be 125.
     """
     return not isinstance(source, TextSource) and "locale" not in map(str.lower, source.options)
 
@@ -289,7 +295,7 @@ def _holds_decimals(kind: "DataType") -> bool:
 
 
 def _read_type(source: RecordsSource, kind: "DataType") -> "DataType":
-    """Return the type that Spark's parser is given for a column of this type."""
+    """Return the type with which Spark's parser reads a column of this type."""
     from pyspark.sql.types import DecimalType, StringType
 
     texts = _decimals_are_texts(source)
@@ -300,14 +306,14 @@ def _read_type(source: RecordsSource, kind: "DataType") -> "DataType":
 
 
 def _widened(source: RecordsSource, kind: "DataType") -> "DataType":
-    """A type that holds what Spark would round, or wrap around, on the way into this one."""
+    """Return a type that holds values that Spark would round or wrap around in this one."""
     from pyspark.sql import types as ty
 
     def wide(leaf: ty.DataType) -> ty.DataType:
         if isinstance(leaf, ty.DecimalType):
             return ty.DecimalType(_DIGITS, _DIGITS - (leaf.precision - leaf.scale))
         if isinstance(leaf, ty.ByteType) and isinstance(source, JsonSource):
-            return ty.ShortType()  # Spark makes -128 of 128
+            return ty.ShortType()  # Spark turns 128 into -128
         return leaf
 
     return _mapped(kind, wide)

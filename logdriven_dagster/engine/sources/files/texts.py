@@ -1,4 +1,4 @@
-"""Files of text as this process sees them: lines, encodings, and the place of a record."""
+"""Text files as this process reads them: lines, encodings, and the location of a record."""
 
 import codecs
 import io
@@ -30,7 +30,7 @@ def encoding_of(source: RecordsSource) -> str:
 
 
 def decodes(file: str, encoding: str) -> bool:
-    """Whether every byte of a file is text; False, too, where this process cannot read it."""
+    """Return True if every byte of a file is valid text; False if it cannot be read here."""
     try:
         decoder = codecs.getincrementaldecoder(encoding)("strict")
         with _opened(file) as stream:
@@ -43,12 +43,12 @@ def decodes(file: str, encoding: str) -> bool:
 
 
 def shown(file: str) -> str:
-    """Show a file to people: the path of a local one, else its URL."""
+    """Format a file for messages: the path of a local one, otherwise its URL."""
     return re.sub("^file:/+", "/", file)
 
 
 def short(text: str) -> str:
-    """Quote a text, and cut it if it is a long one."""
+    """Quote a text, truncated if it is long."""
     return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 

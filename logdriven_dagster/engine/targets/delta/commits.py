@@ -1,4 +1,4 @@
-"""Commits to Delta tables: files come and go in one compare-and-swap, or nothing happens."""
+"""Commits to Delta tables: replace files in one compare-and-swap, or change nothing."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,18 +10,18 @@ from logdriven_dagster.engine.targets.delta.statistics import Statistics
 from logdriven_dagster.errors import TerminalStepError
 
 PROPERTIES = {
-    # Statistics of all columns: the one of windows is the last.
+    # Collect statistics of all columns: the window column is the last one.
     "delta.dataSkippingNumIndexedCols": "-1",
-    # Whoever opens the table reads the commits since the last checkpoint.
+    # Opening the table reads all commits since the last checkpoint.
     "delta.checkpointInterval": "10",
-    # Two transactions of each window would be kept for ever.
+    # Otherwise the two transactions of each window would be kept forever.
     "delta.setTransactionRetentionDuration": "interval 365 days",
 }
 """Properties of every new table."""
 
 
 def create_table(location: str, properties: Mapping[str, str], schema: Any) -> None:
-    """Make an empty table, unless somebody else just has."""
+    """Create an empty table, unless another process has just created it."""
     deltalake = delta_rs()
     wanted = deltalake.Schema.from_json(schema_text(delta_fields(schema)))
     try:
@@ -46,9 +46,19 @@ def commit_files(
     *,
     changes_rows: bool = True,
 ) -> bool:
-    """Put Parquet files in the place of others; False if another writer was faster.
+    """Replace Parquet files with others; return False if another writer was faster.
 
-    The commit gets the number after the snapshot's, or fails.
+    The commit gets the version number after the snapshot's, or fails.
+
+    Args:
+        snapshot: The version of the table on which the change is based.
+        removed: The files to remove.
+        added: The statistics of each new file, by location.
+        transactions: The transactions to record, by name.
+        changes_rows: False if the new files hold the same rows, as in compaction.
+
+    Raises:
+        TerminalStepError: The table refuses the commit.
     """
     from deltalake.exceptions import CommitFailedError
     from deltalake.transaction import AddAction, RemoveAction
@@ -74,7 +84,7 @@ def commit_files(
 
 
 def evolve(snapshot: Snapshot, schema: Any) -> bool:
-    """Give the table the new files' columns and fields; False if another writer was faster."""
+    """Add the new files' columns and fields to the table; False if another writer was faster."""
     from deltalake import Field, Schema
     from deltalake.exceptions import CommitFailedError
 
@@ -89,9 +99,10 @@ def evolve(snapshot: Snapshot, schema: Any) -> bool:
 
 
 def _refuse_unless_lost(snapshot: Snapshot, error: Exception) -> None:
-    """Raise the error of a commit that no other one was faster than.
+    """Raise the commit's error unless another commit was faster.
 
-    Where a store's answer got lost nobody knows it: then the table says what the commit did.
+    If the store's answer was lost, the result is unknown; the table then shows whether the commit
+    succeeded.
     """
     if isinstance(error, OSError):
         return
@@ -104,7 +115,7 @@ def _refuse_unless_lost(snapshot: Snapshot, error: Exception) -> None:
 def new_columns(snapshot: Snapshot, schema: Any) -> list[dict[str, Any]]:
     """Return the columns that only the new files have, or that have new fields there.
 
-    TerminalStepError for a type that would have to become wider: Delta's cannot.
+    Raises TerminalStepError for a type that would have to be widened, which Delta does not support.
     """
     known = {field["name"].lower(): field for field in delta_fields(snapshot.schema)}
     new = []
@@ -123,7 +134,7 @@ def new_columns(snapshot: Snapshot, schema: Any) -> list[dict[str, Any]]:
 
 
 def _parts(old: Any, new: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the path and both types of each part that both have; None for a field that is new."""
+    """Yield path and both types of each common part; the old type is None for a new field."""
     if isinstance(old, str) or isinstance(new, str) or old["type"] != new["type"]:
         yield place, old, new
     elif old["type"] == "struct":
@@ -151,7 +162,7 @@ def _refuse_wider(snapshot: Snapshot, column: str, place: str, kinds: tuple[Any,
 
 
 def _once(transactions: Mapping[str, int], said: Mapping[str, Any]) -> Any:
-    """Properties of a commit that is not tried again on what has happened meanwhile."""
+    """Build properties of a commit that is not retried on top of newer commits."""
     from deltalake.transaction import CommitProperties, Transaction
 
     now = int(time.time() * 1000)

@@ -1,4 +1,4 @@
-"""The files of a Delta table by their windows, for compaction."""
+"""Files of a Delta table by window, for compaction."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DeltaNow:
-    """See `compaction.TableNow`."""
+    """The current version of a Delta table; see `compaction.TableNow`."""
 
     def __init__(
         self, snapshot: Snapshot, config: TableConfig, target: DeltaTarget, storage: Storage
@@ -36,7 +36,7 @@ class DeltaNow:
 
     @cached_property
     def files(self) -> Sequence[WindowFile]:
-        """The active files; one that does not say how many rows it has is of no window."""
+        """The active files; a file without a row count belongs to no window."""
         return [
             WindowFile(file.location, file.rows or 0, file.bytes, window)
             for file in self._snapshot.files
@@ -51,16 +51,16 @@ class DeltaNow:
         return frame
 
     def swap(self, removed: Collection[str], added: Sequence[str]) -> bool:
-        """Commit files that change no row."""
+        """Commit a replacement of files that changes no row."""
         gone = [file for file in self._snapshot.files if file.location in removed]
         new = {path: statistics(path, self._storage) for path in added}
         said = {"upkeep": "compact_files"}
         return commit_files(self._snapshot, gone, new, {}, said, changes_rows=False)
 
     def _window(self, file: DataFile) -> Any:
-        """To which window a file belongs, as something that sorts; None: to no single one."""
+        """Return a sortable value for the window of a file; None if it is of no single window."""
         if self._target.write_mode.merges_by_key:
-            return 0  # its rows lie in no order of windows
+            return 0  # its rows are not ordered by window
         column = self._snapshot.column_name(window_column(self._target))
         if column is None:
             return None

@@ -1,4 +1,4 @@
-"""What Delta tables hold, read from their logs."""
+"""Contents of Delta tables, read from their logs."""
 
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
@@ -20,7 +20,7 @@ from logdriven_dagster.model.windows import TimeWindow
 
 
 class DeltaContents(Contents):
-    """Answers what targets of type delta hold."""
+    """Reader of the contents of targets of type delta."""
 
     def holdings(self, project: Project, table: str, target: DeltaTarget) -> Holdings:
         found = open_target(project, table, target)

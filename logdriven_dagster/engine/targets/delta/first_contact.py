@@ -1,4 +1,4 @@
-"""The first window of a Delta table that others filled."""
+"""The first window of a Delta table that other programs filled."""
 
 from logdriven_dagster.config.models.types.delta import DeltaTarget
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
@@ -8,7 +8,7 @@ from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside
 
 
 def files_of_others(snapshot: Snapshot, target: DeltaTarget) -> tuple[DataFile, ...]:
-    """The files that the first window of a table replaces; TerminalStepError: refused."""
+    """Return the files that the first window of a table replaces; TerminalStepError if refused."""
     others = unknown_files(snapshot) if stay_beside(target) else ()
     if others and target.existing_rows == "refuse":
         raise refusal(snapshot.name)
@@ -16,10 +16,10 @@ def files_of_others(snapshot: Snapshot, target: DeltaTarget) -> tuple[DataFile, 
 
 
 def unknown_files(snapshot: Snapshot) -> tuple[DataFile, ...]:
-    """The files of a table whose rows are all others'; none once a window wrote one.
+    """Return all files if no window wrote any of their rows; otherwise none.
 
-    Engines that write files anew need not say what they hold: then the log says whether a window
-    was ever published.
+    Engines that rewrite files may leave out statistics. The log then shows whether a window was
+    ever published.
     """
     if snapshot.column_name(WINDOW_START) is not None:
         bounds, nulls = snapshot.bounds(WINDOW_START), snapshot.nulls(WINDOW_START)

@@ -1,4 +1,4 @@
-"""Files in the folder of a Delta table that dead attempts left, which its log does not name."""
+"""Files that dead attempts left in a Delta table's folder and that its log does not name."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from logdriven_dagster.engine.targets.delta.table import delta_folder, open_targ
 def leftovers(search: Search, table: str, target: DeltaTarget) -> Iterator[Garbage]:
     """Yield the garbage of one target of type delta.
 
-    Files that were removed from the table are not: readers of an older version may need them.
+    Files that were removed from the table do not count: readers of an older version may need them.
     """
     folder = delta_folder(search.project, table, target)
     idle = search.idle(folder.within("data"))

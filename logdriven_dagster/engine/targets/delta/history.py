@@ -1,8 +1,8 @@
-"""What the log of a Delta table says about who published what.
+"""Publication history of windows, read from the log of a Delta table.
 
-Each window has two transactions there: the token of its newest attempt, and the token of the one
-whose rows are published. Checkpoints keep them when old commits are cleaned away; what they do not
-keep, such as what an upsert counted, stands in the commit beside them.
+The log holds two transactions per window: the token of its newest attempt, and the token of the
+attempt whose rows are published. Checkpoints keep them when old commits are cleaned up. Details
+that checkpoints do not keep, such as the counts of an upsert, are stored in the commit itself.
 """
 
 import json
@@ -15,17 +15,17 @@ from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.runs import Merged, WindowRun
 
 KEPT = "logdriven"
-"""The name of what commits say of themselves, and how names of transactions begin."""
+"""The key of our metadata in commits, and the prefix of our transaction names."""
 
 _NEWEST = f"{KEPT} newest start"
-"""Transaction: where the window starts that was published last, in seconds."""
+"""Transaction: the start of the window that was published last, in seconds."""
 
 _LOOKED_BACK = 200
-"""How many of the newest commits are read to find what one of them says of a publication."""
+"""The number of newest commits that are searched for a publication."""
 
 
 def fences(snapshot: Snapshot, runs: Sequence[WindowRun]) -> dict[str, int]:
-    """Return the transactions that refuse older attempts at these windows."""
+    """Return the transactions that reject older attempts at these windows."""
     tokens = {_window(run): run.fencing_token for run in runs}
     newest = max(_newest_token(snapshot, runs[0]), *tokens.values())
     return {**tokens, _step(runs[0]): newest}
@@ -39,12 +39,12 @@ def publications(snapshot: Snapshot, staged: Sequence[StagedRows]) -> dict[str, 
 
 
 def _newest_token(snapshot: Snapshot, run: WindowRun) -> int:
-    """The greatest token of any window of a table's step, 0 before the first one."""
+    """Return the greatest token of any window of a table's step, 0 before the first window."""
     return snapshot.transaction(_step(run)) or 0
 
 
 def refuse_superseded(snapshot: Snapshot, runs: Sequence[WindowRun]) -> None:
-    """AttemptLostError if a newer attempt at one of the windows has been here."""
+    """Raise AttemptLostError if a newer attempt has fenced or published one of the windows."""
     newest = _newest_token(snapshot, runs[0])
     for run in runs:
         if run.fencing_token < newest:  # otherwise no window of the step has a newer one
@@ -54,7 +54,7 @@ def refuse_superseded(snapshot: Snapshot, runs: Sequence[WindowRun]) -> None:
 
 
 def unpublished(snapshot: Snapshot, staged: Sequence[StagedRows]) -> list[StagedRows]:
-    """Return those whose rows no commit has published."""
+    """Return the staged rows that no commit has published."""
     newest = _newest_token(snapshot, staged[0].run)
     return [
         rows
@@ -64,26 +64,27 @@ def unpublished(snapshot: Snapshot, staged: Sequence[StagedRows]) -> list[Staged
 
 
 def is_out_of_date(snapshot: Snapshot, run: WindowRun) -> bool:
-    """Whether the table as a whole is what a newer window made of it."""
+    """Return True if a newer window has replaced the table as a whole."""
     newest = snapshot.transaction(_NEWEST)
     return newest is not None and newest >= run.window.span[1]
 
 
 def was_published_to(snapshot: Snapshot) -> bool:
-    """Whether a window has ever been published to the table."""
+    """Return True if a window was ever published to the table."""
     return snapshot.transaction(_NEWEST) is not None
 
 
 def described(staged: Sequence[StagedRows], merged: Merged | None) -> dict[str, Any]:
-    """Return what a commit says of itself, for people and for whoever publishes once more."""
+    """Return the metadata of a commit, for users and for later publications of the same rows."""
     counts = {"inserted": merged.inserted, "updated": merged.updated} if merged else {}
     return {KEPT: [_identity(rows) | counts for rows in staged]}
 
 
 def commit_of(snapshot: Snapshot, folder: Folder, staged: StagedRows) -> Mapping[str, Any]:
-    """What the commit that published the rows says, with its `version`; empty: it is gone.
+    """Return the metadata of the commit that published the rows, with its `version`.
 
-    The newest commits are looked at first; it is asked only by who publishes once more.
+    Empty if the commit is gone. The search starts at the newest commit. It runs only when rows are
+    published again.
     """
     mine = _identity(staged)
     for version in range(snapshot.version, max(-1, snapshot.version - _LOOKED_BACK), -1):
@@ -98,12 +99,12 @@ def commit_of(snapshot: Snapshot, folder: Folder, staged: StagedRows) -> Mapping
 
 
 def merged_by(said: Mapping[str, Any]) -> Merged | None:
-    """What the upsert did that a commit published; None if it does not say so."""
+    """Return the counts of the upsert that a commit published; None if the commit has none."""
     return Merged(said["inserted"], said["updated"]) if "inserted" in said else None
 
 
 def _said(commit: bytes) -> list[dict[str, Any]]:
-    """What a commit says of itself, as one of its actions."""
+    """Return our metadata from the actions of a commit."""
     for action in map(json.loads, commit.splitlines()):
         if "commitInfo" in action:
             said: list[dict[str, Any]] = action["commitInfo"].get(KEPT, [])

@@ -1,4 +1,4 @@
-"""The files of a Delta table for an upsert, by the statistics of their keys."""
+"""Files of a Delta table for an upsert, selected by the statistics of their keys."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DeltaFiles:
-    """See `KeyedFiles`."""
+    """The files of a Delta table; implements `KeyedFiles`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -33,7 +33,7 @@ class DeltaFiles:
         return frame
 
     def with_keys(self, ranges: KeyRanges) -> list[str]:
-        """Return the files that may hold rows with keys in all these ranges."""
+        """Return the files that may hold rows whose keys lie in all these ranges."""
         numbers = {file.number for file in self._snapshot.files}
         kinds = {field["name"]: field["type"] for field in self._snapshot.fields}
         for name, ends in ranges.items():
@@ -42,7 +42,7 @@ class DeltaFiles:
         return [file.location for file in self._snapshot.files if file.number in numbers]
 
     def named(self, locations: Iterable[str]) -> list[DataFile]:
-        """Return the table's files at these places."""
+        """Return the table's files at these locations."""
         wanted = set(locations)
         return [file for file in self._snapshot.files if file.location in wanted]
 

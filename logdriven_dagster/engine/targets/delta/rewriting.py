@@ -1,4 +1,4 @@
-"""Files of a Delta table that are written anew without some of their rows."""
+"""Rewriting files of a Delta table without some of their rows."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -28,7 +28,10 @@ def rows_but(
     run: WindowRun,
     data: Folder,
 ) -> tuple[str, ...]:
-    """Write the rows of the files of which a condition is not true into new ones, for a window."""
+    """Write new files for a window with the rows of `files` that do not meet the condition.
+
+    Returns the locations of the new files that have rows. Removes the new folder if writing fails.
+    """
     frame = read_files(spark, "parquet", sizes(files), snapshot.schema)
     kept = in_few_files(frame.where(f"NOT coalesce({condition}, false)"))
     folder = staging_folder(data, run.job_id, f"{run.step_id}__kept")

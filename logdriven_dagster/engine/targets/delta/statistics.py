@@ -1,7 +1,7 @@
-"""What a commit says of each file's values, read from its footer, so that readers can pass over it.
+"""Column statistics in commits, read from Parquet footers, so that readers can skip files.
 
-Statistics may say less than there is to say, and never anything wrong: a text that is cut off still
-lies below the least, or above the greatest one.
+Statistics may be incomplete, but never wrong: a truncated text is still no greater than the
+minimum, or no less than the maximum.
 """
 
 import json
@@ -16,22 +16,23 @@ from logdriven_dagster.engine.storage.storage import Storage
 
 _LONGEST_TEXT = 32
 _LAST = "\U0010ffff"
-"""Greater than any character, so that a text with it behind is greater than those that go on."""
+"""The greatest character: appended to a truncated text, it sorts after every text with that prefix.
+"""
 _EXACT_DIGITS = 15
-"""Decimal numbers with more digits change when they are read as floating-point ones."""
+"""Decimal numbers with more digits change when they are read as floating-point numbers."""
 
 
 class Statistics(NamedTuple):
-    """What a commit says of a file."""
+    """Size, row count and column statistics of a file, as a commit records them."""
 
     bytes: int
     rows: int
     text: str
-    """The JSON of the statistics."""
+    """The column statistics as JSON."""
 
 
 def statistics(location: str, storage: Storage) -> Statistics:
-    """Return size and rows of a Parquet file, and what its footer tells of the values."""
+    """Return the size and row count of a Parquet file, and the statistics in its footer."""
     from pyarrow.parquet import read_metadata
 
     with storage.open(location) as file:
@@ -54,7 +55,7 @@ def statistics(location: str, storage: Storage) -> Statistics:
 
 
 def column_names(location: str, storage: Storage) -> list[str]:
-    """Return the names of the columns that a Parquet file has."""
+    """Return the names of the columns of a Parquet file."""
     from pyarrow.parquet import read_schema
 
     with storage.open(location) as file:
@@ -62,7 +63,7 @@ def column_names(location: str, storage: Storage) -> list[str]:
 
 
 def _leaves(fields: Any) -> Iterator[tuple[str, ...] | None]:
-    """The place of each of Parquet's columns among the table's; None within lists and maps."""
+    """Yield the path of each Parquet column in the table; None within lists and maps."""
     for field in fields:
         yield from _leaves_of(field.type, (field.name,))
 
@@ -98,7 +99,7 @@ def _note(
         return
     try:
         low, high = min(each.min for each in filled), max(each.max for each in filled)
-    except (OverflowError, ValueError):  # a moment that Python does not know
+    except (OverflowError, ValueError):  # a timestamp outside Python's range
         return
     shown = _as_json(low, ""), _as_json(high, _LAST)
     if None not in shown:
@@ -113,7 +114,7 @@ def _put(values: dict[str, Any], place: tuple[str, ...], value: Any) -> None:
 
 
 def _as_json(value: Any, behind: str) -> Any:
-    """A value as statistics have it, `behind` a text that is cut off; None: it has no place."""
+    """Convert a value for statistics; `behind` ends truncated text. None if unsupported."""
     if isinstance(value, str):
         return value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + behind
     if isinstance(value, (bool, bytes, timedelta)):

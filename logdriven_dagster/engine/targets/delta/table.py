@@ -1,6 +1,6 @@
-"""Delta tables: Spark writes Parquet files, one commit of delta-rs makes them the table's.
+"""Delta tables: Spark writes Parquet files, and one delta-rs commit adds them to the table.
 
-A killed commit leaves the old rows or the new ones, never both.
+A commit that is killed leaves either the old rows or the new ones, never both.
 """
 
 import random
@@ -61,16 +61,16 @@ _COMMIT_TRIES = 8
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What one commit does to a table's files."""
+    """Changes of one commit to a table's files."""
 
     removed: Sequence[DataFile]
     added: tuple[str, ...]
     merged: Merged | None = None
-    """What an upsert does with the staged rows; None for other modes."""
+    """Counts of an upsert; None for other modes."""
 
 
 def delta_folder(project: Project, table: str, target: DeltaTarget) -> Folder:
-    """Return the folder of a target's table; TerminalStepError: of an unknown file system."""
+    """Return the folder of a target's table; TerminalStepError for an unknown file system."""
     if not target.path:
         return folder_at("/".join([project.warehouse, *table.split(".")]), project.storage)
     try:
@@ -81,12 +81,12 @@ def delta_folder(project: Project, table: str, target: DeltaTarget) -> Folder:
 
 
 def open_target(project: Project, table: str, target: DeltaTarget) -> Snapshot | None:
-    """Return the table of a target as it is now; None where there is none."""
+    """Return the current snapshot of a target's table; None if there is no table."""
     return open_table(delta_folder(project, table, target).location, project.storage)
 
 
 class DeltaTable:
-    """A target of type `delta`; see `Store`."""
+    """A target of type `delta`; implements `Store`."""
 
     def __init__(self, context: StoreContext, table: str, target: DeltaTarget) -> None:
         self._context, self._table, self._target = context, table, target
@@ -109,7 +109,7 @@ class DeltaTable:
         fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
         fitting = conform(frame, schema, self._table, missing=missing, missing_fields=fields)
         frame = given_columns(fitting, frame) if upserts else fitting
-        # Before any work: every column must have a type there, and one that stays.
+        # Before any work: every column must have a type in Delta, and keep it.
         _ = new_columns(known, frame.schema) if known else delta_fields(frame.schema)
         options, check = option_texts(self._target.options), self._refuse_duplicates
         return stage_files(frame, self._data, runs, options=options, check=check)
@@ -123,13 +123,13 @@ class DeltaTable:
         return staged_frame(self._context.spark, staged)
 
     def holds(self, staged: StagedRows) -> bool:
-        """Whether all staged files are there and whole."""
+        """Return True if all staged files exist and are complete."""
         return are_whole(staged, self._data)
 
     def publish(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
     ) -> tuple[Published, ...]:
-        """Commit all windows at once; transactions in the log prove that it was done.
+        """Commit all windows at once; transactions in the log prove the publication.
 
         The commit is a compare-and-swap on the version that was current when `verify` was called.
         """
@@ -161,7 +161,7 @@ class DeltaTable:
         raise self._lost()
 
     def _found(self, snapshot: Snapshot, rows: StagedRows, held: int | None) -> Published:
-        """Rows that a commit of before has published."""
+        """Describe rows that an earlier commit has published."""
         said = commit_of(snapshot, self._folder, rows)
         return self._published(rows, snapshot, held, merged_by(said), said.get("version"))
 
@@ -183,7 +183,7 @@ class DeltaTable:
         )
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
-        """Commit transactions that change no row: a commit that began before it fails."""
+        """Commit transactions that change no row, so that any commit that began earlier fails."""
         for snapshot in self._tries():
             refuse_superseded(snapshot, runs)
             if commit_files(snapshot, (), {}, fences(snapshot, runs), {}):
@@ -192,9 +192,9 @@ class DeltaTable:
             raise self._lost()
 
     def _tries(self, schema: "StructType | None" = None) -> Iterator[Snapshot]:
-        """Yield the table as it is now for each try: a retry with back-off.
+        """Yield the current snapshot for each try, with back-off between tries.
 
-        One that is not there is made with the schema; without a schema nothing comes.
+        A missing table is created with the schema; without a schema, nothing is yielded.
         """
         for attempt in range(_COMMIT_TRIES):
             if attempt > 1:
@@ -227,7 +227,7 @@ class DeltaTable:
                 self._data.storage.remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """Read the current version; for a `window`, open only the files that can hold its rows."""
+        """Read the current version; for a `window`, open only the files that may hold its rows."""
         snapshot = self._now()
         if snapshot is None:
             raise NotPublishedError(f"{self._table} was never published, so it cannot be read")
@@ -246,7 +246,7 @@ class DeltaTable:
         return read_files(self._context.spark, "parquet", sizes(files), snapshot.schema)
 
     def _changed(self, snapshot: Snapshot, staged: Sequence[StagedRows]) -> FileChange:
-        """Return what the staged files replace, by mode; the windows are one after the other."""
+        """Return the files to remove and to add, by mode; the windows adjoin each other."""
         added = tuple(path for rows in staged for path in rows.files)
         if self._target.write_mode.merges_by_key:
             return self._merged(snapshot, staged[0])
@@ -260,7 +260,7 @@ class DeltaTable:
         files = [file for file in files if file not in empty]
         if replaced.holds_all_of(files):
             return FileChange(files, added)
-        # A file of a larger window, of another mode, or of others keeps its other rows.
+        # A file of a larger window, of another mode or of another program keeps its other rows.
         kept = rows_but(
             self._context.spark,
             snapshot,
@@ -272,12 +272,12 @@ class DeltaTable:
         return FileChange(files, (*added, *kept))
 
     def _has(self, file: DataFile, column: str) -> bool:
-        """Whether a file of which the log does not say what it holds has this column at all."""
+        """Return True if a file without statistics has this column at all."""
         names = column_names(file.location, self._data.storage)
         return column.lower() in map(str.lower, names)
 
     def _replaced(self, snapshot: Snapshot, windows: Sequence[TimeWindow]) -> Selection:
-        """The rows in whose place those of the windows come, which adjoin each other."""
+        """Select the rows that these adjoining windows replace."""
         column = snapshot.column_name(window_column(self._target))
         assert column is not None  # the table has gained the columns of the staged rows
         return Selection(snapshot, column, [windows[0].up_to_end_of(windows[-1])])
@@ -293,7 +293,7 @@ class DeltaTable:
 def _rows_after(
     snapshot: Snapshot, change: FileChange, added: Mapping[str, Statistics]
 ) -> int | None:
-    """The rows of the whole table after a commit; None if a file does not say how many it has."""
+    """Return the row count of the table after a commit; None if a file has no row count."""
     counts = [file.rows for file in change.removed]
     if snapshot.rows is None or None in counts:
         return None

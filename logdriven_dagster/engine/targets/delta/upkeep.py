@@ -1,4 +1,4 @@
-"""Upkeep of Delta tables: files that were replaced long ago go, and old commits of the log."""
+"""Upkeep of Delta tables: removal of long-replaced files and of old log commits."""
 
 from datetime import timedelta
 from math import ceil
@@ -13,10 +13,10 @@ from logdriven_dagster.model.upkeep import Upkept
 
 
 class DeltaUpkeep(Upkeep):
-    """See `Upkeep`.
+    """Upkeep of a Delta table.
 
-    Who published what, and fences, are transactions, which the log keeps whatever goes: so nobody
-    has to ask which attempts have not ended.
+    Publications and fences are transactions, which the log keeps regardless of removed versions. So
+    expiry does not need the list of unfinished attempts.
     """
 
     @property
@@ -34,9 +34,9 @@ class DeltaUpkeep(Upkeep):
         return DeltaNow(snapshot, self.table, self.target, self.data.storage)
 
     def expire(self, rule: Expiring, *, really: bool) -> Upkept:
-        """Remove files that were replaced longer ago than asked for.
+        """Remove files that were replaced longer ago than the given age.
 
-        Commits go behind a checkpoint once they are older than `delta.logRetentionDuration` says.
+        Commits older than `delta.logRetentionDuration` are replaced by a checkpoint.
         """
         snapshot = self._now()
         assert snapshot is not None

@@ -1,4 +1,4 @@
-"""What folders of plain files hold, read from their pointers."""
+"""Contents of folders of plain files, read from their pointers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FilesContents(Contents):
-    """Targets of types parquet, orc, csv and json."""
+    """Reader of the contents of targets of types parquet, orc, csv and json."""
 
     def holdings(self, project: Project, table: str, target: FileTarget) -> Holdings:
         held = visible(_published(project, table, target), project.zone)
@@ -35,7 +35,7 @@ class FilesContents(Contents):
     def rows(
         self, project: Project, table: str, target: FileTarget, window: TimeWindow | None
     ) -> ArrowRows | None:
-        """What text and ORC mean is known to Spark alone, which wrote them."""
+        """Return the rows of Parquet files; only Spark can read back its text and ORC files."""
         if target.type != "parquet":
             return None
         pointers, zone = _published(project, table, target), project.zone
@@ -70,7 +70,7 @@ class FilesContents(Contents):
 
 
 def _published(project: Project, table: str, target: FileTarget) -> dict[str, Pointer]:
-    """Return the pointers of windows by their names, without fences."""
+    """Return the pointers of windows by name, without fences."""
     pointers = Pointers(files_folder(project, table, target), project.zone).current()
     return {name: each for name, each in pointers.items() if each.folder}
 

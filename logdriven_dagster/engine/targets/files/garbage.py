@@ -1,4 +1,4 @@
-"""Folders that no pointer names, and pointers that nobody looks at."""
+"""Unneeded data folders and pointers of plain file targets."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from logdriven_dagster.engine.targets.files.table import files_folder
 
 
 def leftovers(search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
-    """Yield the garbage of one target of plain files."""
+    """Yield the garbage of one target of plain files: unnamed folders and old pointers."""
     folder = files_folder(search.project, table, target)
     data, pointers = folder.within("data"), Pointers(folder, search.project.zone)
     idle = search.idle(data)

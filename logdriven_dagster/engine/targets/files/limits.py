@@ -1,8 +1,8 @@
-"""What plain files cannot hold: refused by the name of its column, since Spark writes other values.
+"""Limits of plain files: values that Spark would change are refused with the column's name.
 
-Spark writes of bytes in CSV what it shows of them, reads the keys of JSON's maps as text whatever
-they are, makes a VARIANT that is null of NULL, and ORC's own arithmetic loses the sign of a time
-within a second before 1970 and the ten days that were left out in 1582. Found by
+Spark writes binary values to CSV as their display text, reads the keys of JSON maps as text
+regardless of their type, and turns a null VARIANT into NULL. ORC's arithmetic loses the sign of
+times within a second before 1970, and the ten days that were left out in 1582. Found by
 `tests/engine/targets/test_round_trips.py` and `test_file_values.py`.
 """
 
@@ -22,9 +22,9 @@ _EPOCH = "TIMESTAMP'1970-01-01 00:00:00Z'"
 
 
 def storable(frame: "DataFrame", form: str) -> "DataFrame":
-    """Return the rows, with an error for each value that files of this form would change.
+    """Return the rows, with an error for each value that files of this format would change.
 
-    TerminalStepError for a column none of whose values they can hold.
+    Raises TerminalStepError for a column whose type the format cannot hold at all.
     """
     changes = {}
     for field in frame.schema.fields:
@@ -43,7 +43,7 @@ def storable(frame: "DataFrame", form: str) -> "DataFrame":
 
 
 def _problem_in_json(kind: "DataType") -> str | None:
-    """Return what is wrong with a type in JSON, and the fix."""
+    """Return the problem that a type has in JSON, with its fix; None if there is none."""
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.VariantType):
@@ -61,7 +61,7 @@ def _problem_in_json(kind: "DataType") -> str | None:
 
 
 def _changed_by_orc(v: str, kind: "DataType") -> str | None:
-    """SQL that says whether a value is a time or day that comes back as another one."""
+    """Return SQL that is true for a time or date that ORC would return changed."""
     if kind.typeName() == "date":
         return f"{v} {_LEFT_OUT}"
     if kind.typeName() in ("timestamp", "timestamp_ntz"):

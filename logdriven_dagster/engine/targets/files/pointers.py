@@ -1,11 +1,11 @@
-"""The pointer files of a target of plain files: which folder holds which window's rows.
+"""Pointer files of a plain file target: they map each window to the folder with its rows.
 
-A pointer `_windows/<data_range_start>.<fencing token>.<edition>.json` is never changed, nor is its
-name ever given to another one: an attempt puts up the first edition as a fence and the next one as
-its publication. Of a window's pointers the one with the greatest token counts, so that an attempt
-that was shut out can write what it likes: nobody looks at it. The one before stays until the next,
-for readers that have listed the folder at an unlucky moment. What a pointer says of its window are
-texts with offsets, which mean the same in every zone; older ones without are of the project's zone.
+A pointer `_windows/<data_range_start>.<fencing token>.<edition>.json` is never changed, and its
+name is never reused. An attempt adds the first edition as a fence and the next one as its
+publication. Of a window's pointers the one with the greatest token counts, so pointers of an
+attempt that was fenced off are ignored. The previous pointer stays until the next publication, for
+readers that listed the folder just before the change. The bounds in a pointer are texts with UTC
+offsets, which mean the same in every zone; older texts without an offset are in the project's zone.
 """
 
 import json
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 ALL = "all"
-"""The name of the only pointer of a target that is replaced as a whole."""
+"""The name of the only pointer of a target in mode `overwrite`."""
 
 _NAME = re.compile(r"([^.]+)(?:\.\d+)*\.json")
 _LISTINGS = 20
@@ -40,7 +40,7 @@ class Pointer:
     data_range_start: str
     data_range_end: str
     folder: str
-    """Below `data`; empty where a fence was put up before anything was published."""
+    """Below `data`; empty for a fence that was added before any publication."""
     files: tuple[str, ...]
     job_id: int
     step: str
@@ -51,9 +51,9 @@ class Pointer:
     """The folder that this one replaced."""
     fencing_token: int = 0
     fences: str | None = None
-    """The newest `data_range_start` for which a fence was put up under this name."""
+    """The newest `data_range_start` that was fenced under this name."""
     edition: int = 1
-    """Which one it is of those that the attempt with this token has put up under this name."""
+    """Sequence number among the pointers that the attempt with this token added under this name."""
 
     def window(self, zone: ZoneInfo) -> TimeWindow:
         """Return the window that the pointer publishes."""
@@ -73,19 +73,19 @@ class Pointer:
 
 
 def total(pointers: Iterable[Pointer]) -> int | None:
-    """Return the rows of several pointers together; None if one of them does not tell its own."""
+    """Return the row count of several pointers; None if one of them has no row count."""
     rows = [pointer.rows for pointer in pointers]
     return None if None in rows else sum(number or 0 for number in rows)
 
 
 class Pointers:
-    """The pointer files of the target in a folder; `zone` is the project's."""
+    """The pointer files in a target's folder; `zone` is the project's."""
 
     def __init__(self, target: Folder, zone: ZoneInfo) -> None:
         self._folder, self._zone = target.within("_windows"), zone
 
     def current(self) -> dict[str, Pointer]:
-        """Name → the pointer that counts, fences before the first publication included."""
+        """Map each name to its current pointer, including fences before the first publication."""
         newest: dict[str, Pointer] = {}
         for name, _, pointer in self._listed():
             known = newest.get(name)
@@ -94,9 +94,9 @@ class Pointers:
         return newest
 
     def put(self, name: str, pointer: Pointer, old: Pointer | None) -> Pointer:
-        """Put up a pointer in place of the old one that counts, and give it back as it is there.
+        """Add a pointer in place of the old current one, and return it as stored.
 
-        TransientStepError if the same attempt has put up another one since the old one was read.
+        Raises TransientStepError if the same attempt added another one since the old one was read.
         """
         again = old is not None and old.fencing_token == pointer.fencing_token
         pointer = replace(pointer, edition=old.edition + 1 if old and again else 1)
@@ -107,23 +107,23 @@ class Pointers:
         return pointer
 
     def forget(self, name: str, keep: int) -> None:
-        """Remove a name's pointers but the `keep` newest."""
+        """Remove all pointers of a name except the `keep` newest."""
         for location in self._by_rank(name).get(name, [])[keep:]:
             self._folder.storage.remove(location)
 
     def folders(self) -> set[str]:
-        """Return the folders that any pointer names, for readers of now or of a moment ago."""
+        """Return the folders that any pointer names, current or previous."""
         named = [p for _, _, pointer in self._listed() for p in (pointer.folder, pointer.previous)]
         return {folder for folder in named if folder}
 
     def leftovers(self) -> list[str]:
-        """Return what no reader needs: drafts, and pointers but the current and the last one."""
+        """Return files that no reader needs: drafts, and pointers before the last two of a name."""
         drafts = [name for name in self._folder.names() if name.endswith(DRAFT)]
         superseded = [place for places in self._by_rank().values() for place in places[2:]]
         return [*superseded, *map(self._at, drafts)]
 
     def _by_rank(self, only: str | None = None) -> dict[str, list[str]]:
-        """Name → where its pointers are, the one that counts first; of all names, or of one."""
+        """Map names, or only one, to the locations of their pointers, the current one first."""
         found: dict[str, list[tuple[tuple[float, int, int], str]]] = {}
         for name, location, pointer in self._listed():
             if only in (None, name):
@@ -134,7 +134,7 @@ class Pointers:
         }
 
     def place(self, name: str) -> str:
-        """Return where people find the pointers of a name."""
+        """Return the file pattern of a name's pointers, for messages."""
         return f"{as_path(self._folder.location)}/{name}.*json"
 
     def _listed(self) -> Iterator[tuple[str, str, Pointer]]:
@@ -170,14 +170,19 @@ class Pointers:
 
 _Key: TypeAlias = tuple[Storage, str, int]
 _KNOWN: dict[_Key, Pointer] = {}
-"""Pointers that were read before: a table may have thousands. The listing tells the version of each
-file, so that none is looked at by itself."""
+"""Cache of pointers: a table may have thousands.
+
+The folder listing gives the version of each file, so that cached pointers need no request.
+"""
 _MOST_KNOWN = 100_000
 
 
 @lru_cache(maxsize=100_000)
 def moment(text: str, zone: ZoneInfo) -> float:
-    """The bound of a window in seconds of the epoch. Texts of an hour that exists twice mislead."""
+    """Return the bound of a window in seconds of the epoch.
+
+    Texts without an offset are ambiguous in an hour that exists twice.
+    """
     return parse_range_text(text, zone).timestamp()
 
 
@@ -187,7 +192,7 @@ def _window(start: str, end: str, zone: ZoneInfo) -> TimeWindow:
 
 
 def file_of_others(folder: Folder) -> str | None:
-    """The name of a file that others have put into a folder before the first window."""
+    """Return the name of a file that another program put there before the first window."""
     names = folder.names()
     if "_windows" in names:
         return None

@@ -1,8 +1,8 @@
-"""Many pointers in one file, where each file that is read is a request to a store.
+"""Summaries: many pointers in one file, because each file read costs an object store request.
 
-A pointer is never changed, so that what a summary says of it stays true: whoever has to read many
-takes them from the newest one, if the listing tells the same versions, and reads the others one by
-one. Whoever had to read many of those puts up a new summary.
+A pointer is never changed, so its copy in a summary stays valid. A reader of many pointers takes
+them from the newest summary, if the listing shows the same versions, and reads the others one by
+one. A reader that had to read many of those writes a new summary.
 """
 
 import json
@@ -14,7 +14,7 @@ from uuid import uuid4
 from logdriven_dagster.engine.storage.locations import Folder
 
 MANY = 20
-"""From this number of files to read on, a summary is used, and written for the next reader."""
+"""The number of files to read from which a summary is used and written."""
 
 _NAME = "summary"
 
@@ -24,7 +24,7 @@ def read_many(
 ) -> dict[str, Any]:
     """Return the values of these files of a folder, each given by its name and version.
 
-    FileNotFoundError if one of them has gone since it was listed.
+    Raises FileNotFoundError if one of them was removed since the listing.
     """
     if len(wanted) < MANY or not folder.storage.is_remote:
         return {name: _values(folder, name) for name in wanted}
@@ -46,14 +46,14 @@ def _values(folder: Folder, name: str) -> Any:
 
 
 def _summarised(folder: Folder, name: str) -> Mapping[str, Any]:
-    """Return what a summary holds: name → version and values; nothing if another took its place."""
+    """Return the contents of a summary: name → version and values; empty if it was replaced."""
     with suppress(FileNotFoundError):
         return _values(folder, name)  # type: ignore[no-any-return]
     return {}
 
 
 def _put(folder: Folder, pointers: Mapping[str, Any]) -> None:
-    """Put up a summary, which nobody needs: one who may only read goes on without it."""
+    """Write a summary. It is optional, so missing write permission is ignored."""
     name = f"{_NAME}.{len(pointers):09}.{uuid4().hex}.json"
     with suppress(PermissionError):
         folder.storage.put_if_absent(folder.within(name).location, json.dumps(pointers).encode())

@@ -1,10 +1,10 @@
 """Plain files, published window by window.
 
-Below the target's folder lie `data/<job_id>-<step>/` and for each published window a pointer that
+Below the target's folder lie `data/<job_id>-<step>/` and, for each published window, a pointer that
 names the folder, its files, columns and rows; `overwrite` has a single one. A reader lists the
-pointers, leaves out those that lie within a larger one, and reads the files that they name: old
-rows or new ones, never both. A replaced folder stays until the window is replaced once more, for
-readers that hold its pointer.
+pointers, ignores those inside a larger window, and reads the files that the others name: old rows
+or new ones, never both. A replaced folder stays until the window is replaced again, for readers
+that hold its pointer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _TIMES = {
-    # By default Spark cuts times off at the millisecond, and offsets at the minute.
+    # By default Spark truncates times to milliseconds, and offsets to minutes.
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 _CSV = {
     **_TIMES,
     "header": "true",
-    # By default Spark trims text, escapes quotes in a way of its own, and reads a line break inside
-    # a value as a new row.
+    # By default Spark trims text, escapes quotes with backslashes, and reads a line break inside a
+    # value as a new row.
     "ignoreLeadingWhiteSpace": "false",
     "ignoreTrailingWhiteSpace": "false",
     "escape": '"',
@@ -61,22 +61,22 @@ _CSV = {
 }
 _JSON = {
     **_TIMES,
-    # Otherwise a column of which all values are NULL is not there for other readers.
+    # Otherwise other readers do not see a column whose values are all NULL.
     "ignoreNullFields": "false",
 }
 _WRITTEN = {"csv": _CSV, "json": _JSON}
 _STRICT = {
     "mode": "FAILFAST",
-    # Files of before had milliseconds.
+    # Files of earlier versions have milliseconds.
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]XXXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]",
 }
 _READ = {"csv": {**_CSV, **_STRICT, "nullValue": NOTHING}, "json": _STRICT}
-"""NULL has no text in CSV, where an empty text is `""`."""
+"""NULL is an empty field in CSV, and an empty text is `""`."""
 
 
 class WindowFiles:
-    """A target of type `parquet`, `orc`, `csv` or `json`; see `Store`."""
+    """A target of type `parquet`, `orc`, `csv` or `json`; implements `Store`."""
 
     def __init__(self, context: StoreContext, table: str, target: FileTarget) -> None:
         self._context, self._table, self._target = context, table, target
@@ -106,7 +106,7 @@ class WindowFiles:
         return stage_files(frame, self._data, runs, form=form, options=options)
 
     def _refuse_others(self) -> None:
-        """TerminalStepError if others have put something there before the first window."""
+        """Raise TerminalStepError if the folder held files before the first window."""
         if self._target.existing_rows == "keep":
             return
         if other := file_of_others(self._folder):
@@ -121,15 +121,15 @@ class WindowFiles:
         return staged_frame(self._context.spark, staged, self._target.type, self._read_options)
 
     def holds(self, staged: StagedRows) -> bool:
-        """Whether the staged files are there, and those with footers whole."""
+        """Return True if the staged files exist, and those with footers are complete."""
         return are_whole(staged, self._data, self._target.type)
 
     def publish(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
     ) -> tuple[Published, ...]:
-        """Put up the pointers of the windows one by one, the oldest first.
+        """Add the pointers of the windows one by one, the oldest first.
 
-        Of two pointers that are put up at once the one with the greater token counts.
+        Of two pointers that are added at the same time, the one with the greater token counts.
         """
         pointers = self._pointers.current()
         return tuple(self._publish(rows, verify, pointers) for rows in staged)
@@ -154,7 +154,7 @@ class WindowFiles:
         return replace(done, table_rows=total(pointers.values()))
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
-        """Put up what is published once more, under the new tokens: older ones count no more."""
+        """Add copies of the current pointers under the new tokens; older tokens no longer count."""
         pointers = self._pointers.current()
         for run in runs:
             self._fence(run, pointers)
@@ -176,7 +176,7 @@ class WindowFiles:
             self._pointers.forget(name, keep=2)
 
     def _refuse_superseded(self, old: Pointer | None, run: WindowRun) -> None:
-        """AttemptLostError if a newer attempt at this very window has been here."""
+        """Raise AttemptLostError if a newer attempt at this window has added a pointer."""
         if old is None or old.fencing_token <= run.fencing_token:
             return
         texts = filter(None, (old.data_range_start, old.fences))
@@ -184,7 +184,7 @@ class WindowFiles:
             raise run.superseded(old.fencing_token)
 
     def _forget(self, pointers: dict[str, Pointer], name: str, window: TimeWindow) -> None:
-        """Remove what nobody reads any more, now that the new pointer hides it."""
+        """Remove pointers and folders that the new pointer hides."""
         if old := pointers.get(name):
             self._pointers.forget(name, keep=2)
             if old.previous:
@@ -195,7 +195,7 @@ class WindowFiles:
                 del pointers[other]
 
     def _refuse_larger(self, pointers: dict[str, Pointer], name: str, window: TimeWindow) -> None:
-        """A window cannot be cut out of a larger one, whose files hold other rows, too."""
+        """Refuse a window inside a larger published one, whose files hold other rows, too."""
         for other, pointer in pointers.items():
             held = pointer.window(self._zone)
             apart = name == ALL or not held.overlaps(window) or window.contains(held)
@@ -207,7 +207,7 @@ class WindowFiles:
                 )
 
     def discard(self, staged: Sequence[StagedRows]) -> None:
-        """Remove the staging folders, unless a pointer names them."""
+        """Remove the staging folders, except those that a pointer names."""
         named = self._pointers.folders()
         for rows in staged:
             if staging_name(rows.location) not in named:
@@ -253,16 +253,17 @@ class WindowFiles:
         )
 
     def _fences(self, window: TimeWindow, old: Pointer) -> str | None:
-        """The newest start that is fenced; one within the window was of an earlier grid."""
+        """Return the newest fenced start; one inside the window comes from an earlier grid."""
         texts = filter(None, (old.data_range_start, old.fences))
         newest = max(texts, key=lambda text: moment(text, self._zone))
         return newest if moment(newest, self._zone) > window.span[0] else old.fences
 
     def _name(self, window: TimeWindow, pointers: Mapping[str, Pointer]) -> str:
-        """Return the name under which the window's pointers are, or will be.
+        """Return the name under which the window's pointers are or will be stored.
 
-        That is its start as a text, unless the project's zone has changed since: then the window
-        may be there under the text of another clock, and its text may name another window.
+        It is the window's start as text, unless the project's zone has changed since. In that case
+        the window may be stored under the text of the other zone, and its text may name another
+        window.
         """
         if self._target.write_mode.replaces_whole_table:
             return ALL
@@ -281,7 +282,7 @@ class WindowFiles:
 
 
 def visible(pointers: Mapping[str, Pointer], zone: ZoneInfo) -> list[Pointer]:
-    """Drop pointers inside a larger window, which replaced them a moment ago."""
+    """Drop pointers inside a larger window, which has just replaced them."""
     if whole := pointers.get(ALL):
         return [whole]
     windows = {name: pointer.window(zone) for name, pointer in pointers.items()}
@@ -306,5 +307,5 @@ def files_folder(project: Project, table: str, target: FileTarget) -> Folder:
 
 
 def _distinct(pointers: dict[str, Pointer]) -> list[Pointer]:
-    """One pointer for each schema, so that a thousand windows need no thousand comparisons."""
+    """Return one pointer for each schema, so that thousands of windows need few comparisons."""
     return list({pointer.columns: pointer for pointer in pointers.values()}.values())

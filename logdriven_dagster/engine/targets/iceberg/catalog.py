@@ -1,4 +1,4 @@
-"""The project's Iceberg catalog, and how its tables age: columns come, snapshots go."""
+"""The project's Iceberg catalog, the schema evolution of its tables and their old snapshots."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ _NAME = "logdriven"
 _FILE_IO = "logdriven_dagster.engine.iceberg.file_io.StoreFileIO"
 _OURS = {"created-by": "logdriven_dagster"}
 _FEW_MANIFESTS = {
-    # Thousands of windows are thousands of commits: without merging each one adds a manifest that
+    # Thousands of windows are thousands of commits: without merging, each adds a manifest that
     # every reader opens.
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.min-count-to-merge": "20",
@@ -36,24 +36,26 @@ _FEW_METADATA_FILES = {
     "write.metadata.previous-versions-max": "20",
 }
 _OURS_BEFORE = {**_FEW_MANIFESTS, **_FEW_METADATA_FILES}
-"""What tells a table that we made before we wrote our name on them."""
+"""Properties that identify a table of an earlier release, which did not set `created-by`."""
 
 _MOST_SNAPSHOTS = 100
 _KEPT_SNAPSHOTS = 50
-"""PyIceberg copies all of a table's metadata a dozen times a commit: with 600 snapshots that took
-0.4 s, with 100 it takes 0.08 s."""
+"""PyIceberg copies all metadata of a table a dozen times per commit.
+
+With 600 snapshots that took 0.4 s, with 100 it takes 0.08 s.
+"""
 
 
 def open_catalog(project: Project) -> Any:
     """Open the project's catalog; the tables of an SQL catalog are created at first use.
 
-    Secrets of `storage` go into the memory of PyIceberg only, no table's properties.
+    Secrets of `storage` stay in PyIceberg's memory, and are not written to table properties.
     """
     from logdriven_dagster.engine.targets.iceberg.loading import load_ordered
 
     url, given = project.catalog_url, {**_file_io(project), **project.catalog}
     name = given.pop("name", _NAME)
-    if given.get("type") != "rest":  # a server has a warehouse of its own
+    if given.get("type") != "rest":  # a server has its own warehouse
         given = {"warehouse": project.warehouse, **given}
     if url is None:
         return load_ordered(name, given)
@@ -67,9 +69,9 @@ def open_catalog(project: Project) -> Any:
 
 
 def _file_io(project: Project) -> dict[str, str]:
-    """Return how PyIceberg reaches files; an object store as the engine does, by fsspec.
+    """Return PyIceberg's file settings; object stores are read through fsspec, as in the engine.
 
-    A small file is one request of it, and three of PyArrow's streams.
+    A small file takes one fsspec request, but three requests of PyArrow's streams.
     """
     if not project.uses_object_stores:
         return {}
@@ -77,10 +79,10 @@ def _file_io(project: Project) -> dict[str, str]:
 
 
 def _of_database(url: "URL") -> dict[str, str]:
-    """Properties of an SQL catalog.
+    """Return the properties of an SQL catalog.
 
-    A runner that is frozen inside a commit loses its transaction to the server's limits, so that
-    its successor goes on and its own late COMMIT fails. SQLite has no such limits.
+    If a runner is frozen inside a commit, the server's limits end its transaction, so that its
+    successor can continue and its own late COMMIT fails. SQLite has no such limits.
     """
     own = {name: str(value) for name, value in limits(url).items()}
     uri = url.update_query_dict(own).render_as_string(hide_password=False)
@@ -88,10 +90,11 @@ def _of_database(url: "URL") -> dict[str, str]:
 
 
 def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
-    """The table as it is now, whose commits fail if anybody commits first; None: not there.
+    """Load the current version of a table, whose commits fail if another writer commits first.
 
-    TerminalStepError for one of another folder: a catalog names its tables by whole paths, so that
-    of a project folder that was copied names the tables of the first one, which would change.
+    Returns None if there is no table. Raises TerminalStepError for a table in another folder: a
+    catalog stores absolute paths, so the catalog of a copied project folder names the tables of the
+    original, which would be changed.
     """
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -101,16 +104,16 @@ def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
         return None
     if catalog.properties.get("uri", "").startswith("sqlite"):
         _refuse_elsewhere(table, catalog.properties["warehouse"])
-    # PyIceberg would try a lost commit again on what has happened since, past our looks at it.
+    # PyIceberg would retry a lost commit on top of newer commits, without our checks.
     table.metadata.properties["commit.retry.num-retries"] = "0"
     return table
 
 
 def properties_of_new_tables(catalog: Any) -> dict[str, str]:
-    """Return the properties that we give a new table of this catalog.
+    """Return the properties of a new table of this catalog.
 
-    Of a catalog whose server writes the metadata files, how many it keeps is the server's affair;
-    Unity refuses a table that says so.
+    If the catalog's server writes the metadata files, the server decides how many it keeps; Unity
+    refuses a table with that property.
     """
     from pyiceberg.catalog import MetastoreCatalog
 
@@ -119,7 +122,7 @@ def properties_of_new_tables(catalog: Any) -> dict[str, str]:
 
 
 def is_ours(table: "Table") -> bool:
-    """Whether a target of ours made the table."""
+    """Return True if a target of this package created the table."""
     known = table.properties.items()
     return known >= _OURS.items() or known >= _OURS_BEFORE.items()
 
@@ -127,7 +130,7 @@ def is_ours(table: "Table") -> bool:
 def _refuse_elsewhere(table: "Table", warehouse: str) -> None:
     place, ours = table.location(), "/".join(["", name_of(warehouse), *table.name()])
     if not place.endswith(ours):
-        return  # nobody makes a table there here: it is others' who share the catalog
+        return  # no target creates a table there: it belongs to another user of the catalog
     if place.startswith(f"{warehouse}/") or storage_of(place, {}).is_below(place, warehouse):
         return
     raise TerminalStepError(
@@ -138,9 +141,10 @@ def _refuse_elsewhere(table: "Table", warehouse: str) -> None:
 
 
 def is_listed(project: Project, identifier: tuple[str, ...]) -> bool:
-    """Whether the catalog may have a table of this name, as an SQL catalog's database says.
+    """Return True if an SQL catalog's database lists a table of this name.
 
-    PyIceberg, which takes a second to load, is left out; catalogs of other types are not asked.
+    This avoids PyIceberg, which takes a second to load. Catalogs of other types are not queried and
+    return True.
     """
     from sqlalchemy import NullPool, column, create_engine, literal, select, table
 
@@ -162,24 +166,25 @@ def is_listed(project: Project, identifier: tuple[str, ...]) -> bool:
 
 
 def total_rows(table: "Table") -> int | None:
-    """Return the row count of the current snapshot's summary; None if it does not tell."""
+    """Return the row count from the current snapshot's summary; None if it has none."""
     snapshot = table.current_snapshot()
     if snapshot is None:
         return 0
     summary = snapshot.summary
     if summary is None or int(summary["total-delete-files"] or 0):
-        return None  # rows that other engines deleted are in files that still count them
+        return None  # files still count the rows that other engines deleted from them
     total = summary["total-records"]
     return None if total is None else int(total)
 
 
 def forget_old_snapshots(table: "Table") -> None:
-    """Keep the history short. Only metadata go: readers of an old snapshot keep its files.
+    """Remove old snapshots from the metadata; readers of an old snapshot keep its files.
 
-    A commit of its own: one that also publishes would fail if a snapshot was gone before it.
+    This is a separate commit: a commit that also publishes would fail if a snapshot was removed
+    before it.
     """
     snapshots = table.metadata.snapshots
-    # Of tables that others made, nobody asked us to forget anything.
+    # The history of tables that other programs created is left unchanged.
     if len(snapshots) > _MOST_SNAPSHOTS and is_ours(table):
         kept = indispensable(table)
         old = (snapshot.snapshot_id for snapshot in snapshots[:-_KEPT_SNAPSHOTS])
@@ -187,15 +192,15 @@ def forget_old_snapshots(table: "Table") -> None:
 
 
 def remove_snapshots(table: "Table", snapshot_ids: Iterable[int]) -> bool:
-    """Remove snapshots from a table's history; False if somebody else changed it meanwhile."""
+    """Remove snapshots from a table's history; False if another writer changed it meanwhile."""
     from pyiceberg.exceptions import BadRequestError
 
     wanted = set(snapshot_ids)
     try:
         table.maintenance.expire_snapshots().by_ids(list(wanted)).commit()
-    except ValueError:  # one of them is gone already
+    except ValueError:  # one of them was already removed
         return False
-    except BadRequestError:  # so says a REST catalog, also of other mistakes
+    except BadRequestError:  # a REST catalog returns this, also for other errors
         now = table.catalog.load_table(table.name()).metadata.snapshots
         if wanted <= {snapshot.snapshot_id for snapshot in now}:
             raise
@@ -206,7 +211,7 @@ def remove_snapshots(table: "Table", snapshot_ids: Iterable[int]) -> bool:
 
 
 def evolve(transaction: "Transaction", schema: "StructType") -> None:
-    """Give the table the columns and the wider types that the new files have."""
+    """Add new columns of the new files to the table, and widen types to theirs."""
     metadata = transaction.table_metadata
     if metadata.name_mapping() is None:
         # Spark's files hold no field ids: columns are found by name.
@@ -218,7 +223,7 @@ def evolve(transaction: "Transaction", schema: "StructType") -> None:
 
 
 def _requiring(known: "Schema", given: "Schema") -> "Schema":
-    """The given columns, required where the table's are; those of Spark never are by themselves."""
+    """Mark the given columns as required where the table's are; Spark's never are by themselves."""
     from pyiceberg.schema import Schema
 
     required = {field.name.lower() for field in known.fields if field.required}

@@ -1,4 +1,4 @@
-"""Commits to Iceberg tables: files come and go in one compare-and-swap, or nothing happens."""
+"""Commits to Iceberg tables: replace files in one compare-and-swap, or change nothing."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -19,11 +19,18 @@ def commit_files(
     properties: Mapping[str, str],
     before: "Callable[[Transaction], None]" = lambda _: None,
 ) -> bool:
-    """Put Parquet files in the place of others; False: not so, or nobody knows.
+    """Replace Parquet files with others; return False if the commit failed or may have failed.
 
-    Another writer was faster; or the catalog's answer got lost, and the table says what it did.
-    A commit that comes late fails if there was another one since: it is a compare-and-swap.
-    `before` makes further changes in the same transaction.
+    The commit fails if another writer was faster. If the catalog's answer was lost, the table shows
+    the result. A late commit fails if there was another one since, because it is a
+    compare-and-swap.
+
+    Args:
+        table: The version of the table on which the change is based.
+        removed: The files to remove.
+        added: The locations of the new files.
+        properties: The properties of the snapshot.
+        before: Makes further changes in the same transaction.
     """
     from pyiceberg.exceptions import ValidationException
 
@@ -32,7 +39,7 @@ def commit_files(
         with table.transaction() as transaction:
             before(transaction)
             update = transaction.update_snapshot(snapshot_properties=dict(properties))
-            # Only appends merge manifests, so they are preferred wherever nothing goes.
+            # Only appends merge manifests, so they are preferred if no file is removed.
             with update.overwrite() if gone else update.merge_append() as snapshot:
                 for file in gone:
                     snapshot.delete_data_file(file)
@@ -47,7 +54,7 @@ def commit_files(
 
 
 def lost_commits() -> tuple[type[BaseException], ...]:
-    """Return the errors of commits that were not made, or of which nobody knows it."""
+    """Return the errors of commits that failed or whose result is unknown."""
     from pyiceberg.exceptions import (
         CommitFailedException,
         CommitStateUnknownException,
@@ -62,7 +69,7 @@ def lost_commits() -> tuple[type[BaseException], ...]:
 
 
 def tries(load: "Callable[[], Table | None]") -> "Iterator[Table]":
-    """Yield the table as it is now for each try of a change; nothing while it is not there."""
+    """Yield the current version of the table for each try of a change; nothing without a table."""
     for _ in range(_TRIES):
         if (table := load()) is not None:
             yield table

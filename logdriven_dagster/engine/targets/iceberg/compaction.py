@@ -1,4 +1,4 @@
-"""The files of an Iceberg table by their windows, for compaction."""
+"""Files of an Iceberg table by window, for compaction."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta, timezone
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class IcebergNow:
-    """See `compaction.TableNow`."""
+    """The current version of an Iceberg table; see `compaction.TableNow`."""
 
     def __init__(self, table: "Table", config: TableConfig, target: IcebergTarget) -> None:
         self._table, self._config, self._target = table, config, target
@@ -38,9 +38,10 @@ class IcebergNow:
 
     @cached_property
     def files(self) -> Sequence[WindowFile]:
-        """The files of the current snapshot; those of another partition spec are of no window.
+        """The files of the current snapshot, each with its window and partition.
 
-        So are files of which another engine deleted rows. A window has a part for each partition.
+        Files of another partition spec, and files from which another engine deleted rows, belong to
+        no window. A window is divided by partition.
         """
         window_of = _windows(self._table, self._config, self._target)
         spec, found = self._table.spec().spec_id, []
@@ -64,7 +65,7 @@ class IcebergNow:
         return with_partition(frame, self._table)
 
     def swap(self, removed: Collection[str], added: Sequence[str]) -> bool:
-        """Commit by compare-and-swap; False if another writer was faster."""
+        """Commit by compare-and-swap; return False if another writer was faster."""
         gone = [task.file for task in self._tasks if task.file.file_path in removed]
         return commit_files(self._table, gone, added, {"upkeep": "compact_files"})
 
@@ -72,9 +73,9 @@ class IcebergNow:
 def _windows(
     table: "Table", config: TableConfig, target: IcebergTarget
 ) -> "Callable[[DataFile], Any]":
-    """What tells to which window a file belongs, as something that sorts; None: to no single one.
+    """Return a function that maps a file to a sortable window value, or None for several windows.
 
-    Rows of an `upsert` table lie in no order of windows.
+    Rows of an `upsert` table are not ordered by window.
     """
     column = window_column(target)
     if target.write_mode.merges_by_key:
@@ -100,7 +101,7 @@ def _windows(
 def _earliest(
     table: "Table", column: str, file: "DataFile", config: TableConfig
 ) -> datetime | None:
-    """Return the smallest value of a window column in a file, as its statistics tell."""
+    """Return the smallest value of a window column in a file, from its statistics."""
     from pyiceberg.conversions import from_bytes
 
     field = table.schema().find_field(column, case_sensitive=False)

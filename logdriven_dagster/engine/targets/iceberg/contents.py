@@ -1,4 +1,4 @@
-"""What Iceberg tables hold, read from the catalog."""
+"""Contents of Iceberg tables, read from the catalog."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class IcebergContents(Contents):
-    """Answers what targets of type iceberg hold."""
+    """Reader of the contents of targets of type iceberg."""
 
     def holdings(self, project: Project, table: str, target: IcebergTarget) -> Holdings:
         found = _existing(project, target.name or table)
@@ -60,5 +60,5 @@ class IcebergContents(Contents):
 def _existing(project: Project, name: str) -> "Table | None":
     known = identifier(name)
     if not is_listed(project, known):
-        return None  # to open an SQL catalog would make it
+        return None  # opening an SQL catalog would create it
     return load_existing(open_catalog(project), known)

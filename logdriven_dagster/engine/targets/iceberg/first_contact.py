@@ -1,4 +1,4 @@
-"""The first window of an Iceberg table that others filled."""
+"""The first window of an Iceberg table that other programs filled."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def files_of_others(table: "Table", target: IcebergTarget) -> "list[DataFile]":
-    """The files that the first window of an Iceberg table replaces; TerminalStepError: refused."""
+    """Return the files that the first window of a table replaces; TerminalStepError if refused."""
     others = unknown_files(table) if stay_beside(target) else []
     if others and target.existing_rows == "refuse":
         raise refusal(".".join(table.name()))
@@ -25,9 +25,10 @@ def files_of_others(table: "Table", target: IcebergTarget) -> "list[DataFile]":
 
 
 def unknown_files(table: "Table") -> "list[DataFile]":
-    """The files of an Iceberg table whose rows are all others'; none once a window wrote one.
+    """Return all files if no window wrote any of their rows; otherwise none.
 
-    A table that is partitioned by window is ours, so nothing is looked for there.
+    A table that is partitioned by window was created by this package, so its files are not
+    searched.
     """
     if is_partitioned_by(table, WINDOW_START):
         return []

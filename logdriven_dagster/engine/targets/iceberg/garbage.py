@@ -39,7 +39,7 @@ def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Gar
 
 
 def _folders(locations: Iterable[str]) -> set[str]:
-    """All folders that hold one of these, however deep below them it lies."""
+    """Return all folders that contain one of these files, at any depth."""
     found: set[str] = set()
     for location in locations:
         folder = folder_of(location)

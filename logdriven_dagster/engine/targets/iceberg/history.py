@@ -1,4 +1,4 @@
-"""What the snapshots of an Iceberg table say about who published what."""
+"""Publication history of windows, read from the snapshots of an Iceberg table."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 _WINDOWS = "windows"
-"""The property of a snapshot that belongs to several windows: those of each, as JSON."""
+"""The property of a snapshot of several windows: the properties of each window, as JSON."""
 
 
 def identity(run: WindowRun) -> dict[str, str]:
-    """Return the properties that name the owner of every snapshot of ours."""
+    """Return the properties that identify the attempt behind a snapshot."""
     return {
         "job_id": str(run.job_id),
         "table": run.table,
@@ -30,7 +30,7 @@ def identity(run: WindowRun) -> dict[str, str]:
 
 
 def identities(runs: Sequence[WindowRun]) -> dict[str, str]:
-    """What a snapshot that belongs to several windows says of itself."""
+    """Return the properties of a snapshot that belongs to one window or to several."""
     if len(runs) == 1:
         return identity(runs[0])
     return _of_several([identity(run) for run in runs])
@@ -48,12 +48,12 @@ def _of_several(each: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def origin(staged: StagedRows) -> dict[str, str]:
-    """Return the properties that name published rows, whoever staged and whoever published them."""
+    """Return the properties that identify published rows, independent of the attempt."""
     return {"staging": staging_name(staged.location), "staged_by": str(staged.staged_by)}
 
 
 def snapshots_of(table: "Table", staged: Sequence[StagedRows]) -> list[str | None]:
-    """Return the snapshot that published the rows of each window, if there is one."""
+    """Return the snapshot that published the rows of each window; None where there is none."""
     found: dict[tuple[str | None, str | None], str] = {}
     for snapshot, properties in _newest_first(table):
         named = properties.get("staging"), properties.get("staged_by")
@@ -63,7 +63,7 @@ def snapshots_of(table: "Table", staged: Sequence[StagedRows]) -> list[str | Non
 
 
 def merged_by(table: "Table", snapshot_id: str | None) -> Merged | None:
-    """What the upsert did that a snapshot published; None for other modes."""
+    """Return the counts of the upsert that a snapshot published; None for other modes."""
     snapshot = table.snapshot_by_id(int(snapshot_id)) if snapshot_id else None
     if snapshot is None or snapshot.summary is None:
         return None
@@ -74,7 +74,7 @@ def merged_by(table: "Table", snapshot_id: str | None) -> Merged | None:
 
 
 def refuse_superseded(table: "Table", runs: Sequence[WindowRun]) -> None:
-    """AttemptLostError if a newer attempt at one of the windows has been here."""
+    """Raise AttemptLostError if a newer attempt has fenced or published one of the windows."""
     names = ("table", "step", "data_range_start")
     mine = {tuple(identity(run)[name] for name in names): run for run in runs}
     for _, properties in _newest_first(table):
@@ -85,7 +85,7 @@ def refuse_superseded(table: "Table", runs: Sequence[WindowRun]) -> None:
 
 
 def is_out_of_date(table: "Table", run: WindowRun) -> bool:
-    """Whether the table as a whole is what a newer window made of it."""
+    """Return True if a newer window has replaced the table as a whole."""
     for _, properties in _newest_first(table):
         if "staging" in properties:  # not a fence
             return is_newer(properties["data_range_start"], run.window)
@@ -93,9 +93,10 @@ def is_out_of_date(table: "Table", run: WindowRun) -> bool:
 
 
 def indispensable(table: "Table") -> set[int]:
-    """The snapshots that no history can do without: branches, tags, the newest publication.
+    """Return the snapshots to keep: those of branches and tags, and the newest publication.
 
-    The last one says how new a table is that is replaced as a whole; see `is_out_of_date`.
+    The newest publication dates the contents of a table that is replaced as a whole; see
+    `is_out_of_date`.
     """
     named = {reference.snapshot_id for reference in table.metadata.refs.values()}
     published = (s.snapshot_id for s, properties in _newest_first(table) if "staging" in properties)
@@ -105,7 +106,7 @@ def indispensable(table: "Table") -> set[int]:
 def of_windows(table: "Table", windows: Collection[tuple[str, str]]) -> set[int]:
     """Return the snapshots of windows, each given by its table and its `data_range_start`.
 
-    Whoever goes on with an attempt finds there what it published, and which token is the newest.
+    A runner that takes an attempt over finds there its publications and the newest token.
     """
     return {
         snapshot.snapshot_id
@@ -115,7 +116,7 @@ def of_windows(table: "Table", windows: Collection[tuple[str, str]]) -> set[int]
 
 
 def _newest_first(table: "Table") -> "Iterator[tuple[Snapshot, Mapping[str, str]]]":
-    """What each snapshot says of each of its windows."""
+    """Yield each snapshot with the properties of each of its windows, newest first."""
     for snapshot in reversed(table.metadata.snapshots):
         properties = snapshot.summary.additional_properties if snapshot.summary else {}
         if _WINDOWS not in properties:

@@ -1,4 +1,4 @@
-"""The files of an Iceberg table for an upsert, by the statistics of their keys."""
+"""Files of an Iceberg table for an upsert, selected by the statistics of their keys."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property, reduce
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class IcebergFiles:
-    """See `KeyedFiles`."""
+    """The files of an Iceberg table; implements `KeyedFiles`."""
 
     def __init__(self, table: "Table") -> None:
         self._table = table
@@ -40,7 +40,7 @@ class IcebergFiles:
         return with_partition(frame, self._table)
 
     def with_keys(self, ranges: KeyRanges) -> list[str]:
-        """Return the files that may hold rows with keys in all these ranges."""
+        """Return the files that may hold rows whose keys lie in all these ranges."""
         from pyiceberg.expressions import And
 
         if not ranges:
@@ -49,5 +49,5 @@ class IcebergFiles:
         return [file.file_path for file in matching_files(self._table, reduce(And, terms))]
 
     def named(self, paths: "Iterable[str]") -> "list[DataFile]":
-        """Return the table's files at these places."""
+        """Return the table's files at these locations."""
         return [self._all[path].file for path in paths]

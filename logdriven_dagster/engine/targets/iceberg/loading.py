@@ -1,8 +1,8 @@
-"""Catalogs of every type that PyIceberg knows, whose tables never go back in time.
+"""Catalogs of every PyIceberg type, with commit timestamps that never decrease.
 
-Hosts' clocks differ and are set back. Iceberg for Java, and all that is built on it, refuses a
-table whose history goes back by more than a minute ("Expected sorted snapshot log entries");
-PyIceberg stamps each commit with the time of its own host.
+Clocks of hosts differ and are set back. Iceberg for Java, and every engine built on it, refuses a
+table whose history goes back by more than a minute ("Expected sorted snapshot log entries").
+PyIceberg stamps each commit with its own host's clock.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _OUR_REST = "logdriven_dagster.engine.targets.iceberg.rest.PatientRestCatalog"
 
 
 def load_ordered(name: str, properties: Mapping[str, str]) -> Catalog:
-    """Load a catalog that commits as PyIceberg does, each time later than before."""
+    """Load a PyIceberg catalog whose commits each get a later timestamp than the one before."""
     given = dict(properties)
     if given.get("type") == "rest":
         given = {**given, "py-catalog-impl": _OUR_REST}
@@ -28,7 +28,7 @@ def load_ordered(name: str, properties: Mapping[str, str]) -> Catalog:
 
 
 class _OrderedCommits(Catalog):
-    """Commits of a host whose clock may be late."""
+    """A mixin that corrects the commit timestamps of a host whose clock is late."""
 
     def commit_table(
         self, table: Table, requirements: Any, updates: tuple[TableUpdate, ...]
@@ -40,7 +40,7 @@ class _OrderedCommits(Catalog):
     def _update_and_stage_table(
         self, current_table: Table | None, *given: Any, **named: Any
     ) -> StagedTable:
-        """Return what a catalog commits, no older than before, also without a snapshot."""
+        """Stage a commit with a timestamp no older than the last one, also without a snapshot."""
         staged: StagedTable = super()._update_and_stage_table(  # type: ignore[misc]
             current_table, *given, **named
         )

@@ -1,4 +1,4 @@
-"""REST catalogs of Iceberg, which do not wait for ever for an answer."""
+"""REST catalogs of Iceberg with time limits on requests."""
 
 from typing import Any
 
@@ -7,16 +7,16 @@ from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
 
 _PATIENCE_SECONDS = (10, 60)
-"""To connect, and for each part of an answer."""
+"""Seconds to connect, and to wait for each part of an answer."""
 
 
 class PatientRestCatalog(RestCatalog):
-    """A REST catalog that gives up on a server which does not answer; PyIceberg's own waits."""
+    """A REST catalog with time limits for a server that does not answer; PyIceberg has none."""
 
     def _create_session(self) -> Session:
         session = super()._create_session()
         for scheme, adapter in list(session.adapters.items()):
-            if type(adapter) is HTTPAdapter:  # not one that signs requests
+            if type(adapter) is HTTPAdapter:  # not an adapter that signs requests
                 session.mount(scheme, _PatientAdapter())
         return session
 

@@ -1,4 +1,4 @@
-"""Rows of an Iceberg table that are written anew, into files that no snapshot names yet."""
+"""Rewriting rows of an Iceberg table into files that no snapshot names yet."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -29,7 +29,14 @@ def without(
     *,
     data: Folder,
 ) -> "tuple[list[DataFile], tuple[str, ...]]":
-    """Return the files with rows that meet the condition, and new files with their other rows."""
+    """Return the files with rows that meet the condition, and new files with their other rows.
+
+    Args:
+        tasks: The files to search.
+        condition: SQL over the table's columns.
+        staged: The new rows, whose schema and attempt the new files get.
+        data: The folder for the new files.
+    """
     label, found = staged.run.label, rows_of(spark, table, tasks, with_files=True)
     with_hits = found.where(condition).select(FILE).distinct()
     paths = {row[0] for row in run_action(spark, f"{label}: match", with_hits.collect)}

@@ -1,6 +1,6 @@
-"""Iceberg tables: Spark writes Parquet files, one PyIceberg commit makes them the table's.
+"""Iceberg tables: Spark writes Parquet files, and one PyIceberg commit adds them to the table.
 
-A killed commit leaves the old rows or the new ones, never both.
+A commit that is killed leaves either the old rows or the new ones, never both.
 """
 
 import random
@@ -78,21 +78,21 @@ _COMMIT_TRIES = 8
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What one commit does to a table's files."""
+    """Changes of one commit to a table's files."""
 
     removed: "list[DataFile]"
     added: tuple[str, ...]
     merged: Merged | None = None
-    """What an upsert does with the staged rows; None for other modes."""
+    """Counts of an upsert; None for other modes."""
 
 
 def table_folder(project: Project, name: str) -> Folder:
-    """Return the folder of a table that is ours."""
+    """Return the folder of a table that this package creates."""
     return folder_at("/".join([project.warehouse, *identifier(name)]), project.storage)
 
 
 class IcebergTable:
-    """A target of type `iceberg`; see `Store`."""
+    """A target of type `iceberg`; implements `Store`."""
 
     def __init__(self, context: StoreContext, table: str, target: IcebergTarget) -> None:
         self._context, self._target = context, target
@@ -105,7 +105,7 @@ class IcebergTable:
         return self._target.write_mode.keeps_windows_apart
 
     def _data(self, table: "Table | None") -> Folder:
-        """Return the folder for new files, which for a table of others is where theirs are."""
+        """Return the folder for new files; in another program's table, its data folder."""
         if table is None:
             return self._folder.within("data")
         return folder_at(data_location(table), self._context.project.storage)
@@ -135,7 +135,7 @@ class IcebergTable:
         paths = [path for rows in staged for path in rows.files]
         if known is not None:
             refuse_nulls(known, paths)
-        else:  # no table is made that the first commit would leave empty
+        else:  # do not create a table that the first commit would leave empty
             for path in paths:
                 with self._folder.storage.open(path) as file:
                     refuse_distant_times(file)
@@ -147,13 +147,13 @@ class IcebergTable:
         return staged_frame(self._context.spark, staged)
 
     def holds(self, staged: StagedRows) -> bool:
-        """Whether all staged files are there and whole."""
+        """Return True if all staged files exist and are complete."""
         return are_whole(staged, self._data(self._existing()))
 
     def publish(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
     ) -> tuple[Published, ...]:
-        """Commit all windows at once; a snapshot that names a staging folder proves it was done.
+        """Commit all windows at once; a snapshot that names a staging folder proves it.
 
         The commit is a compare-and-swap on the snapshot that was current when `verify` was called.
         """
@@ -195,7 +195,7 @@ class IcebergTable:
         return self._replacing(table, staged)
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
-        """Commit a snapshot that changes no row: a commit that began before it fails."""
+        """Commit a snapshot that changes no row, so that any commit that began earlier fails."""
         for table in self._tries():
             refuse_superseded(table, runs)
             try:
@@ -211,9 +211,9 @@ class IcebergTable:
             raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
 
     def _tries(self, schema: "StructType | None" = None) -> "Iterator[Table]":
-        """Yield the table as it is now for each try: a retry with back-off.
+        """Yield the current version of the table for each try, with back-off between tries.
 
-        One that is not there is made with the schema; without a schema nothing comes.
+        A missing table is created with the schema; without a schema, nothing is yielded.
         """
         for attempt in range(_COMMIT_TRIES):
             if attempt:
@@ -230,7 +230,7 @@ class IcebergTable:
                 yield table
 
     def _commit(self, table: "Table", staged: Sequence[StagedRows], change: FileChange) -> bool:
-        """Commit by compare-and-swap; False if a faster writer may have made the change stale."""
+        """Commit by compare-and-swap; False if a faster writer may have outdated the change."""
         properties = publication(staged, change.merged)
 
         def prepare(transaction: "Transaction") -> None:
@@ -242,7 +242,7 @@ class IcebergTable:
         return True
 
     def discard(self, staged: Sequence[StagedRows]) -> None:
-        """Remove the staging folders, unless a snapshot names their files."""
+        """Remove the staging folders, except those whose files a snapshot names."""
         table = self._existing()
         named: set[str] = set()
         if table is not None:
@@ -253,7 +253,7 @@ class IcebergTable:
                 self._folder.storage.remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """Read the current snapshot; for a `window`, open only the files that can hold its rows."""
+        """Read the current snapshot; for a `window`, open only the files that may hold its rows."""
         table = self._existing()
         if table is None:
             raise NotPublishedError(f"{self._name} was never published, so it cannot be read")
@@ -268,24 +268,24 @@ class IcebergTable:
 
     @property
     def _window_column(self) -> str:
-        """Return the column that tells a row's window."""
+        """The column that identifies the window of a row."""
         return window_column(self._target)
 
     def _replacing(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
-        """Return what the staged files replace, by mode; the windows are one after the other."""
+        """Return the files to remove and to add, by mode; the windows adjoin each other."""
         added = tuple(path for rows in staged for path in rows.files)
         windows = [rows.run.window for rows in staged]
         if self._target.write_mode.replaces_whole_table:
             return FileChange(matching_files(table), added)
         column, schema = self._window_column, table.schema()
         if column == WINDOW_START and WINDOW_START not in schema.column_names:
-            return FileChange([], added)  # all rows are of others, and stay
+            return FileChange([], added)  # no window wrote any of the rows, which stay
         condition = within(schema, column, windows[0].up_to_end_of(windows[-1]))
         tasks = plan(table, condition)
         files = [task.file for task in tasks]
         if is_partitioned_by(table, column, files) or all_within(table, condition, files):
             return FileChange(files, added)
-        # A file of a larger window, of another mode, or of others keeps its other rows.
+        # A file of a larger window, of another mode or of another program keeps its other rows.
         replaced = " OR ".join(f"({lies_within(quoted(column), each)})" for each in windows)
         cut, kept = without(
             self._context.spark, table, tasks, replaced, staged[0], data=self._data(table)
@@ -308,7 +308,7 @@ class IcebergTable:
         for length in range(1, len(self._identifier)):
             namespace = self._identifier[:length]
             create(partial(self._catalog.create_namespace_if_not_exists, namespace))
-        # Whoever makes it, and whether the answer comes: it is looked for afterwards.
+        # Another process may create it, or the answer may be lost: the caller loads it afterwards.
         with suppress(TableAlreadyExistsError, *lost_commits()):
             self._catalog.create_table(
                 self._identifier,
@@ -319,7 +319,7 @@ class IcebergTable:
             )
 
     def _layout(self, schema: "StructType") -> Any:
-        """Partitions by the window that wrote a row, so that windows never share a file."""
+        """Partition by the window that wrote a row, so that windows never share a file."""
         from pyiceberg.partitioning import (
             UNPARTITIONED_PARTITION_SPEC,
             PartitionField,

@@ -1,4 +1,4 @@
-"""Upkeep of Iceberg tables: old snapshots go with the files that only they name."""
+"""Upkeep of Iceberg tables: removal of old snapshots and of the files that only they name."""
 
 from collections.abc import Collection
 from datetime import datetime, timezone
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class IcebergUpkeep(Upkeep):
-    """See `Upkeep`.
+    """Upkeep of an Iceberg table.
 
-    Snapshots of windows whose attempts did not finish stay: whoever takes such an attempt over
-    finds there what it published.
+    Snapshots of windows whose attempts did not finish stay: a runner that takes such an attempt
+    over finds its publications there.
     """
 
     @property
@@ -48,7 +48,7 @@ class IcebergUpkeep(Upkeep):
         return None if table is None else IcebergNow(table, self.table, self.target)
 
     def expire(self, rule: Expiring, *, really: bool) -> Upkept:
-        """Remove snapshots, and files that no snapshot names any more."""
+        """Remove snapshots, and files that no remaining snapshot names."""
         first = self._now()
         assert first is not None
         for table in chain([first], tries(self._now)):
@@ -75,7 +75,7 @@ class IcebergUpkeep(Upkeep):
 
 
 def _expired(table: "Table", rule: Expiring) -> list[int]:
-    """The snapshots that may go, oldest first."""
+    """Return the snapshots that may be removed, oldest first."""
     before = (datetime.now(timezone.utc) - rule.older_than).timestamp() * 1000
     snapshots = table.metadata.snapshots
     replaced = [old for old, new in pairwise(snapshots) if new.timestamp_ms < before]
@@ -87,7 +87,7 @@ def _expired(table: "Table", rule: Expiring) -> list[int]:
 
 
 def _only_of(table: "Table", expired: Collection[int]) -> set[str]:
-    """Return the files that no other snapshots name."""
+    """Return the files that no other snapshot names."""
     if not expired:
         return set()
     gone = set(expired)

@@ -1,1 +1,1 @@
-"""Targets of type jdbc: a staging table of each window, and a transaction that moves its rows."""
+"""Targets of type jdbc: a staging table per window, and one transaction that moves its rows."""

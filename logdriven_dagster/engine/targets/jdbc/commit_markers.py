@@ -1,4 +1,4 @@
-"""The table `logdriven_commit` beside JDBC targets: who published each window, and its token."""
+"""The table `logdriven_commit` next to JDBC targets: publications and fencing tokens."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 MARKERS = "logdriven_commit"
 NOTHING_YET = ""
-"""`staging` of a window that was fenced before anything was published."""
+"""The `staging` value of a window that was fenced before any publication."""
 
 
 @contextmanager
 def publishing_transaction(engine: "Engine", lease: timedelta) -> "Iterator[Connection]":
-    """A transaction whose locks the server releases if its runner is frozen for a lease.
+    """Open a transaction whose locks the server releases if its runner is frozen for a lease.
 
-    It waits a minute more for the locks of others. SQLite has no limit for a frozen process: there,
-    others wait until it goes on or is ended.
+    It waits up to a minute longer for locks of other transactions. SQLite has no limit for a frozen
+    process: others wait there until it continues or ends.
     """
     from sqlalchemy import text
 
@@ -36,14 +36,14 @@ def publishing_transaction(engine: "Engine", lease: timedelta) -> "Iterator[Conn
         elif engine.dialect.name in ("mysql", "mariadb"):
             locks = f"innodb_lock_wait_timeout = {lock}, SESSION lock_wait_timeout = {lock}"
             of_mariadb = f"/*M!, SESSION idle_transaction_timeout = {idle} */"
-            # Otherwise a server may cut texts and numbers to what fits, in silence.
+            # Otherwise a server may truncate texts and numbers silently.
             strict = "SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')"
             conn.execute(text(f"SET SESSION {locks}, {strict} {of_mariadb}"))
         yield conn
 
 
 def markers_in(schema: str | None) -> "Table":
-    """`logdriven_commit`: one row for each window of each target, with who published it."""
+    """Define `logdriven_commit`: one row per window of each target, with its publication."""
     from sqlalchemy import BigInteger, Column, DateTime, MetaData, String, Table
 
     return Table(
@@ -66,7 +66,7 @@ def markers_in(schema: str | None) -> "Table":
 
 
 def grow_markers(engine: "Engine", markers: "Table") -> None:
-    """Create the table of markers, or give an older version's its new columns."""
+    """Create the table of markers, or add new columns to one of an older version."""
     from sqlalchemy import inspect, text
 
     markers.create(engine, checkfirst=True)
@@ -79,21 +79,21 @@ def grow_markers(engine: "Engine", markers: "Table") -> None:
 
 
 def publication(conn: "Connection", markers: "Table", staged: StagedRows) -> "Row[Any] | None":
-    """The marker which says that these very rows were moved into place; None: they were not."""
+    """Return the marker of these rows' publication; None if they were not published."""
     from sqlalchemy import select
 
     return conn.execute(select(markers).where(markers.c.staging == staged.location)).first()
 
 
 def merged_by(marker: "Row[Any]") -> Merged | None:
-    """What the upsert did that wrote a marker; None for other modes."""
+    """Return the counts of the upsert that wrote a marker; None for other modes."""
     if marker.inserted_count is None:
         return None
     return Merged(marker.inserted_count, marker.updated_count)
 
 
 def has_newer(conn: "Connection", markers: "Table", target: str, window: TimeWindow) -> bool:
-    """Whether a newer window was published to this target."""
+    """Return True if a newer window was published to this target."""
     from sqlalchemy import select
 
     published = (markers.c.target_table == target) & (markers.c.staging != NOTHING_YET)
@@ -102,9 +102,9 @@ def has_newer(conn: "Connection", markers: "Table", target: str, window: TimeWin
 
 
 def lock_target(conn: "Connection", markers: "Table", target: str) -> None:
-    """Let windows of one target be published one after another, to the end of the transaction.
+    """Serialize publications to one target until the end of the transaction.
 
-    Two that are upserted at once would not see each other's keys.
+    Two concurrent upserts would not see each other's keys.
     """
     from sqlalchemy import func, insert, update
     from sqlalchemy.exc import IntegrityError
@@ -124,9 +124,9 @@ def lock_target(conn: "Connection", markers: "Table", target: str) -> None:
 
 
 def take(conn: "Connection", markers: "Table", run: WindowRun, target: str) -> None:
-    """Lock the window's marker under the attempt's token, from here to the end of the transaction.
+    """Lock the window's marker under the attempt's token until the end of the transaction.
 
-    AttemptLostError if it has a greater one: a newer attempt has been here.
+    Raises AttemptLostError if the marker has a greater token: a newer attempt has taken it.
     """
     from sqlalchemy import func, insert, select, update
     from sqlalchemy.exc import IntegrityError
@@ -150,7 +150,7 @@ def take(conn: "Connection", markers: "Table", run: WindowRun, target: str) -> N
     with suppress(IntegrityError), conn.begin_nested():
         conn.execute(new)
         return
-    # It is there: with a greater token, or put there by another attempt a moment ago.
+    # It exists: with a greater token, or just inserted by another attempt.
     if conn.execute(taken.values(**values)).rowcount == 0:
         token = conn.scalar(select(markers.c.fencing_token).where(*mine))
         raise run.superseded(token or 0)
@@ -159,7 +159,7 @@ def take(conn: "Connection", markers: "Table", run: WindowRun, target: str) -> N
 def mark(
     conn: "Connection", markers: "Table", staged: StagedRows, target: str, merged: Merged | None
 ) -> None:
-    """Say in the same transaction that these rows are the window's."""
+    """Record in the same transaction that these rows are the window's."""
     from sqlalchemy import func, update
 
     window = staged.run.window

@@ -1,4 +1,4 @@
-"""What tables of databases hold, read through SQLAlchemy."""
+"""Contents of database tables, read through SQLAlchemy."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
 _MOST_COUNTED = 2_000_000
-"""Rows that a database counts within a second or so."""
+"""The number of rows that a database counts within about a second."""
 
 
 class JdbcContents(Contents):
-    """Answers what targets of type jdbc hold."""
+    """Reader of the contents of targets of type jdbc."""
 
     def holdings(self, project: Project, table: str, target: JdbcTarget) -> Holdings:
         _ = table
@@ -59,7 +59,7 @@ def _reflected(target: JdbcTarget, conn: "Connection") -> "Table | None":
 
 
 def _counted(conn: "Connection", table: "Table") -> int | None:
-    """Return the rows of a table of a database, which it has to count; None for very many."""
+    """Return the row count of a database table by counting; None for very many rows."""
     from sqlalchemy import func, literal, select
 
     some = select(literal(1)).select_from(table).limit(_MOST_COUNTED + 1).subquery()

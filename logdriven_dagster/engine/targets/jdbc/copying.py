@@ -1,7 +1,7 @@
-"""Rows of Parquet files into a table of PostgreSQL by COPY, without Spark.
+"""Loading rows of Parquet files into a PostgreSQL table by COPY, without Spark.
 
-COPY takes CSV, which Arrow writes. Whatever PostgreSQL does not take for a value of the column is
-an error that names the line and the column.
+Arrow writes the CSV for COPY. If PostgreSQL rejects a value, its error names the line and the
+column.
 """
 
 import io
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Table
 
 _ROWS = 64 * 1024
-"""Rows of a batch: some megabytes."""
+"""Rows per batch, some megabytes."""
 
 _FORMS = {
     "float": "CAST({v} AS DOUBLE)",  # the shortest text of a float is that of another double
     "binary": r"concat('\\x', hex({v}))",
 }
-"""What a value of a type becomes, so that the text of it in CSV is one of PostgreSQL."""
+"""Conversions by type, so that the CSV text of a value is valid in PostgreSQL."""
 
 
 def has_copy(url: "URL") -> bool:
-    """Whether the driver of a database has COPY as `copy_in` needs it."""
+    """Return True if the driver of a database supports COPY as `copy_in` needs it."""
     return url.drivername == "postgresql+psycopg"
 
 
 def copyable(frame: "DataFrame") -> "DataFrame":
-    """The frame, in the form whose files `copy_in` takes."""
+    """Convert the frame into the form whose files `copy_in` accepts."""
     changes = {
         name: sf.expr(_FORMS[kind].format(v=quoted(name)))
         for name, kind in frame.dtypes
@@ -44,9 +44,9 @@ def copyable(frame: "DataFrame") -> "DataFrame":
 
 
 def copy_in(conn: "Connection", table: "Table", files: Sequence[str], storage: Storage) -> int:
-    """Append the rows of files to a table within a transaction, and return how many they are.
+    """Append the rows of files to a table within a transaction, and return their number.
 
-    What watches this thread's work is called for every batch.
+    The checks that watch this thread's work are called for every batch.
     """
     from sqlalchemy.exc import DBAPIError
 
@@ -64,14 +64,14 @@ def copy_in(conn: "Connection", table: "Table", files: Sequence[str], storage: S
                     copy.write(text)
             return int(cursor.rowcount)
     except psycopg.Error as error:
-        # As SQLAlchemy raises what its own statements meet.
+        # Raise the same error as SQLAlchemy's own statements.
         raise DBAPIError.instance(
             statement, None, error, psycopg.Error, dialect=conn.dialect
         ) from error
 
 
 def _texts(files: Sequence[str], storage: Storage, columns: Sequence[str]) -> Iterator[memoryview]:
-    """Yield the rows as CSV, batch by batch. NULL is nothing, an empty text is `""`."""
+    """Yield the rows as CSV, batch by batch. NULL is an empty field, and an empty text is `""`."""
     from pyarrow import csv, parquet
 
     options = csv.WriteOptions(include_header=False, quoting_style="all_valid")

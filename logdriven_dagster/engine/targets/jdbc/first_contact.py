@@ -1,4 +1,4 @@
-"""The first window of a table of a database that others filled."""
+"""The first window of a database table that other programs filled."""
 
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def refuse_in_database(engine: "Engine", table: "Table", target: JdbcTarget) -> None:
-    """Refuse rows of others before any work is done, and before the table gains a column.
+    """Refuse existing rows of other programs before any work, and before the table gains a column.
 
-    `pre_sql` may remove them; then the publication decides.
+    `pre_sql` may remove them; in that case the publication decides.
     """
     decided = target.existing_rows == "replace" or target.pre_sql
     if not stay_beside(target) or decided or WINDOW_START in table.c:
@@ -25,9 +25,9 @@ def refuse_in_database(engine: "Engine", table: "Table", target: JdbcTarget) -> 
 
 
 def meet_in_database(conn: "Connection", table: "Table", target: JdbcTarget) -> None:
-    """Remove rows of others in the transaction of the first window, or refuse to go on.
+    """Remove existing rows of other programs in the first window's transaction, or refuse.
 
-    It is one statement for each window; of an indexed column, as tables of ours have it.
+    This costs one statement per window, on an indexed column in tables that this package created.
     """
     from sqlalchemy import delete
 
@@ -39,7 +39,7 @@ def meet_in_database(conn: "Connection", table: "Table", target: JdbcTarget) -> 
 
 
 def holds_others(conn: "Connection", table: "Table") -> bool:
-    """Whether a table of a database has rows, and none of them is a window's."""
+    """Return True if a database table has rows, none of which a window wrote."""
     from sqlalchemy import literal, select
 
     if WINDOW_START in (column.name.lower() for column in table.columns):

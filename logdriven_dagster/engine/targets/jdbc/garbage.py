@@ -1,4 +1,4 @@
-"""Staging tables that no attempt needs."""
+"""Unused staging tables of JDBC targets."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ _STAGING_TABLE = re.compile(r"(.+)(__staging_(\d+)_[0-9a-f]{6})")
 
 
 def leftovers(search: Search, table: str, target: JdbcTarget) -> Iterator[Garbage]:
-    """Yield the staging tables of one target that nobody needs."""
+    """Yield the staging tables of one target that are not in use."""
     from sqlalchemy import inspect
 
     schema, name = split_name(target.table)

@@ -1,4 +1,4 @@
-"""Creating a target, and adding the columns that it lacks."""
+"""Creating a JDBC target, and adding its missing columns."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ LONGEST_NAME = 63
 
 
 def grow_table(engine: "Engine", wanted: "Table", key: tuple[str, ...]) -> "Table":
-    """Create the table, or add the columns that it lacks, and return it as the database has it."""
+    """Create the table, or add its missing columns, and return it as reflected."""
     from sqlalchemy import Index, text
 
     target = reflected(wanted.name, wanted.schema, engine)

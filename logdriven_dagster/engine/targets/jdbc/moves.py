@@ -1,6 +1,6 @@
-"""Columns on their way from a staging table into the target: as they are inserted and compared.
+"""Moving columns from a staging table into the target: SQL to insert and compare values.
 
-A staging table holds values exactly, in types of ours; a target has the types of whoever made it.
+A staging table holds values exactly, in our types; a target has the types that its creator chose.
 The expressions here are in the database's own SQL, where `{v}` is a column.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Column, ColumnElement, Connection, FromClause, Table
 
 _ASSIGNABLE = ("text", "character varying", "bpchar")
-"""Types of PostgreSQL that take a text without a cast."""
+"""PostgreSQL types that accept text without a cast."""
 _ELEMENTS = ("text", "smallint", "integer", "bigint", "numeric", "boolean", "uuid", "inet")
 _LOSSLESS = {
     "uuid": "true",
@@ -34,8 +34,10 @@ _LOSSLESS = {
     "time without time zone": r"{v} ~ '^\d{1,2}:\d{2}(:\d{2}([.]\d{1,6})?)?$'",
     "interval": r"{v} !~ '[.]\d{7}'",
 }
-"""Types of PostgreSQL that parse a text to the same value → of which texts that is true. Texts of
-any other type are compared with the text that the type shows."""
+"""PostgreSQL types that parse a text to the same value → the condition on the text.
+
+Texts of any other type are compared with the text output of the type.
+"""
 _POSTGRESQL = {
     "boolean": "CAST({v} AS boolean)",
     "integer": "CAST({v} AS numeric)",
@@ -61,25 +63,29 @@ _MARIADB = {
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A staged column, and the column of the target that takes its values."""
+    """A staged column, and the column of the target that receives its values."""
 
     staged: "Column[Any]"
     target: "Column[Any]"
     value: "ColumnElement[Any]"
-    """The staged value as it is inserted; its table is the alias that `list_moves` was given."""
+    """The inserted expression of the staged value; its table is the alias passed to `list_moves`.
+    """
     sent: str
     found: str
-    """The staged and the published value, equal if nothing was lost; `{v}` is the column."""
+    """Expressions of the staged and the published value, equal if nothing was lost; `{v}` is the
+    column.
+    """
     is_proven: bool
-    """Whether the database cannot change the value, by the declarations of both columns, or is one
-    whose catalog is not known."""
+    """True if the database cannot change the value, by the declarations of both columns, or if its
+    catalog is not known.
+    """
     declared: str
 
 
 def list_moves(
     conn: "Connection", source: "FromClause", target: "Table", names: Sequence[str] | None = None
 ) -> tuple[Move, ...]:
-    """Return the moves of columns, by default of all, of an alias of a staging table."""
+    """Return the moves of the named columns, by default all, of an alias of a staging table."""
     alias: Any = source
     staging: Table = alias.element
     given = _known(conn, staging)
@@ -105,7 +111,7 @@ def _move(
     *,
     stores: bool,
 ) -> Move:
-    """Return the move of one column; `known` are the declarations of both tables' columns."""
+    """Return the move of one column; `known` holds the declarations of both tables' columns."""
     from sqlalchemy import literal_column
 
     column = column_of(target, staged.name)
@@ -135,13 +141,13 @@ def _move(
 
 
 def filled(conn: "Connection", template: str, column: "ColumnElement[Any]") -> str:
-    """Return the expression for a column of an alias."""
+    """Fill a template with a column of an alias."""
     found: Any = column
     return template.replace("{v}", f"{found.table.name}.{plain_quoted(conn, found.name)}")
 
 
 def _kind(staged: "Column[Any]") -> str:
-    """Return what a staging table holds, by the type that `define` gave the column."""
+    """Return the kind of a staged column, by the type that `define` gave it."""
     import sqlalchemy as sa
 
     from logdriven_dagster.engine.databases.connections import holds_moments
@@ -162,7 +168,7 @@ def _kind(staged: "Column[Any]") -> str:
 
 
 def _compared(backend: str, kind: str, base: str) -> tuple[str, str]:
-    """Return the expressions of a staged and of a published value that are equal if both are."""
+    """Return the expressions of a staged and a published value that are equal if the values are."""
     if backend == "sqlite" or not has_declarations(backend):
         return "quote({v})", "quote({v})"
     if backend in MARIADB:
@@ -170,11 +176,11 @@ def _compared(backend: str, kind: str, base: str) -> tuple[str, str]:
         return _MARIADB[kind], found
     if kind != "text":
         return _POSTGRESQL[kind], _POSTGRESQL[kind]
-    # A cast of a blank-padded text would take its blanks away, as no reader does.
+    # Casting blank-padded text would strip its blanks, which no reader does.
     found = "CAST(bpcharout({v}) AS text)" if base == "bpchar" else "CAST({v} AS text)"
     sent = "CAST({v} AS text)"
     if base in _LOSSLESS:
         parsed = f"CAST(CAST({{v}} AS {base}) AS text)"
         sent = f"CASE WHEN {_LOSSLESS[base]} THEN {parsed} ELSE {{v}} END"
-    # Other collations may take different texts for equal.
+    # Other collations may treat different texts as equal.
     return f'({sent}) COLLATE "C"', f'({found}) COLLATE "C"'

@@ -1,9 +1,9 @@
-"""Proof, within the transaction that publishes, that the target holds the rows that were staged.
+"""Proof, within the publishing transaction, that the target holds the staged rows.
 
-Databases convert values that do not fit, cut texts, round times, and have triggers, rules and views
-that change or hide rows. None of this is listed here: the rows are read back from the target and
-compared with the staged ones, as multisets, by a fingerprint that the database computes. Columns
-that are declared as the staging table's are not compared, unless something may change rows.
+Databases convert values that do not fit, truncate text, round times, and have triggers, rules and
+views that change or hide rows. Instead of a list of such cases, the rows are read back from the
+target and compared with the staged ones as multisets, by a fingerprint that the database computes.
+Columns declared as in the staging table are not compared, unless something may change rows.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _LONGEST = 60
 
 
 class Proof:
-    """A comparison of staged rows with the rows of the target that they became.
+    """A comparison of staged rows with the corresponding rows of the target.
 
     `staged` and `published` are queries without columns, from the aliases `source` and `found`.
     """
@@ -42,13 +42,13 @@ class Proof:
         self._found, self._published = published
 
     def require(self, table: str) -> None:
-        """TerminalStepError, naming a column and a value, unless both have the same rows."""
+        """Raise TerminalStepError with a column and a value unless both sides have equal rows."""
         from sqlalchemy import text
 
         if not self._moves:
             return
         if self._conn.dialect.name == "postgresql":
-            # What triggers do at the end of a transaction, they do now.
+            # Run triggers now that are deferred to the end of the transaction.
             self._conn.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
         if self._are_equal():
             return

@@ -1,4 +1,4 @@
-"""Moving the rows of a staging table into the target, and the proof that they are there."""
+"""Moving the rows of a staging table into the target, and proving that they arrived."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,23 +20,31 @@ if TYPE_CHECKING:
 
 _PROBE = "logdriven_probe"
 _BAD_DATA = "22"
-"""The class of PostgreSQL's codes for values that a type does not take."""
+"""The class of PostgreSQL's error codes for values that a type rejects."""
 _TRUNCATED = 1292
-"""MariaDB's code for a text that is not a number."""
+"""MariaDB's error code for a text that is not a number."""
 
 
 def move_rows(
     conn: "Connection", staging: "Table", target: "Table", run: WindowRun, config: JdbcTarget
 ) -> Merged | None:
-    """Bring the staged rows into the target; return what that did, of an upsert.
+    """Move the staged rows into the target; return the counts of an upsert.
 
-    TerminalStepError if the target does not hold them afterwards as they were staged.
+    Args:
+        conn: The publishing transaction.
+        staging: The staging table of the window.
+        target: The target, which has all columns of the staging table.
+        run: The attempt that publishes the rows.
+        config: The write mode and key.
+
+    Raises:
+        TerminalStepError: The target does not hold the rows afterwards as they were staged.
     """
     from sqlalchemy import delete, insert, select, text
 
     backend = conn.dialect.name
     if backend in MARIADB and has_moments(target):
-        conn.execute(text("SET time_zone = '+00:00'"))  # as the bounds are
+        conn.execute(text("SET time_zone = '+00:00'"))  # the time zone of the bounds
     source, found = staging.alias("staged"), target.alias("published")
     moves = list_moves(conn, source, target)
     merged = None
@@ -61,7 +69,7 @@ def move_rows(
 def _columns_named(
     conn: "Connection", moves: Sequence[Move], source: "FromClause", table: str
 ) -> Iterator[None]:
-    """Name the column whose values the database refuses, where its own message does not."""
+    """Name the column whose values the database rejects, if its own message does not."""
     from sqlalchemy.exc import DBAPIError
 
     try:
@@ -81,7 +89,7 @@ def _columns_named(
 
 
 def _refusal(conn: "Connection", move: Move, source: "FromClause") -> str | None:
-    """Return what the database says of the staged values of one column; None if it takes them."""
+    """Return the database's error on the staged values of one column; None if it accepts them."""
     from sqlalchemy import Column, MetaData, Table, insert, select, text
     from sqlalchemy.exc import DBAPIError
 
@@ -98,7 +106,7 @@ def _refusal(conn: "Connection", move: Move, source: "FromClause") -> str | None
     except DBAPIError as error:
         return driver_words(error.orig)
     finally:
-        # Without the word, MariaDB commits the transaction.
+        # Without TEMPORARY, MariaDB commits the transaction.
         word = "TEMPORARY " if conn.dialect.name in MARIADB else ""
         conn.execute(text(f"DROP {word}TABLE {_PROBE}"))
     return None

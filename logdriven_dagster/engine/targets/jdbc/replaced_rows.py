@@ -1,4 +1,4 @@
-"""Which rows of a database table a window replaces."""
+"""Conditions for the rows of a database table that a window replaces."""
 
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def replaced_rows(
     table: "FromClause", window: TimeWindow, target: JdbcTarget, backend: str
 ) -> "list[ColumnElement[bool]]":
-    """Return the conditions of the rows that the new ones replace, by mode; none for all rows.
+    """Return the conditions of the rows that the new ones replace, by mode; empty for all rows.
 
-    Of MariaDB's TIMESTAMP they are true in sessions whose time zone is UTC.
+    For TIMESTAMP columns of MariaDB they hold in sessions whose time zone is UTC.
     """
     if target.write_mode.replaces_whole_table:
         return []
@@ -30,7 +30,7 @@ def replaced_rows(
 
 
 def has_moments(table: "Table") -> bool:
-    """Whether a column of the table holds moments."""
+    """Return True if a column of the table holds timestamps with a zone."""
     return any(holds_moments(column.type) for column in table.columns)
 
 
@@ -45,7 +45,8 @@ def _bound(column: Any, moment: datetime, backend: str) -> Any:
         moment = moment if moment == midnight else midnight + timedelta(days=1)
         return sa.literal(f"{moment.date()}") if backend == "sqlite" else moment.date()
     if backend == "sqlite":
-        # Without a fraction: a prefix of the text of this very time, so never after it.
+        # Without a fraction, the text is a prefix of the text of the same time, so it never sorts
+        # after it.
         return sa.literal(f"{wall_bound(moment)}")
     if not holds_moments(column.type):
         return wall_bound(moment)

@@ -1,9 +1,9 @@
 """Database tables: each window has a staging table, whose rows one transaction moves into place.
 
-Spark writes files first, for all windows of a pass in one query, and they are loaded from there.
-`_window_start` is text here, in UTC (`2013-01-01T00:00:00Z`), because some databases have no times
-with a zone, and without one an hour exists twice when clocks go back. The table `logdriven_commit`
-says which attempt published each window.
+Spark first writes files for all windows of a pass in one query, and they are loaded from there.
+`_window_start` is text here, in UTC (`2013-01-01T00:00:00Z`): some databases have no times with a
+zone, and without one an hour exists twice when clocks go back. The table `logdriven_commit` records
+the attempt that published each window.
 """
 
 import uuid
@@ -87,12 +87,12 @@ _STAGING = "__staging_"
 
 
 def staging_prefix(table: str, suffix: str) -> str:
-    """Cut a table's name to the length that databases allow before a suffix."""
+    """Truncate a table's name to the length that databases allow before a suffix."""
     return table[: LONGEST_NAME - len(suffix)]
 
 
 class JdbcTable:
-    """A target of type `jdbc`; see `Store`."""
+    """A target of type `jdbc`; implements `Store`."""
 
     def __init__(self, context: StoreContext, table: str, target: JdbcTarget) -> None:
         self._context, self._target = context, target
@@ -105,11 +105,11 @@ class JdbcTable:
 
     @property
     def takes_stretches(self) -> bool:
-        """Rows of modes that look at the whole target are staged and published by themselves."""
+        """True for modes that keep windows apart; others publish each window separately."""
         return self._target.write_mode.keeps_windows_apart
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
-        """Write files, and load those of each window into a new table beside the target."""
+        """Write files, and load those of each window into a new table next to the target."""
         for statement in self._pre_sql(runs[0]):
             if mistake := publication_mistake(statement, self._backend):
                 raise TerminalStepError(": ".join(filter(None, ("target.pre_sql", *mistake))))
@@ -145,7 +145,7 @@ class JdbcTable:
         schema: "StructType",
         engine: "Engine",
     ) -> StagedRows:
-        """Load the kept rows of a window into its own table, to the last one."""
+        """Load the temporary files of a window into its staging table, and check the row count."""
         if self._copies:
             with engine.begin() as conn, database_named(f"connection {self._connection.name}"):
                 staging.create(conn)
@@ -166,7 +166,7 @@ class JdbcTable:
     def _load_by_spark(
         self, kept: StagedRows, run: WindowRun, staging: "Table", engine: "Engine"
     ) -> int:
-        """Load the kept rows through the JDBC driver; return the rows of the staging table."""
+        """Load the temporary files through the JDBC driver; return the staging table's rows."""
         from sqlalchemy import func, select
 
         if not kept.files:
@@ -185,11 +185,11 @@ class JdbcTable:
         return self._read(place, staged[0].schema).converted()
 
     def holds(self, staged: StagedRows) -> bool:
-        """Whether the staging table is there with all its rows."""
+        """Return True if the staging table exists with all its rows."""
         from sqlalchemy import func, select
 
         if _STAGING not in staged.location:
-            return False  # what the log says would be dropped in the end
+            return False  # `discard` would drop such a table
         with database(self._connection) as engine, engine.connect() as conn:
             staging = self._define(staged.location, staged.schema)
             if not engine.dialect.has_table(conn, staging.name, schema=self._schema):
@@ -197,7 +197,7 @@ class JdbcTable:
             return conn.scalar(select(func.count()).select_from(staging)) == staged.rows
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
-        """Put the new token into the windows' markers."""
+        """Write the new tokens into the windows' markers."""
         with database(self._connection) as engine:
             markers = self._markers(engine)
             with publishing_transaction(engine, self._lease) as conn:
@@ -214,7 +214,7 @@ class JdbcTable:
     ) -> tuple[Published, ...]:
         """Move the rows of each window in one transaction, the oldest first."""
         with database(self._connection) as engine:
-            # Changing a table commits by itself in MariaDB, so it happens before the transactions.
+            # Changing a table commits implicitly in MariaDB, so it precedes the transactions.
             markers = self._markers(engine)
             schemas = {rows.schema.json(): rows.schema for rows in staged}.values()
             *_, target = [
@@ -233,9 +233,9 @@ class JdbcTable:
         markers: "Table",
         target: "Table",
     ) -> Published:
-        """Move a window's rows in one transaction, whose marker makes repeating it harmless.
+        """Move a window's rows in one transaction, whose marker makes a repetition harmless.
 
-        The marker is locked first, under the attempt's token; `verify` comes after that.
+        The marker is locked first, under the attempt's token; `verify` is called after that.
         """
         run, whole = staged.run, self._target.table
         rows = None if self._target.write_mode.merges_by_key else staged.rows
@@ -269,7 +269,7 @@ class JdbcTable:
                 self._define(rows.location, rows.schema).drop(engine, checkfirst=True)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """Read the target's rows; Spark leaves the restriction to the database."""
+        """Read the target's rows; Spark pushes the window's filter down to the database."""
         with database(self._connection) as engine:
             target = reflected(self._name, self._schema, engine)
             if target is None:
@@ -293,10 +293,10 @@ class JdbcTable:
         return read_exactly(self._context.spark, self._connection, options, zone)
 
     def _conformed(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
-        """Give the frame the types of the target, with new columns last.
+        """Convert the frame to the types of the target, with new columns last.
 
-        Columns that only the target has are left to the database: to its defaults in new rows, and
-        as they are in rows that an upsert changes.
+        Columns that only the target has are left to the database: new rows get its defaults, and an
+        upsert leaves them unchanged.
         """
         target = reflected(self._name, self._schema, engine)
         known = None if target is None else schema_for(target, self._backend, frame.schema)
@@ -321,7 +321,7 @@ class JdbcTable:
         return define(name, self._schema, schema, self._backend, self._target.key, collations or {})
 
     def _staging_name(self, run: WindowRun) -> str:
-        """Return `<table>__staging_<job_id>_…`, a new name, which also names the publication."""
+        """Return a new name `<table>__staging_<job_id>_…`, which also names the publication."""
         suffix = f"{_STAGING}{run.job_id}_{uuid.uuid4().hex[:6]}"
         return staging_prefix(self._name, suffix) + suffix
 
@@ -329,7 +329,7 @@ class JdbcTable:
         return plain_quoted(engine, table.schema, table.name)
 
     def _together(self, tables: "Sequence[Table]", engine: "Engine") -> str:
-        """The rows of tables as what Spark reads like a table."""
+        """Return an expression that Spark reads as a table with the rows of all these tables."""
         if len(tables) == 1:
             return self._quoted(tables[0], engine)
         columns = ", ".join(plain_quoted(engine, name) for name in tables[0].columns.keys())  # noqa: SIM118
@@ -338,7 +338,7 @@ class JdbcTable:
 
 
 def _with_start_texts(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
-    """Give the technical column, if the frame has it, the text of each row's window."""
+    """Set the technical column, if the frame has it, to the text of each row's window."""
     if WINDOW_START not in frame.columns:
         return frame
     starts = [utc_text(run.window.start) for run in runs]

@@ -1,7 +1,7 @@
-"""Upserts within a database: rows of known keys are updated in place, rows of new keys inserted.
+"""Upserts within a database: update rows of known keys in place, and insert rows of new keys.
 
-A row that a newer window wrote stays. Rows that others put there have no `_window_start`: nobody
-knows how old they are, and any window is newer. Columns that the result lacks keep their values.
+A row that a newer window wrote stays. Rows of other programs have no `_window_start`, so their age
+is unknown and any window is newer. Columns that the result lacks keep their values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def refuse_bad_keys(
     conn: "Connection", staging: "Table", target: JdbcTarget, known: "Table | None"
 ) -> None:
-    """TerminalStepError if two staged rows have one key, or a key is null.
+    """Raise TerminalStepError if two staged rows have the same key, or a key is null.
 
-    Keys are equal if the target, as far as it is `known`, takes them for equal.
+    Keys are compared as the target compares them, as far as it is `known`.
     """
     from sqlalchemy import func, or_, select
 
@@ -58,9 +58,15 @@ def upsert(
     key: tuple[str, ...],
     window: TimeWindow,
 ) -> Merged:
-    """Bring staged rows, whose keys are unique, into the target. Two statements.
+    """Merge staged rows, whose keys are unique, into the target by an UPDATE and an INSERT.
 
-    Rows are updated and not replaced: what refers to them, and columns of others, stay.
+    Rows are updated and not replaced, so that references to them and other programs' columns stay.
+
+    Args:
+        source: An alias of the staging table.
+        moves: The columns, with the values to insert.
+        key: The names of the key columns.
+        window: The window of the staged rows; rows of later windows stay.
     """
     from sqlalchemy import exists, insert, select, update
 
@@ -82,7 +88,7 @@ def upserted_rows(
     key: tuple[str, ...],
     window: TimeWindow,
 ) -> "tuple[Select[Any], Select[Any]]":
-    """Return the staged rows that no newer window's stand against, and what became of them."""
+    """Return the staged rows that no newer window's row overrides, and the resulting rows."""
     from sqlalchemy import select
 
     same, is_ours = _same_key(found, moves, key), _is_not_newer(found, source, window)
@@ -94,11 +100,11 @@ def upserted_rows(
 def _is_not_newer(
     table: "FromClause", source: "FromClause", window: TimeWindow
 ) -> "ColumnElement[bool]":
-    """Whether no window after this one wrote a row; one within it was of an earlier grid."""
+    """Return a condition: no later window wrote the row; one within it is of an earlier grid."""
     from sqlalchemy import or_
 
     old, new = column_of(table, WINDOW_START), column_of(source, WINDOW_START)
-    # That the rows are joined, SQLAlchemy sees by `new` alone where keys are cast.
+    # Where keys are cast, SQLAlchemy recognizes the join by `new` alone.
     return or_(old.is_(None), old <= new, old < utc_text(window.end))
 
 

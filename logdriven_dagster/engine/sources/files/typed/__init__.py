@@ -1,1 +1,1 @@
-"""Parquet and ORC files, which carry their types: what they hold, and how it is read exactly."""
+"""Parquet and ORC files, which carry their types: reading footers, types and exact values."""

@@ -1,7 +1,7 @@
-"""SQL that makes values of a wanted type from those that Spark reads of Parquet and ORC files.
+"""SQL that converts values that Spark reads from Parquet and ORC files to a wanted type.
 
 Spark has no reader for some types of files, and one schema for all files of a query. A leaf is read
-as its carrier, the type of its numbers or bytes, and converted where nothing is lost.
+as its carrier, the type of its numbers or bytes, and converted if nothing is lost.
 """
 
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 
 
 def read_as(held: Held, wanted: "DataType") -> "DataType":
-    """Return the type that Spark reads files with, whose columns are `held`."""
+    """Return the type with which Spark reads files whose columns are `held`."""
     from pyspark.sql import types as ty
 
     match held:
@@ -65,7 +65,7 @@ def read_as(held: Held, wanted: "DataType") -> "DataType":
 
 
 def converted(v: str, held: Held, wanted: "DataType", place: str, path: Path) -> str:
-    """Return the SQL of a wanted value: `v` itself where Spark reads it as it is.
+    """Return the SQL of a wanted value: `v` itself if Spark reads it unchanged.
 
     `place` and `path` are for the error of a row whose value the type cannot hold.
     """
@@ -149,7 +149,7 @@ def _time(v: str, wanted: "DataType", where: str) -> str:
 
 
 def _time_of_day(v: str, units: int, where: str) -> str:
-    """SQL of a time's text, as `01:02:03.5`, from its number of units of a second."""
+    """Return SQL of a time's text, such as `01:02:03.5`, from its number of units of a second."""
     seconds = f"{v} div {units}"
     parts = (f"{seconds} div 3600", f"{seconds} div 60 % 60", f"{seconds} % 60")
     clock = ", ':', ".join(f"lpad(CAST({part} AS STRING), 2, '0')" for part in parts)
@@ -163,7 +163,7 @@ def _time_of_day(v: str, units: int, where: str) -> str:
 
 
 def _half(v: str) -> str:
-    """SQL of the DOUBLE that two bytes of a float hold, the lower one first."""
+    """Return SQL of the DOUBLE in two bytes of a float, the lower byte first."""
     bits = f"CAST(conv(concat(substr(hex({v}), 3), substr(hex({v}), 1, 2)), 16, 10) AS INT)"
     power, rest = f"(({bits} div 1024) % 32)", f"({bits} % 1024)"
     size = (

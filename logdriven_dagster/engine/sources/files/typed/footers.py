@@ -62,31 +62,31 @@ _CATALYST = b"spark.sql.catalyst.type"
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the footer of a file says of its columns."""
+    """The columns of a file, from its footer."""
 
     path: str
     columns: Struct
     is_of_java: bool = True
-    """Whether a Java library wrote an ORC file, which counts old days by another calendar."""
+    """True if a Java library wrote the ORC file; others count old days by another calendar."""
     paths: tuple[str, ...] = ()
-    """All files that say the same, where it stands for several."""
+    """All files with the same columns, if the footer represents several."""
     form: str = "parquet"
 
     def says_the_same(self, other: "Footer") -> bool:
-        """Whether another file has the same columns, which are one object then."""
+        """Return True if another file has the same columns, which are then one object."""
         return self.columns is other.columns and self.is_of_java == other.is_of_java
 
 
 def footers(files: Fingerprint, form: str) -> Sequence[Footer]:
-    """Return the footers of files, the oldest first; of adjoining ones that say the same, one.
+    """Return the footers of files, the oldest first, with one for adjoining equal ones.
 
-    Files that Spark will refuse count as the first of the others. TerminalStepError for a type that
-    only other programs read.
+    Files that Spark will refuse are added to the first footer. Raises TerminalStepError for a type
+    that only other programs read.
     """
     found: list[tuple[Footer, list[str]]] = []
     unreadable = []
     for path, size, changed in sorted(files, key=lambda file: (file[2], file[0])):
-        # Spark's rule: writers keep their own files under such names.
+        # Spark's rule: writers use such names for their own files.
         if size and not Path(path).name.startswith(("_", ".")):
             footer = _footer(path, size, changed, form)
             if footer is None:
@@ -101,7 +101,7 @@ def footers(files: Fingerprint, form: str) -> Sequence[Footer]:
 
 
 def column_names(found: Sequence[Footer]) -> frozenset[str]:
-    """Return the names of the columns of all files, in small letters."""
+    """Return the names of the columns of all files, in lower case."""
     return frozenset(name.lower() for footer in found for name, _ in footer.columns.fields)
 
 
@@ -141,12 +141,12 @@ def _metadata(path: str) -> tuple[Any, str]:
     try:
         return parquet.read_metadata(path), "binary"
     except pa.ArrowNotImplementedError:
-        # PyArrow opens no file whose Arrow schema has integers of 128 bits, as polars writes them.
+        # PyArrow cannot open a file whose Arrow schema has 128-bit integers, as polars writes them.
         return parquet.read_metadata(_without_arrow_schema(path)), INT128
 
 
 def _without_arrow_schema(path: str) -> "pa.BufferReader":
-    """Return the footer of a file as a file that says nothing of Arrow."""
+    """Return a file's footer as a file without an Arrow schema."""
     import pyarrow as pa
 
     with Path(path).open("rb") as file:
@@ -158,7 +158,7 @@ def _without_arrow_schema(path: str) -> "pa.BufferReader":
 
 
 def empty_leaves(path: str) -> Collection[int]:
-    """Return the numbers of the leaves of a Parquet file that hold nothing but NULL."""
+    """Return the numbers of the leaves of a Parquet file that hold only NULL."""
     found, _ = _metadata(path)
     groups = [found.row_group(number) for number in range(found.num_row_groups)]
     return {
@@ -174,15 +174,14 @@ def _is_empty(group: Any, number: int) -> bool:
 
 @lru_cache(maxsize=10_000)
 def _shared(columns: Struct) -> Struct:
-    """Return one object for equal types, of which many files have the same."""
+    """Return one object for equal types, which many files share."""
     return columns
 
 
 def _of_parquet(fields: Any, columns: Iterator[Any], physical: Mapping[str, str]) -> Struct:
     """Return the fields of a schema or struct.
 
-    `columns` are the leaves that come next; `physical` are the kinds of those without a logical
-    type.
+    `columns` are the next leaves; `physical` are the kinds of those without a logical type.
     """
     return Struct(tuple((field.name, _held(field.type, columns, physical)) for field in fields))
 
@@ -202,7 +201,7 @@ def _held(kind: "pa.DataType", columns: Iterator[Any], physical: Mapping[str, st
     if _is_list(kind):
         return Array(_held(kind.value_type, columns, physical))
     column = next(columns)
-    # Parquet has no such type: Arrow's writers put down bare numbers, and the unit apart.
+    # Parquet has no such type: Arrow writes bare numbers, and the unit separately.
     return str(kind) if pa.types.is_duration(kind) else _kind(column, physical)
 
 
@@ -214,7 +213,7 @@ def _is_list(kind: "pa.DataType") -> bool:
 
 
 def _kind(column: Any, physical: Mapping[str, str]) -> str:
-    """Return the kind of a leaf: pyarrow's `ColumnSchema`."""
+    """Return the kind of a leaf from pyarrow's `ColumnSchema`."""
     said = json.loads(column.logical_type.to_json())
     logical = said["Type"]
     if logical == "Int":
@@ -249,6 +248,6 @@ def _of_orc(field: "pa.Field") -> Held:
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_int64(kind) and _CATALYST in (field.metadata or {}):
-        # Spark keeps times without a zone, and intervals, as numbers.
+        # Spark stores times without a zone, and intervals, as numbers.
         return str(field.metadata[_CATALYST].decode())
     return _OF_ORC.get(str(kind), str(kind))

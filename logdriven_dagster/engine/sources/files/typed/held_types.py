@@ -1,7 +1,7 @@
-"""Types of the columns that Parquet and ORC files hold, as their footers name them.
+"""Types of the columns in Parquet and ORC files, named as in their footers.
 
-A type of a column is a tree whose leaves are kinds: names of Spark's types, and of those that Spark
-lacks. What a leaf can be read as without a change of its values is decided here.
+The type of a column is a tree whose leaves are kinds: names of Spark's types, and of those that
+Spark lacks. The functions here decide which types read a leaf without changing its values.
 """
 
 import re
@@ -19,11 +19,11 @@ _MILLIS, _MILLIS_NTZ = "timestamp of milliseconds", "timestamp_ntz of millisecon
 OF_ORC, UNION = "timestamp of ORC", "union"
 UUID, HALF, INT128 = "uuid", "float of 16 bits", "128-bit integer"
 NULL = "null"
-"""A column that holds nothing but NULL, which writers without a type for it call INT32."""
+"""A column that holds only NULL, which writers without a type for it call INT32."""
 ALL_NULL = "null in a column of "
 """The prefix of the kind of a leaf that is NULL throughout one of several files."""
 Path: TypeAlias = tuple[str, ...]
-"""Names from the column down to a leaf, in small letters."""
+"""Names from the column down to a leaf, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array, whatever its length."""
+    """An array of any length."""
 
     element: "Held"
 
@@ -61,7 +61,7 @@ _DIGITS = {
     "unsigned bigint": 20,
 }
 _TIMES = {"time": 10**6, "time of nanoseconds": 10**9, "time of milliseconds": 10**3}
-"""Kinds of a time of day → how many units a second has."""
+"""Kinds of a time of day → the number of their units per second."""
 _DURATIONS = [f"duration[{unit}]" for unit in ("s", "ms", "us", "ns")]
 _EXACT = {
     "boolean": {"boolean"},
@@ -95,7 +95,7 @@ _EXACT = {
     "12-byte interval": {"binary"},
     INT128: {"binary"},
 }
-"""Kind of a leaf → types that hold each of its values as it is, read so or converted."""
+"""Kind of a leaf → types that hold each of its values exactly, read or converted."""
 
 _NATURAL = {
     NULL: "int",
@@ -135,7 +135,7 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def merged(columns: "Collection[Held]") -> Held:
-    """Return a type with the fields of all; of a leaf that differs, the first one's kind."""
+    """Return a type with the fields of all; a leaf that differs gets the first one's kind."""
     first = next((each for each in columns if not is_null(each)), next(iter(columns)))
     match first:
         case Struct():
@@ -189,7 +189,7 @@ def with_kinds(held: Held, kind_at: Callable[[Path, str], str], path: Path = ())
 
 
 def declared_type(kind: "DataType") -> Held:
-    """Return a type of Spark as a tree of the same form."""
+    """Convert a Spark type into a tree of the same form."""
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.StructType):
@@ -203,12 +203,12 @@ def declared_type(kind: "DataType") -> Held:
 
 
 def is_null(held: Held) -> bool:
-    """Whether all values of a leaf are NULL."""
+    """Return True if all values of a leaf are NULL."""
     return isinstance(held, str) and (held == NULL or held.startswith(ALL_NULL))
 
 
 def natural_type(kind: str) -> str | None:
-    """Return the type of Spark that a kind is read as; None for kinds that nothing holds."""
+    """Return the Spark type that reads a kind; None for kinds that no type holds."""
     kind = kind.removeprefix(ALL_NULL)
     if found := _DECIMAL.fullmatch(kind):
         return kind if int(found[1]) <= 38 else None
@@ -218,13 +218,13 @@ def natural_type(kind: str) -> str | None:
 
 
 def readable_type(kind: str) -> str:
-    """Return a type to write in `columns` for a kind, in capital letters."""
+    """Return the type to write in `columns` for a kind, in upper case."""
     natural = natural_type(kind)
     return natural.upper() if natural else _UNREADABLE.get(kind, "BINARY")
 
 
 def ddl_of(held: Held) -> str:
-    """Return a type as `columns` may name it; of a file, its columns."""
+    """Return a type in the syntax of `columns`; for a file, its columns."""
     match held:
         case str():
             return readable_type(held)
@@ -238,12 +238,12 @@ def ddl_of(held: Held) -> str:
 
 
 def quoted_name(name: str) -> str:
-    """Quote a name where DDL asks for it."""
+    """Quote a name where DDL requires it."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)
 
 
 def carrier(kind: str, declared: str) -> str:
-    """Return the type to read a kind as where `declared` is wanted: the same, or one to convert."""
+    """Return the type to read a kind with if `declared` is wanted: the same, or one to convert."""
     own = _CARRIERS.get(kind.removeprefix(ALL_NULL)) or readable_type(kind).lower()
     if is_null(kind):
         return declared if kind == NULL and declared in _EXACT["int"] else own
@@ -258,14 +258,14 @@ def carrier(kind: str, declared: str) -> str:
 
 
 def units_of_a_second(kind: str) -> int | None:
-    """Return how many units of a time of day make a second; None for other kinds."""
+    """Return the number of units of a time of day per second; None for other kinds."""
     return _TIMES.get(kind)
 
 
 def is_exact(kind: str, declared: str) -> bool:
-    """Whether each value of a kind is the same in a type of Spark that `columns` names.
+    """Return True if a Spark type in `columns` holds each value of a kind unchanged.
 
-    Types that no kind is known to be, as intervals, are left to Spark.
+    Types without a known kind, such as intervals, are left to Spark.
     """
     if is_null(kind):
         return True
@@ -290,12 +290,12 @@ def is_exact(kind: str, declared: str) -> bool:
 
 
 _TEXTS = {"boolean", "date", *_DIGITS}
-"""Kinds whose values have one text each."""
+"""Kinds whose values each have exactly one text."""
 _SAFE = frozenset().union(*_EXACT.values())
 
 
 def have_one_meaning(kinds: Collection[str], declared: str) -> bool:
-    """Whether the kinds of a column in several files may be read by one type of Spark.
+    """Return True if one Spark type can read the kinds of a column in several files.
 
     A number may be the bare one of a time, whose unit must be the same in all files.
     """
@@ -308,9 +308,9 @@ def have_one_meaning(kinds: Collection[str], declared: str) -> bool:
 
 
 def wider(kinds: Collection[str]) -> str | None:
-    """Return the type that kinds of several files are read as exactly; None if there is none.
+    """Return the type that reads the kinds of several files exactly; None if there is none.
 
-    Numbers become no texts by themselves.
+    Numbers are not converted to text implicitly.
     """
     held = [kind for kind in kinds if not is_null(kind)] or list(kinds)
     naturals = [natural_type(kind) for kind in held]

@@ -1,4 +1,4 @@
-"""The schemas that Parquet and ORC files are read with, and the conversions of their values."""
+"""Schemas for reading Parquet and ORC files, and the conversions of their values."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,30 +40,30 @@ Kinds = Mapping[Path, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Files that are read alike."""
+    """Files that are read with the same schema and conversions."""
 
     schema: "StructType"
-    """The schema that Spark reads them with."""
+    """The schema with which Spark reads them."""
     changes: Mapping[str, str]
-    """Column → SQL of its value, where it is not the one that is read."""
+    """Column → SQL of its value, if it differs from the value that is read."""
     paths: list[str] = field(default_factory=list)
 
     def converted(self, frame: "DataFrame") -> "DataFrame":
-        """Return the rows with the values that are wanted."""
+        """Return the rows with the converted values."""
         changes = {name: sf.expr(value) for name, value in self.changes.items()}
         return frame.withColumns(changes) if changes else frame
 
 
 @dataclass(frozen=True, slots=True)
 class TypedReading:
-    """The schemas to read files with, and what to make of the rows."""
+    """The schemas for reading files, and the conversions of the rows."""
 
     merges: bool = False
-    """Whether Spark must merge the schemas of all files."""
+    """True if Spark must merge the schemas of all files."""
     columns: "StructType | None" = None
-    """The columns in the end, where Spark is not to find them out."""
+    """The final columns; None if Spark infers them."""
     parts: Sequence[Part] = ()
-    """The files, by how they are read, where Spark is not to find that out."""
+    """The files by schema and conversions; empty if Spark infers them."""
 
 
 def typed_reading(
@@ -74,11 +74,17 @@ def typed_reading(
     folders: Collection[str] = (),
     place: str = "",
 ) -> TypedReading:
-    """Decide how to read files; TerminalStepError for those that would be read inexactly.
+    """Choose the schemas for reading files.
 
-    `columns` are those that the source declares; `missing` says whether a file may lack a column
-    that an older one has; `folders` are the columns in names of folders; `place` is the source's
-    path, for errors of rows.
+    Args:
+        found: The footers of the files.
+        columns: The columns that the source declares.
+        missing: The table's `missing_columns`, for files without a column of an older file.
+        folders: The columns in folder names.
+        place: The source's path, for errors of rows.
+
+    Raises:
+        TerminalStepError: A file cannot be read exactly.
     """
     if not found:
         return TypedReading(columns=columns)
@@ -94,7 +100,7 @@ def typed_reading(
     assert isinstance(one, Struct)
     refuse_mixed_types(found, kinds, one)
     merges = missing == "allow" or columns_differ(found)
-    has_other_shapes = len(kinds) > sum(1 for _ in leaves(one))  # columns of NULL for nested ones
+    has_other_shapes = len(kinds) > sum(1 for _ in leaves(one))  # NULL for nested ones
     if not has_other_shapes and not any(_is_of_ours(files) for files in kinds.values()):
         return TypedReading(merges)
     columns = _schema(one, kinds)
@@ -102,7 +108,7 @@ def typed_reading(
 
 
 def _is_of_ours(files: Mapping[str, str]) -> bool:
-    """Whether Spark cannot infer a type that reads a leaf of these kinds."""
+    """Return True if Spark cannot infer a type that reads a leaf of these kinds."""
     natural = {kind: str(natural_type(kind)) for kind in files}
     return len(files) > 1 or any(carrier(*each) != each[1] for each in natural.items())
 

@@ -1,9 +1,9 @@
-"""Whether the Parquet or ORC files of a source can be read with one schema, each value as it is.
+"""Checks that the Parquet or ORC files of a source can be read exactly with one schema.
 
-Spark takes the schema of one file: a column or nested field that another one lacks is NULL there,
-and one that only another one has is not there at all. With `columns` it reads bytes of a file as
-another type where their sizes fit: an unsigned number as a negative one, a time without a zone as
-one of UTC.
+Spark takes the schema of one file: a column or nested field that another file lacks is NULL there,
+and one that only another file has is dropped. With `columns`, Spark reads bytes of a file as
+another type if the sizes fit: an unsigned number as a negative one, a time without a zone as one in
+UTC.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ _SHAPES = {Struct: "a struct", Array: "an array", Map: "a map"}
 
 
 def refuse_lost_columns(found: Iterable[Footer]) -> None:
-    """TerminalStepError for a column or nested field that a file lacks and an older one has."""
+    """Raise TerminalStepError for a column or nested field of an older file that a file lacks."""
     seen: dict[Names, str] = {}
     known: frozenset[Names] = frozenset()
     for footer in found:
@@ -63,7 +63,7 @@ def refuse_lost_columns(found: Iterable[Footer]) -> None:
 
 
 def refuse_unions(found: Iterable[Footer]) -> None:
-    """TerminalStepError for an ORC file with a union, of which Spark reads no column at all."""
+    """Raise TerminalStepError for an ORC file with a union, in which Spark reads no column."""
     for footer in found:
         for path, kind in leaves(footer.columns):
             if kind == UNION:
@@ -75,7 +75,7 @@ def refuse_unions(found: Iterable[Footer]) -> None:
 
 
 def columns_differ(found: Sequence[Footer]) -> bool:
-    """Whether not all files have the same columns, so that Spark has to look at each of them."""
+    """Return True if the files differ in their columns, so that Spark has to open each of them."""
     return len({_names(footer.columns) for footer in found}) > 1
 
 
@@ -92,10 +92,10 @@ def kinds_in_files(found: Iterable[Footer]) -> Mapping[Names, Mapping[str, str]]
 
 
 def with_columns_of_null(found: Sequence[Footer], columns: "StructType | None") -> Sequence[Footer]:
-    """Return the footers, with columns of NULL as such where others have another type.
+    """Return the footers, with columns of NULL marked where other files have another type.
 
-    `columns` are those that are declared. Only Parquet files are looked into, and only those of
-    columns that have no type in common.
+    `columns` are the declared ones. Only Parquet files are inspected, and only for columns without
+    a common type.
     """
     kinds = kinds_in_files(found)
     declared = dict(leaves(declared_type(columns))) if columns is not None else {}
@@ -117,7 +117,7 @@ def with_columns_of_null(found: Sequence[Footer], columns: "StructType | None") 
 
 
 def _with_nulls(footer: Footer, file: str, paths: Collection[Names]) -> Struct:
-    """Return the columns of a file; those at `paths` that hold nothing but NULL are so marked."""
+    """Return the columns of a file, with those at `paths` marked that hold only NULL."""
     held = list(leaves(footer.columns))
     if footer.form != "parquet" or any(kind == "variant" for _, kind in held):
         return footer.columns  # a VARIANT has several leaves
@@ -133,7 +133,7 @@ def _with_nulls(footer: Footer, file: str, paths: Collection[Names]) -> Struct:
 def refuse_mixed_types(
     found: Iterable[Footer], kinds: Mapping[Names, Mapping[str, str]], columns: Struct
 ) -> None:
-    """TerminalStepError for a column that no type reads exactly from each file.
+    """Raise TerminalStepError for a column that no type reads exactly from each file.
 
     For files whose columns are not declared; `columns` are those of all files.
     """
@@ -172,7 +172,7 @@ def _two_types(path: Names, files: Mapping[str, str], fix: str) -> str:
 
 
 def _line(columns: Struct, kinds: Mapping[Names, Mapping[str, str]]) -> str:
-    """Return the line that reads the columns of files."""
+    """Return the `columns` line that reads the files."""
     widest = with_kinds(columns, lambda path, kind: wider(kinds[path]) or kind)
     assert isinstance(widest, Struct)
     named = [f"{quoted_name(name)} {ddl_of(part)}" for name, part in widest.fields]
@@ -198,9 +198,9 @@ def _shapes(held: Held, path: Names = ()) -> Sequence[tuple[Names, str]]:
 def refuse_inexact(
     found: Sequence[Footer], kinds: Mapping[Names, Mapping[str, str]], columns: "StructType"
 ) -> None:
-    """TerminalStepError for a file whose values would be others in the types of `columns`.
+    """Raise TerminalStepError for a file whose values the types of `columns` would change.
 
-    Also for names there that no file has, and for nested fields that are not named there.
+    Names in `columns` that no file has, and nested fields missing from it, are refused, too.
     """
     declared = declared_type(columns)
     assert isinstance(declared, Struct)
@@ -227,7 +227,7 @@ def refuse_inexact(
 
 
 def _problems(held: Held, declared: Held, path: Names = ()) -> Iterator[str]:
-    """Yield what is wrong with the types of a file, of which those of `declared` are read."""
+    """Yield the problems of reading a file's types as the `declared` ones."""
     name = _shown(path)
     match held, declared:
         case str(), _ if is_null(held):
@@ -256,7 +256,7 @@ def _problems(held: Held, declared: Held, path: Names = ()) -> Iterator[str]:
 
 
 def _problems_of_shapes(name: str, held: Held, declared: Held) -> Iterator[str]:
-    """Yield what is wrong where one of two types is nested, or each in another way."""
+    """Yield the problem of a nested type that is read as a different shape."""
     if "variant" in (held, declared) or (isinstance(declared, str) and declared not in _KNOWN):
         return
     in_file, wanted = (
@@ -269,13 +269,13 @@ _KNOWN = {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", 
 
 
 def _nulls(found: Iterable[Footer]) -> set[Names]:
-    """Return the paths of the leaves that hold nothing but NULL in a file."""
+    """Return the paths of the leaves that hold only NULL in a file."""
     return {path for each in found for path, kind in leaves(each.columns) if is_null(kind)}
 
 
 @lru_cache(maxsize=10_000)
 def _names(held: Held) -> frozenset[Names]:
-    """Return the paths of a type's columns, fields and elements, and of all that is above them."""
+    """Return the paths of a type's columns, fields and elements, and all their ancestors."""
     return frozenset(path[:end] for path, _ in leaves(held) for end in range(len(path) + 1))
 
 
@@ -288,6 +288,6 @@ def _shown(path: Names) -> str:
 
 
 def _cased(path: Names, columns: "StructType") -> str:
-    """Show a path as `columns` spells its first name."""
+    """Format a path with its first name spelled as in `columns`."""
     first = next(name for name in columns.fieldNames() if name.lower() == path[0])
     return _shown((first, *path[1:]))
