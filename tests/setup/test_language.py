@@ -1,6 +1,9 @@
-"""README and documentation pages follow the language rules of this project."""
+"""README, documentation pages and docstrings follow the language rules of this project."""
 
+import ast
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -81,6 +84,32 @@ def test_a_page_seldom_uses_what_as_a_noun(page: Path) -> None:
 @pytest.mark.parametrize("page", REWRITTEN, ids=lambda page: page.name)
 def test_a_line_of_code_fits_its_column(page: Path) -> None:
     assert long_code_lines(page.read_text()) == []
+
+
+_PACKAGE = ROOT / "logdriven_dagster"
+_OPENING = re.compile(r"^(What|Where|How|Who|Whose|Whether|Which|When|Why|Of)\b")
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    """Yield the docstrings of a module, and those that follow assignments."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)):
+            yield text
+        body = getattr(node, "body", None)
+        for before, after in pairwise(body) if isinstance(body, list) else ():
+            if isinstance(before, (ast.Assign, ast.AnnAssign)):
+                match after:
+                    case ast.Expr(value=ast.Constant(value=str(text))):
+                        yield text
+
+
+def test_docstrings_use_the_words_of_the_field() -> None:
+    texts = [text for path in sorted(_PACKAGE.rglob("*.py")) for text in docstrings(path)]
+    assert len(texts) > 5_000
+    assert [text for text in texts if _OPENING.match(text)] == []
+    assert [text for text in texts if forbidden_words(text)] == []
+    assert nominal_whats("\n".join(texts)) <= _WHAT_PER_THOUSAND
 
 
 def test_the_list_of_pages_to_rewrite_names_existing_pages_once() -> None:
