@@ -41,7 +41,7 @@ pytest_plugins = [
 os.environ.pop("COLUMNS", None)  # workers of xdist have it, and no terminal
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(temporary_folder()))
 os.environ["JAVA_TOOL_OPTIONS"] = java_options()
-# No run of a test is to leave the making of an archive of classes behind.
+# Tests use no archive of classes that this machine's user has made.
 if shutil.which("java"):  # or ours is kept there
     os.environ["XDG_CACHE_HOME"] = os.devnull
 

@@ -121,7 +121,7 @@ class LogProject:
         )
 
 
-def named(conn: Connection, name: str) -> tuple[int, LogProject] | None:
+def find_project(conn: Connection, name: str) -> tuple[int, LogProject] | None:
     """Find a project by its name, and return its `project_id` and its recorded values."""
     row = conn.execute(select(project).where(project.c.project_name == name)).one_or_none()
     if row is None:
@@ -151,7 +151,7 @@ def speak_for(conn: Connection, project_id: int) -> None:
     conn.execution_options(**{PROJECT_ID: project_id})
 
 
-def recorded(conn: Connection, names: Iterable[str]) -> dict[str, Home]:
+def find_homes(conn: Connection, names: Iterable[str]) -> dict[str, Home]:
     """Return the recorded homes by the names of their tables."""
     rows = conn.execute(_KNOWN, {"names": list(names)})
     return {row.name: Home(*row) for row in rows}

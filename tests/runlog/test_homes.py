@@ -52,11 +52,11 @@ def test_each_project_reads_its_own_windows(log: RunLog):
 
 def test_reading_records_no_project_and_the_first_transaction_that_writes_does(log: RunLog):
     opened = entered(log, A)
-    assert opened.ask(lambda conn: homes.recorded(conn, ["ods.a"])) == {}
+    assert opened.ask(lambda conn: homes.find_homes(conn, ["ods.a"])) == {}
     assert known(log) == []
     opened.write(lambda conn: homes.put(conn, [home()], {}))
     assert known(log) == [("a", "/a")]
-    assert opened.ask(lambda conn: homes.recorded(conn, ["ods.a"])) == {"ods.a": home()}
+    assert opened.ask(lambda conn: homes.find_homes(conn, ["ods.a"])) == {"ods.a": home()}
 
 
 def test_of_first_runs_at_once_of_a_name_one_folder_has_it(log: RunLog):
@@ -130,11 +130,11 @@ def test_places_of_other_projects_are_found(log: RunLog):
 
 def test_a_project_with_windows_is_not_removed(log: RunLog):
     succeed(log, day(1))
-    ((number, _),) = [log.ask(lambda conn: homes.named(conn, "project"))]
+    ((number, _),) = [log.ask(lambda conn: homes.find_project(conn, "project"))]
     assert not log.write(lambda conn: homes.remove_unused(conn, number))
     other = entered(log, A)
     other.write(lambda conn: homes.put(conn, [home()], {}))
-    ((number, _),) = [log.ask(lambda conn: homes.named(conn, "a"))]
+    ((number, _),) = [log.ask(lambda conn: homes.find_project(conn, "a"))]
     assert log.write(lambda conn: homes.remove_unused(conn, number))
     assert known(log) == [("project", "/project")]
     assert rows(log, "SELECT * FROM table_home") == []

@@ -71,7 +71,7 @@ def misplaced_content(content: Mapping[str, Any]) -> str | None:
 
 
 def _named(values: Any, location: Location) -> Iterator[tuple[Location, str]]:
-    """Yield location and path of each file in `values`; `package.module:function` is no file."""
+    """Yield location and path of each file in `values`; `package.module:function` is not a file."""
     if isinstance(values, dict):
         for name, value in values.items():
             place = (*location, name)

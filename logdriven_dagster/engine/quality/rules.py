@@ -1,6 +1,6 @@
 """Built-in data quality rules as conditions of bad rows.
 
-NULL makes a condition NULL, which is no violation, except for rules about NULL. Source: Sharp ETL,
+NULL makes a condition NULL, not a violation, except for rules about NULL. Source: Sharp ETL,
 BuiltInFunctions.
 """
 

@@ -22,7 +22,7 @@ _UNKNOWN = (
 _READS_ALL_FIRST = ("Exchange", "BroadcastExchange", "Sort", "HashAggregate", "ObjectHashAggregate")
 
 LOOKED_UP = "logdriven_looked_up"
-"""The name of an `observe` over rows that serve only for comparison: their scans are no source."""
+"""The name of an `observe` over rows that serve only for comparison: they are not sources."""
 
 
 SURVIVING = "logdriven_surviving"

@@ -118,7 +118,7 @@ def folder_of(location: str) -> str:
 def literal_path(location: str) -> str:
     """Escape a path for Spark, which would read `[1]` as a pattern.
 
-    Spark's option `__globPaths__` is no alternative: it reads all files of a list again for each
+    Spark's option `__globPaths__` does not help: it reads all files of a list again for each
     such name.
     """
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", location)

@@ -45,7 +45,7 @@ def settle(project: Project, run_log: RunLog, tables: Iterable[TableConfig]) -> 
     def write(conn: Connection) -> None:
         here.record(conn)
         missing = _missing(conn, project, present)
-        homes.put(conn, missing, homes.recorded(conn, present))
+        homes.put(conn, missing, homes.find_homes(conn, present))
 
     if not run_log.ask(is_settled):
         run_log.write(write)
@@ -76,7 +76,7 @@ def adopt(project: Project, run_log: RunLog, old_name: str | None = None) -> lis
         if was != here:
             homes.move(conn, project_id, here)
         homes.speak_for(conn, project_id)
-        before = homes.recorded(conn, present)
+        before = homes.find_homes(conn, present)
         changed = [home for name, home in present.items() if before.get(name) != home]
         homes.put(conn, changed, before)
         of_project = [Adopted(f"project {here.name}", _in_words(here), _in_words(was))]
@@ -92,10 +92,10 @@ def _adoptable(
     conn: Connection, here: LogProject, old_name: str | None
 ) -> tuple[int, LogProject | None]:
     """Return the project whose windows continue here: its number in the log, and its record."""
-    known = homes.named(conn, here.name)
+    known = homes.find_project(conn, here.name)
     if old_name in (None, here.name):
         return known or (here.record(conn), None)
-    old = homes.named(conn, old_name or "")
+    old = homes.find_project(conn, old_name or "")
     if old is None:
         raise UsageError(f"the run log has no project {old_name}")
     if known is not None and not homes.remove_unused(conn, known[0]):
@@ -124,7 +124,7 @@ def _missing(conn: Connection, project: Project, present: Mapping[str, Home]) ->
 
     Raises RunLogError as `enter`.
     """
-    before = homes.recorded(conn, present)
+    before = homes.find_homes(conn, present)
     moved = [old for name, old in before.items() if not present[name].continues(old)]
     log = conn.engine.url.render_as_string(hide_password=True)
     if moved:

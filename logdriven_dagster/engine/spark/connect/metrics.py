@@ -160,7 +160,7 @@ def _finished(pages: StatusPages, tag: str) -> list[int]:
 def _hides_what_matters(pages: StatusPages, execution: Json) -> bool:
     """Return whether a plan has scans to leave out that its server cannot identify.
 
-    These are scans that are no source, or are read twice. Only Spark 4.2 and newer identify them.
+    These scans are not sources, or are read twice. Only Spark 4.2 and newer identify them.
     """
     nodes = [node for node in execution["nodes"] if node["nodeName"] in _TELLING]
     if not nodes or "desc" in nodes[0]:
