@@ -4,7 +4,7 @@ Source: Sharp ETL, dependencies of different frequencies; Kettle, unmanaged upst
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
@@ -76,6 +76,18 @@ def with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> lis
         further = with_upstreams(upstream, tables) if upstream.batch_dependencies else [upstream]
         found |= {item.table: item for item in further}
     return list(found.values())
+
+
+def upstreams_of(tables: Mapping[str, TableConfig], names: Iterable[str]) -> set[str]:
+    """Return some tables with all their upstreams, direct and indirect."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in tables and name not in found:
+            found.add(name)
+            waiting += [dependency.table for dependency in tables[name].table_dependencies]
+    return found
 
 
 def missing_dependencies(
