@@ -100,8 +100,11 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
     from logdriven_dagster.cli.shown import rendering
 
     skipped = step["status"] == "SKIPPED" and step["output"]
-    malformed = step["malformed_count"]
-    counted = f"{malformed:,} malformed records" if malformed else ""
+    exceptional = (
+        (step["malformed_count"], "malformed records"),
+        (step["outside_count"], "rows of no window"),
+    )
+    counted = ", ".join(f"{number:,} {what}" for number, what in exceptional if number)
     message = (step["error"] or skipped or counted).strip().splitlines()[:1]
     return [
         f"  {step['step_id']}",

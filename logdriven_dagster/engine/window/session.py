@@ -109,7 +109,8 @@ class WindowSession:
             rows = self._results.rows_of_no_window(step)
         first, *others = staged
         if rows is not None:
-            first = replace(first.noted(rows.message), source_rows=rows)
+            counts = replace(first.counts, outside=rows.outside)
+            first = replace(first.noted(rows.message), counts=counts, source_rows=rows)
         return (first, *others)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:

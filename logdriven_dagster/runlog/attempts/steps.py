@@ -108,6 +108,11 @@ def outputs(conn: Connection, jobs: Sequence[int]) -> dict[int, str]:
     return found
 
 
+def counts_of(step: Mapping[str, Any]) -> Counts:
+    """Return the counts in a row of `step_log`."""
+    return Counts(**{name: step[f"{name}_count"] for name in _COUNTS})
+
+
 def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
     """Set a step from READY to RUNNING in each job, and reset the values of an earlier try.
 

@@ -194,6 +194,7 @@ step_log = Table(
     Column("inserted_count", BigInteger, comment="of target_count, rows with new keys"),
     Column("updated_count", BigInteger, comment="of target_count, rows that replaced others"),
     Column("malformed_count", BigInteger, comment="rows that a permissive source could not read"),
+    Column("outside_count", BigInteger, comment="rows of the source that belong to no window"),
     CheckConstraint(STATUS_CHECKS["step_log"], name="ck_step_log_status"),
     **INNODB,
 )
