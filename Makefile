@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install hooks test-fast test-connect test-foreign test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark compatibility test-core test-wheel test-lake faults test-hosts bench clean
+.PHONY: help install hooks test-fast quick-tests test-connect test-foreign test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark compatibility test-core test-wheel test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -96,7 +96,7 @@ test: $(VENV)/.installed-dev ## install what the tests need and run them all
 	scripts/test_packages.sh
 	$(SIDE_BY_SIDE) check $(VENV)/.classes
 	$(BIN)/python -m pytest $(TWO) -m 'not long' --durations=25
-	$(SIDE_BY_SIDE) TWO= CONNECT=tests/engine/spark test-connect test-foreign
+	$(MAKE) --no-print-directory CONNECT=tests/engine/spark test-connect
 
 CONNECT ?= $(shell grep -rl --include='test_*.py' mark.connect tests)
 test-connect: $(VENV)/.installed-dev ## every test of Spark Connect; `make test` runs those of tests/engine/spark
@@ -108,15 +108,18 @@ test-foreign: $(VENV)/.installed-dev ## counts on a server of Spark Connect that
 test-long: $(VENV)/.installed-dev $(VENV)/.classes ## the tests of several seconds, and the other members of families
 	scripts/test_packages.sh
 	$(BIN)/python -m pytest $(TWO) -m long --report .reports/long-tests.md
+	$(MAKE) --no-print-directory test-foreign
 
 # By default the tests that need no Spark, no server and no browser.
 LANE ?= not spark and not database and not browser and not slow and not long
 TESTS ?=
 IN_LANE = -m pytest $(TWO) -m '$(LANE)' --durations=25 $(TESTS)
 test-fast: $(VENV)/.installed-dev ## lint, types and the tests that need no Spark, no server and no browser
-	@began=$$SECONDS; $(MAKE) --no-print-directory check; \
-	$(BIN)/python $(IN_LANE) -q --durations=10 --hypothesis-profile=quick; \
+	@began=$$SECONDS; $(MAKE) --no-print-directory --jobs 2 check quick-tests; \
 	echo "make test-fast took $$((SECONDS - began)) seconds"
+
+quick-tests: $(VENV)/.installed-dev
+	@$(BIN)/python $(IN_LANE) -q --durations=10 --hypothesis-profile=quick
 
 test-lane: $(VENV)/.installed-dev $(if $(findstring not spark,$(LANE)),,$(VENV)/.classes) ## the tests of one lane of CI: LANE='spark and not long' TESTS=tests/engine
 	$(if $(findstring not database,$(LANE)),,scripts/test_packages.sh)

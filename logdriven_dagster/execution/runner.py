@@ -280,7 +280,7 @@ class Runner:
         found = refreshable_windows(config, span, [window for _, window in finished])
         whole = found[0].up_to_end_of(found[-1])
         if not span.contains(whole):
-            ends = (found[0], found[-1])
+            ends = dict.fromkeys((found[0], found[-1]))
             overlaps.refuse_part(table, span, [end for end in ends if not config.grid.holds(end)])
             fix = f"the windows of {table} around it are {whole}"
             raise UsageError(f"{span} does not begin and end with windows of {table}; {fix}")

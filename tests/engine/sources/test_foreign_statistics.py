@@ -127,7 +127,8 @@ def read(lab: Lab, source: dict[str, Any]) -> Iterator[list[int]]:
     with fresh_session(lab.spark, project) as spark:
         for window in WINDOWS:
             run = lab.window_run("ods.t", window)
-            frame = read_source(Reading(project, spark, run, lambda: None), step.source)
+            reading = Reading(project, spark, run, lambda: open_catalog(project))
+            frame = read_source(reading, step.source)
             yield sorted(row["id"] for row in frame.select("id").collect())
 
 
