@@ -16,7 +16,6 @@ from logdriven_dagster._version import __version__
 from logdriven_dagster.cli.commands import audit as audit_commands
 from logdriven_dagster.cli.commands import definitions as definition_commands
 from logdriven_dagster.cli.commands import exchange as exchange_commands
-from logdriven_dagster.cli.commands import imports as import_commands
 from logdriven_dagster.cli.commands import jobs as job_commands
 from logdriven_dagster.cli.commands import lineage as lineage_commands
 from logdriven_dagster.cli.commands import log as log_commands
@@ -81,9 +80,6 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "init": project_commands.init,
         "validate": project_commands.validate,
         "schema": project_commands.schema,
-        "scaffold": import_commands.scaffold,
-        "import-kettle": import_commands.import_kettle,
-        "import-sharpetl": import_commands.import_sharpetl,
     },
     "Running": {
         "plan": plan_commands.plan,
