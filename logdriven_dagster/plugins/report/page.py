@@ -10,8 +10,8 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.execution.notifications.messages import run_link, templates
-from logdriven_dagster.execution.reports.flow import Flow, flow
-from logdriven_dagster.execution.reports.heat_map import LOOK, TableWindows, heat_maps, number
+from logdriven_dagster.plugins.report.flow import Flow, flow
+from logdriven_dagster.plugins.report.heat_map import LOOK, TableWindows, heat_maps, number
 
 MOST_FAILURES = 100
 
@@ -73,7 +73,7 @@ def as_html(
     tables = {name: TableWindows(name, by_table[name]) for name in names}
     failing, recovered = _failures(project, tables.values())
     return (
-        templates()
+        templates("logdriven_dagster.plugins.report")
         .get_template("report.html.j2")
         .render(
             project=project,

@@ -1,26 +1,23 @@
-"""`report` and `metrics`: attempts and the state of tables, for users and for Prometheus."""
+"""`report`: the attempts of a period as files, on standard output or for recipients."""
 
-import signal
 from datetime import datetime, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from logdriven_dagster.cli.installed import show_in_panel
 from logdriven_dagster.cli.options import (
     NowOption,
     ProjectOption,
     data_clock,
-    open_in_force,
     open_project,
     parse_time,
 )
-from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
-    from logdriven_dagster.execution.reports.metrics import Metrics
 
 
 class ReportFormat(str, Enum):
@@ -54,6 +51,7 @@ SendOption = Annotated[
 ]
 
 
+@show_in_panel("Seeing what ran")
 def report(
     *,
     start: FromOption = None,
@@ -73,7 +71,7 @@ def report(
     from logdriven_dagster.cli.shown.control_characters import write_document
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.execution.definitions.homes import open_run_log
-    from logdriven_dagster.execution.reports import data as reports
+    from logdriven_dagster.plugins.report import data as reports
 
     run_log = open_run_log(loaded)
     found = reports.read_report(loaded, run_log, first, last, job or ())
@@ -123,59 +121,3 @@ def _single(formats: list[ReportFormat] | None, output: str | None) -> ReportFor
         return formats[0]
     suffix = Path(output or "").suffix.removeprefix(".")
     return ReportFormat(suffix) if suffix in set(ReportFormat) else ReportFormat.csv
-
-
-ServeOption = Annotated[
-    bool, typer.Option("--serve", help="Answer scrapes until Ctrl-C instead of printing.")
-]
-HostOption = Annotated[
-    str, typer.Option(help="Where to listen; others than this machine reach 0.0.0.0.")
-]
-PortOption = Annotated[
-    int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free one.")
-]
-
-
-def metrics(
-    *,
-    serve: ServeOption = False,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 9464,
-    project: ProjectOption = None,
-) -> None:
-    """Print the state of tables and jobs in Prometheus's text format, or serve it."""
-    from logdriven_dagster.execution.opening import open_runner
-    from logdriven_dagster.execution.reports.metrics import Metrics
-    from logdriven_dagster.runlog.observed.activity import Today
-
-    registered = open_in_force(project)
-    runner = open_runner(registered.project, run_log=registered.run_log)
-    found = Metrics(runner.run_log, runner.judged_project, Today())
-    if serve:
-        _serve(found, host, port)
-    else:
-        typer.echo(found.text(), nl=False)
-
-
-def _serve(found: "Metrics", host: str, port: int) -> None:
-    """Answer each scrape from the current run log, until Ctrl-C or SIGTERM."""
-    from prometheus_client import CONTENT_TYPE_LATEST, start_http_server
-
-    def answer(_environ: Any, start_response: Any) -> list[bytes]:
-        text = found.text().encode()
-        start_response("200 OK", [("Content-Type", CONTENT_TYPE_LATEST)])
-        return [text]
-
-    try:
-        server, thread = start_http_server(port, host, found.registry)
-    except OSError as error:
-        fix = "--host and --port name another place"
-        raise UsageError(f"cannot listen at {host}:{port}: {error.strerror}; {fix}") from None
-    server.set_app(answer)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    typer.echo(f"http://{host}:{server.server_port}/metrics (Ctrl-C ends it)")
-    try:
-        thread.join()
-    except KeyboardInterrupt:
-        server.shutdown()
-        server.server_close()

@@ -22,7 +22,7 @@ from logdriven_dagster.errors import StepError, UsageError, in_brief
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.execution.notifications.messages import Attached, Message
 from logdriven_dagster.execution.notifications.senders import send
-from logdriven_dagster.execution.reports.page import as_html
+from logdriven_dagster.plugins.report.page import as_html
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import reports
 

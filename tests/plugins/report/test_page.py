@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.definitions.homes import open_run_log
-from logdriven_dagster.execution.reports import data as reports
-from logdriven_dagster.execution.reports.flow import MOST_TABLES, flow
-from logdriven_dagster.execution.reports.heat_map import MOST_COLUMNS
+from logdriven_dagster.plugins.report import data as reports
+from logdriven_dagster.plugins.report.flow import MOST_TABLES, flow
+from logdriven_dagster.plugins.report.heat_map import MOST_COLUMNS
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from tests.builders import at
 from tests.recipients import mail_server
