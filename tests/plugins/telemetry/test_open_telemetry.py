@@ -13,10 +13,10 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from logdriven_dagster.execution.jobs.standard import run_job
-from logdriven_dagster.execution.listeners import open_telemetry as tracing
+from logdriven_dagster.plugins.telemetry import open_telemetry as tracing
 from tests.builders import day, run_window
 from tests.execution.conftest import NOW, NUMBERS
-from tests.execution.receiver import Receiver, receiver
+from tests.plugins.telemetry.receiver import Receiver, receiver
 
 TOGETHER = NUMBERS.replace("{type: iceberg}", "{type: iceberg, window_column: day}") + (
     "    batch_size: all"
@@ -294,7 +294,7 @@ def test_a_receiver_that_does_not_answer_costs_a_run_five_seconds_and_one_warnin
 ):
     program = (
         "import time\n"
-        "from logdriven_dagster.execution.listeners import open_telemetry as tracing\n"
+        "from logdriven_dagster.plugins.telemetry import open_telemetry as tracing\n"
         "from logdriven_dagster.model.attempts import Owner\n"
         "began = time.monotonic()\n"
         "listener = tracing.OpenTelemetry()\n"
@@ -340,7 +340,7 @@ def test_telling_takes_no_time(world, received):
 def test_without_a_configuration_nothing_is_loaded_and_nothing_runs(variables: dict[str, str]):
     program = (
         "import sys, threading\n"
-        "from logdriven_dagster.execution.listeners import open_telemetry as tracing\n"
+        "from logdriven_dagster.plugins.telemetry import open_telemetry as tracing\n"
         "listener = tracing.OpenTelemetry()\n"
         "with listener.observe_run('shop', None), listener.observe_windows([None]):\n"
         "    with listener.observe_part('step load') as report:\n"
@@ -366,7 +366,7 @@ def test_without_a_package_a_warning_says_what_to_install(
 ):
     program = (
         f"import sys; sys.modules['{missing}'] = None; import logging; logging.basicConfig()\n"
-        "from logdriven_dagster.execution.listeners import open_telemetry as tracing\n"
+        "from logdriven_dagster.plugins.telemetry import open_telemetry as tracing\n"
         "with tracing.OpenTelemetry().observe_part('step load') as report: report(rows_read=1)"
     )
     variables = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.execution.listeners import open_lineage
-from tests.execution.receiver import Receiver, receiver
+from logdriven_dagster.plugins.telemetry import open_lineage
+from tests.plugins.telemetry.receiver import Receiver, receiver
 
 BAD = ["2022-01-01,1", "2022-01-02,oops"]
 
@@ -115,7 +115,7 @@ def test_telling_takes_no_time(world, received):
 def test_without_a_configuration_nothing_is_loaded_and_nothing_runs(tmp_path: Path):
     program = (
         "import sys, threading\n"
-        "from logdriven_dagster.execution.listeners import open_lineage\n"
+        "from logdriven_dagster.plugins.telemetry import open_lineage\n"
         "open_lineage.OpenLineage().on_claim([None])\n"
         "print('openlineage' in sys.modules, threading.active_count())"
     )
@@ -135,7 +135,7 @@ def test_without_a_configuration_nothing_is_loaded_and_nothing_runs(tmp_path: Pa
 def test_without_the_package_a_warning_says_what_to_install(tmp_path: Path):
     program = (
         "import sys; sys.modules['openlineage'] = None; import logging; logging.basicConfig()\n"
-        "from logdriven_dagster.execution.listeners import open_lineage\n"
+        "from logdriven_dagster.plugins.telemetry import open_lineage\n"
         "open_lineage._sender()._finish()"
     )
     environment = {"OPENLINEAGE_URL": "http://127.0.0.1:9", "HOME": str(tmp_path)}
