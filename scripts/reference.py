@@ -32,7 +32,6 @@ from logdriven_dagster.config.models.rules import BUILT_IN
 from logdriven_dagster.config.models.settings import Settings
 from logdriven_dagster.config.models.types import (
     connections,
-    delta,
     files,
     iceberg,
     jdbc,
@@ -42,6 +41,7 @@ from logdriven_dagster.config.models.types import (
 )
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import TableTarget, Target
+from logdriven_dagster.plugins.delta.models import DeltaSource, DeltaTarget
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/reference.md"
 
@@ -85,14 +85,14 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "source: jdbc": jdbc.JdbcSource,
         "source: kafka": kafka.KafkaSource,
         "source: iceberg": iceberg.IcebergSource,
-        "source: delta": delta.DeltaSource,
+        "source: delta": DeltaSource,
         "source: table": spark_table.CatalogSource,
     },
     "Targets": {
         "every target": Target,
         "every target that is a table": TableTarget,
         "target: iceberg": iceberg.IcebergTarget,
-        "target: delta": delta.DeltaTarget,
+        "target: delta": DeltaTarget,
         "target: jdbc": jdbc.JdbcTarget,
         "target: parquet, orc, csv, json": files.FileTarget,
         "target: kafka": kafka.KafkaTarget,

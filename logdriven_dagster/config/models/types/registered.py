@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 from pydantic import BaseModel, Discriminator, Field, Tag
 
 from logdriven_dagster.config.models.types.connections import ConnectionConfig, ConnectionType
-from logdriven_dagster.config.models.types.delta import DeltaSource, DeltaTarget
 from logdriven_dagster.config.models.types.files import (
     CsvSource,
     FileSource,
@@ -77,9 +76,8 @@ SOURCES = _with_registered(
     CatalogSource,
     IcebergSource,
     KafkaSource,
-    DeltaSource,
 )
-TARGETS = _with_registered(Target, IcebergTarget, FileTarget, JdbcTarget, KafkaTarget, DeltaTarget)
+TARGETS = _with_registered(Target, IcebergTarget, FileTarget, JdbcTarget, KafkaTarget)
 
 CONNECTIONS = _with_registered(ConnectionType, ConnectionConfig)
 

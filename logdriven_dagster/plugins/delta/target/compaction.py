@@ -6,16 +6,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.types.delta import DeltaTarget
-from logdriven_dagster.engine.delta.pruning import Selection
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
 from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.engine.targets.compaction import WindowFile
-from logdriven_dagster.engine.targets.delta.commits import commit_files
-from logdriven_dagster.engine.targets.delta.statistics import statistics
 from logdriven_dagster.model.windows import on_clock
+from logdriven_dagster.plugins.delta.format.pruning import Selection
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
+from logdriven_dagster.plugins.delta.models import DeltaTarget
+from logdriven_dagster.plugins.delta.target.commits import commit_files
+from logdriven_dagster.plugins.delta.target.statistics import statistics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

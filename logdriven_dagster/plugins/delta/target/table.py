@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import location_of, location_text
 from logdriven_dagster.config.models.tables import MissingColumns
-from logdriven_dagster.config.models.types.delta import DeltaTarget
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.delta.features import refuse_unwritable
-from logdriven_dagster.engine.delta.pruning import Selection
-from logdriven_dagster.engine.delta.schema import delta_fields
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, open_table, sizes
 from logdriven_dagster.engine.queries.schemas import (
     conform,
     given_columns,
@@ -25,14 +20,25 @@ from logdriven_dagster.engine.queries.schemas import (
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import Folder, folder_at
 from logdriven_dagster.engine.storage.spark_files import read_files
-from logdriven_dagster.engine.targets.delta.commits import (
+from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
+from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
+from logdriven_dagster.engine.targets.upserted_files import merge, refuse_duplicate_keys
+from logdriven_dagster.errors import NotPublishedError, TerminalStepError, TransientStepError
+from logdriven_dagster.model.runs import Merged, Published, WindowRun
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.plugins.delta.format.features import refuse_unwritable
+from logdriven_dagster.plugins.delta.format.pruning import Selection
+from logdriven_dagster.plugins.delta.format.schema import delta_fields
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, open_table, sizes
+from logdriven_dagster.plugins.delta.models import DeltaTarget
+from logdriven_dagster.plugins.delta.target.commits import (
     commit_files,
     create_table,
     evolve,
     new_columns,
 )
-from logdriven_dagster.engine.targets.delta.first_contact import files_of_others
-from logdriven_dagster.engine.targets.delta.history import (
+from logdriven_dagster.plugins.delta.target.first_contact import files_of_others
+from logdriven_dagster.plugins.delta.target.history import (
     commit_of,
     described,
     fences,
@@ -42,15 +48,9 @@ from logdriven_dagster.engine.targets.delta.history import (
     refuse_superseded,
     unpublished,
 )
-from logdriven_dagster.engine.targets.delta.keyed_files import DeltaFiles
-from logdriven_dagster.engine.targets.delta.rewriting import rows_but
-from logdriven_dagster.engine.targets.delta.statistics import Statistics, column_names, statistics
-from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
-from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
-from logdriven_dagster.engine.targets.upserted_files import merge, refuse_duplicate_keys
-from logdriven_dagster.errors import NotPublishedError, TerminalStepError, TransientStepError
-from logdriven_dagster.model.runs import Merged, Published, WindowRun
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.plugins.delta.target.keyed_files import DeltaFiles
+from logdriven_dagster.plugins.delta.target.rewriting import rows_but
+from logdriven_dagster.plugins.delta.target.statistics import Statistics, column_names, statistics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,10 +1,10 @@
 """The first window of a Delta table that other programs filled."""
 
-from logdriven_dagster.config.models.types.delta import DeltaTarget
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
-from logdriven_dagster.engine.targets.delta.history import was_published_to
 from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot
+from logdriven_dagster.plugins.delta.models import DeltaTarget
+from logdriven_dagster.plugins.delta.target.history import was_published_to
 
 
 def files_of_others(snapshot: Snapshot, target: DeltaTarget) -> tuple[DataFile, ...]:

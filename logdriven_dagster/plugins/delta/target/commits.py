@@ -4,10 +4,16 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from logdriven_dagster.engine.delta.schema import delta_fields, schema_text, spark_schema
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, delta_rs, open_table, place_of
-from logdriven_dagster.engine.targets.delta.statistics import Statistics
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.plugins.delta.format.schema import delta_fields, schema_text, spark_schema
+from logdriven_dagster.plugins.delta.format.tables import (
+    DataFile,
+    Snapshot,
+    delta_rs,
+    open_table,
+    place_of,
+)
+from logdriven_dagster.plugins.delta.target.statistics import Statistics
 
 PROPERTIES = {
     # Collect statistics of all columns: the window column is the last one.

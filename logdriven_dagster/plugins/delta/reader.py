@@ -3,22 +3,22 @@
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import location_of
-from logdriven_dagster.config.models.types.delta import DeltaSource
 from logdriven_dagster.config.models.types.time_columns import TimeColumn
-from logdriven_dagster.engine.delta.features import refuse_unreadable
-from logdriven_dagster.engine.delta.frames import frame_of
-from logdriven_dagster.engine.delta.pruning import (
-    Selection,
-    files_within,
-    range_of_values,
-    tells_time,
-)
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, open_table
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.plugins.delta.format.features import refuse_unreadable
+from logdriven_dagster.plugins.delta.format.frames import frame_of
+from logdriven_dagster.plugins.delta.format.pruning import (
+    Selection,
+    files_within,
+    range_of_values,
+    tells_time,
+)
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, open_table
+from logdriven_dagster.plugins.delta.models import DeltaSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

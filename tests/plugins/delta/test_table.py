@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from logdriven_dagster.engine.targets.delta import commits as delta_commits
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
+from logdriven_dagster.plugins.delta.target import commits as delta_commits
 from tests.builders import day, days
 from tests.engine.laboratory import Lab, held
 

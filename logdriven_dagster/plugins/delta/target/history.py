@@ -9,10 +9,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logdriven_dagster.engine.delta.tables import Snapshot
 from logdriven_dagster.engine.storage.locations import Folder, name_of
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.runs import Merged, WindowRun
+from logdriven_dagster.plugins.delta.format.tables import Snapshot
 
 KEPT = "logdriven"
 """The key of our metadata in commits, and the prefix of our transaction names."""

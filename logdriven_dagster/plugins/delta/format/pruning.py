@@ -9,11 +9,11 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from logdriven_dagster.config.models.types.time_columns import TimeColumn
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
 from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot
 
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 _OF_TIME = ("timestamp", "timestamp_ntz", "date")

@@ -7,13 +7,13 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 from logdriven_dagster.config.locations import location_of
-from logdriven_dagster.engine.delta.features import lists_deletion_vectors
-from logdriven_dagster.engine.delta.schema import spark_schema
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
 from logdriven_dagster.engine.storage.spark_files import read_files
+from logdriven_dagster.plugins.delta.format.features import lists_deletion_vectors
+from logdriven_dagster.plugins.delta.format.schema import spark_schema
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from logdriven_dagster.config.models.types.delta import DeltaTarget
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.storage.locations import Folder, folder_of
-from logdriven_dagster.engine.targets.delta.table import delta_folder, open_target
+from logdriven_dagster.plugins.delta.models import DeltaTarget
+from logdriven_dagster.plugins.delta.target.table import delta_folder, open_target
 
 
 def leftovers(search: Search, table: str, target: DeltaTarget) -> Iterator[Garbage]:

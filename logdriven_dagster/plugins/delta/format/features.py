@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from logdriven_dagster.engine.delta.tables import Snapshot
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.plugins.delta.format.tables import Snapshot
 
 _READABLE = frozenset(
     {

@@ -12,11 +12,11 @@ from pyarrow.parquet import write_table
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.engine.targets.delta import commits as delta_commits
-from logdriven_dagster.engine.targets.delta.table import DeltaTable, open_target
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.plugins.delta.target import commits as delta_commits
+from logdriven_dagster.plugins.delta.target.table import DeltaTable, open_target
 from scripts.lake import s3
 from scripts.lake.faults import Fault
 from tests.builders import day

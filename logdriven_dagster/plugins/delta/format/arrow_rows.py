@@ -9,10 +9,13 @@ from logdriven_dagster.config.locations import location_of
 from logdriven_dagster.engine.arrow.parquet import rows_of_file
 from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.arrow.types import arrow_schema
-from logdriven_dagster.engine.delta.features import lists_deletion_vectors, refuse_unreadable
-from logdriven_dagster.engine.delta.pruning import Selection
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.plugins.delta.format.features import (
+    lists_deletion_vectors,
+    refuse_unreadable,
+)
+from logdriven_dagster.plugins.delta.format.pruning import Selection
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from logdriven_dagster.config.models.types.delta import DeltaTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.rows import ArrowRows
-from logdriven_dagster.engine.delta.arrow_rows import arrow_rows
 from logdriven_dagster.engine.queries.schemas import columns_of, window_column
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.targets.contents import Contents, Holdings
-from logdriven_dagster.engine.targets.delta.first_contact import unknown_files
-from logdriven_dagster.engine.targets.delta.garbage import leftovers
-from logdriven_dagster.engine.targets.delta.table import open_target
 from logdriven_dagster.engine.targets.first_contact import what_becomes
 from logdriven_dagster.errors import NotPublishedError
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.plugins.delta.format.arrow_rows import arrow_rows
+from logdriven_dagster.plugins.delta.models import DeltaTarget
+from logdriven_dagster.plugins.delta.target.first_contact import unknown_files
+from logdriven_dagster.plugins.delta.target.garbage import leftovers
+from logdriven_dagster.plugins.delta.target.table import open_target
 
 
 class DeltaContents(Contents):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from logdriven_dagster.config.locations import as_path, is_remote, location_of, same_place
-from logdriven_dagster.engine.delta.schema import spark_schema
-from logdriven_dagster.engine.delta.stores import store_options
 from logdriven_dagster.errors import TerminalStepError, TransientStepError, in_brief
+from logdriven_dagster.plugins.delta.format.schema import spark_schema
+from logdriven_dagster.plugins.delta.format.stores import store_options
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

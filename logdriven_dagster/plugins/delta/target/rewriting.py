@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.spark_files import read_files
@@ -14,6 +13,7 @@ from logdriven_dagster.engine.storage.staging import (
 )
 from logdriven_dagster.engine.targets.staged_files import in_few_files
 from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,13 +3,13 @@
 from datetime import timedelta
 from math import ceil
 
-from logdriven_dagster.engine.delta.features import refuse_unwritable
-from logdriven_dagster.engine.delta.tables import Snapshot
 from logdriven_dagster.engine.storage.locations import Folder
-from logdriven_dagster.engine.targets.delta.compaction import DeltaNow
-from logdriven_dagster.engine.targets.delta.table import delta_folder, open_target
 from logdriven_dagster.engine.targets.upkeep import Expiring, Upkeep, remove_files, sizes_of
 from logdriven_dagster.model.upkeep import Upkept
+from logdriven_dagster.plugins.delta.format.features import refuse_unwritable
+from logdriven_dagster.plugins.delta.format.tables import Snapshot
+from logdriven_dagster.plugins.delta.target.compaction import DeltaNow
+from logdriven_dagster.plugins.delta.target.table import delta_folder, open_target
 
 
 class DeltaUpkeep(Upkeep):

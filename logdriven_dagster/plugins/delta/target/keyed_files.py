@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.engine.delta.pruning import within_keys
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.storage.spark_files import FILE, read_files
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
+from logdriven_dagster.plugins.delta.format.pruning import within_keys
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from logdriven_dagster.config.models.types.targets import REJECTED, TableTarget
 class DeltaSource(Source):
     """A Delta table, read at the version current when a window begins to read it."""
 
-    reader = "logdriven_dagster.engine.sources.delta:DeltaReader"
+    reader = "logdriven_dagster.plugins.delta.reader:DeltaReader"
 
     type: Literal["delta"]
     path: str = Field(
@@ -40,9 +40,10 @@ class DeltaSource(Source):
 class DeltaTarget(TableTarget):
     """A Delta table, published window by window."""
 
-    store = "logdriven_dagster.engine.targets.delta.table:DeltaTable"
-    contents = "logdriven_dagster.engine.targets.delta.contents:DeltaContents"
-    upkeep = "logdriven_dagster.engine.targets.delta.upkeep:DeltaUpkeep"
+    store = "logdriven_dagster.plugins.delta.target.table:DeltaTable"
+    contents = "logdriven_dagster.plugins.delta.target.contents:DeltaContents"
+    creates_files_once = True
+    upkeep = "logdriven_dagster.plugins.delta.target.upkeep:DeltaUpkeep"
 
     type: Literal["delta"]
     path: LocationText | None = Field(
