@@ -95,7 +95,7 @@ class Complaints:
         for complaint in (last_words or list(self._errors))[-1:]:
             if complaint.str() not in reasons:
                 reasons.append(complaint.str())
-        transient = is_transient(found) and not last_words
+        transient = is_retriable(found) and not last_words
         kind = TransientStepError if transient else TerminalStepError
         return kind(f"{what}: {'; '.join(reasons)}")
 
@@ -110,7 +110,7 @@ def kafka_error(error: "KafkaException | KafkaError") -> Any:
     return error.args[0] if isinstance(error, Exception) else error
 
 
-def is_transient(error: Any) -> bool:
+def is_retriable(error: Any) -> bool:
     """Return whether a KafkaError may disappear on retry."""
     return bool(error.retriable()) or error.name() in TRANSIENT
 

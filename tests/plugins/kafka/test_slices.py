@@ -11,7 +11,7 @@ import yaml
 from logdriven_dagster.execution.events import WindowFailed
 from logdriven_dagster.planning.slices import slices_within
 from tests.execution.conftest import World
-from tests.kafka.peer import Peer
+from tests.plugins.kafka.peer import Peer
 from tests.slices.conftest import noon
 
 DONE = "SUCCESS"

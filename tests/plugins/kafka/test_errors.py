@@ -4,8 +4,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from logdriven_dagster.engine.failures import is_transient, step_error
-from logdriven_dagster.engine.kafka.clients import Complaints
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
+from logdriven_dagster.plugins.kafka.clients import Complaints
 
 
 @pytest.mark.parametrize(

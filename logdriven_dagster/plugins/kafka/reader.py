@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.types.kafka import KafkaSource
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.kafka.offsets import bound, parse, ranges
 from logdriven_dagster.engine.sources.readers import Ask, Frontier, Reader, Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
+from logdriven_dagster.plugins.kafka.models import KafkaSource
+from logdriven_dagster.plugins.kafka.offsets import bound, parse, ranges
+from logdriven_dagster.plugins.kafka.settings import client_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +63,7 @@ class KafkaReader(Reader):
         return _messages(reading, source)
 
     def without_rows(self, reading: Reading, source: KafkaSource) -> "DataFrame":
-        from logdriven_dagster.engine.sources.kafka_reader import COLUMNS
+        from logdriven_dagster.plugins.kafka.messages import COLUMNS
 
         _ = source
         return reading.spark.createDataFrame([], COLUMNS)
@@ -78,7 +79,7 @@ class KafkaReader(Reader):
         _ = reading
         assert isinstance(run.window, Slice)
         limit = project.table(run.table).max_offsets_per_window
-        settings = project.kafka(source.connection)
+        settings = client_settings(project, source.connection)
         found = bound(settings, source.topics, run.window.low, limit, source.on_gap)
         return Frontier(run.window.up_to(found.high, found.low), found.has_more, found.notes)
 
@@ -90,11 +91,11 @@ def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
     """
     from pyspark import cloudpickle
 
-    from logdriven_dagster.engine.sources.kafka_reader import with_settings
+    from logdriven_dagster.plugins.kafka.messages import with_settings
 
     low, high = _ends(reading.run.window)
     options = _options(source)
-    settings = reading.project.kafka(source.connection)
+    settings = client_settings(reading.project, source.connection)
     java = java_settings(settings) if _has_connector(reading.spark) else None
     if java is not None:
         return _by_connector(reading.spark, java, low, high, options)

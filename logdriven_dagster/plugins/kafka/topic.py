@@ -12,15 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.types.kafka import KafkaTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.rows import ArrowRows
-from logdriven_dagster.engine.kafka.clients import (
-    ANSWER_SECONDS,
-    Complaints,
-    kafka_error,
-    open_producer,
-)
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform, ddl
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.staging import staging_of
@@ -31,6 +24,14 @@ from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.plugins.kafka.clients import (
+    ANSWER_SECONDS,
+    Complaints,
+    kafka_error,
+    open_producer,
+)
+from logdriven_dagster.plugins.kafka.models import KafkaTarget
+from logdriven_dagster.plugins.kafka.settings import client_settings
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
@@ -131,7 +132,7 @@ class KafkaTopic:
         """Open the only producer of this window; Kafka fences off earlier ones."""
         from confluent_kafka import KafkaException
 
-        settings = self._context.project.kafka(self._target.connection)
+        settings = client_settings(self._context.project, self._target.connection)
         settings |= option_texts(self._target.options)
         producer = open_producer(settings, self._transactional_id(run), complaints)
         try:

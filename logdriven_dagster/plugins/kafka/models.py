@@ -1,19 +1,53 @@
-"""Kafka topics as sources and targets."""
+"""Kafka topics as sources and targets, and connections to clusters."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import Self
 
+from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.types.connections import ConnectionType
 from logdriven_dagster.config.models.types.parts import Connected
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import Target
+
+_TRANSIENT_ERRORS = "logdriven_dagster.plugins.kafka.errors:is_transient"
+
+
+class KafkaConnection(ConnectionType):
+    """A Kafka cluster by librdkafka's settings."""
+
+    mark = "kafka"
+
+    kafka: dict[str, Option] = Field(
+        description="a Kafka cluster instead of a database: librdkafka's settings, "
+        "bootstrap.servers among them",
+        examples=[{"bootstrap.servers": "host:9092"}],
+    )
+    type: Literal["kafka"] = Field(
+        "kafka", description="kind of server; by default derived from the field that is given"
+    )
+
+    @model_validator(mode="after")
+    def _names_servers(self) -> Self:
+        if "bootstrap.servers" not in self.kafka:
+            raise ValueError("kafka: missing; add `bootstrap.servers: host:9092`")
+        return self
+
+    @property
+    def leads_to(self) -> str:
+        return "Kafka"
+
+    def option_groups(self) -> Iterator[tuple[tuple[str, ...], Mapping[str, Option]]]:
+        yield ("kafka",), self.kafka
 
 
 class KafkaSource(Source):
     """Topics of a Kafka cluster: key, value, topic, partition, offset, timestamp, headers."""
 
-    reader = "logdriven_dagster.engine.sources.kafka:KafkaReader"
+    reader = "logdriven_dagster.plugins.kafka.reader:KafkaReader"
+    transient_errors = _TRANSIENT_ERRORS
     has_offsets = True
 
     type: Literal["kafka"]
@@ -53,8 +87,9 @@ class KafkaSource(Source):
 class KafkaTarget(Target):
     """A topic; one Kafka transaction sends a window. Columns key, value, headers as in Spark."""
 
-    store = "logdriven_dagster.engine.targets.kafka:KafkaTopic"
-    contents = "logdriven_dagster.engine.targets.kafka:KafkaContents"
+    store = "logdriven_dagster.plugins.kafka.topic:KafkaTopic"
+    contents = "logdriven_dagster.plugins.kafka.topic:KafkaContents"
+    transient_errors = _TRANSIENT_ERRORS
 
     type: Literal["kafka"]
     connection: str = Field(

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from logdriven_dagster.engine.kafka.clients import (
+from logdriven_dagster.errors import StepError, TerminalStepError
+from logdriven_dagster.model import offsets as written
+from logdriven_dagster.model.offsets import Offsets, Partition, text
+from logdriven_dagster.plugins.kafka.clients import (
     ANSWER_SECONDS,
     Complaints,
     is_read_committed,
     open_admin,
 )
-from logdriven_dagster.errors import StepError, TerminalStepError
-from logdriven_dagster.model import offsets as written
-from logdriven_dagster.model.offsets import Offsets, Partition, text
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError

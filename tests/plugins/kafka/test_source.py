@@ -8,21 +8,21 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql.datasource import InputPartition
 
-from logdriven_dagster.config.models.types.kafka import KafkaSource
-from logdriven_dagster.engine.kafka.offsets import bound
-from logdriven_dagster.engine.sources import kafka as kafka_source
-from logdriven_dagster.engine.sources import kafka_reader
-from logdriven_dagster.engine.sources.kafka import java_settings
-from logdriven_dagster.engine.sources.kafka_reader import MessageReader
 from logdriven_dagster.engine.sources.readers import Reading, read_source
 from logdriven_dagster.engine.spark.settings import _drivers
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.windows import Slice
+from logdriven_dagster.plugins.kafka import messages as kafka_messages
+from logdriven_dagster.plugins.kafka import reader as kafka_source
+from logdriven_dagster.plugins.kafka.messages import MessageReader
+from logdriven_dagster.plugins.kafka.models import KafkaSource
+from logdriven_dagster.plugins.kafka.offsets import bound
+from logdriven_dagster.plugins.kafka.reader import java_settings
 from tests.builders import UTC, day
 from tests.engine.laboratory import Lab
-from tests.kafka.peer import Peer, running_peer
 from tests.patience import within
+from tests.plugins.kafka.peer import Peer, running_peer
 
 SECRET = "s3cr3t-" + "of-the-broker"
 COLUMNS = [
@@ -161,7 +161,7 @@ def test_a_cluster_that_is_gone_is_worth_another_try(lab: Lab, topic: str):
 
 @pytest.mark.usefixtures("slow")
 def test_a_cluster_that_dies_in_the_middle(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kafka_reader, "_AT_ONCE", 100)  # of 300: a fast cluster sends them all
+    monkeypatch.setattr(kafka_messages, "_AT_ONCE", 100)  # of 300: a fast cluster sends them all
     with running_peer() as dying:
         dying.create("long")
         for _ in range(30):

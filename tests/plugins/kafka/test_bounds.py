@@ -3,10 +3,10 @@
 import pytest
 from confluent_kafka import Producer
 
-from logdriven_dagster.engine.kafka.offsets import Bounded, bound, parse
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
-from tests.kafka.peer import Peer, running_peer
+from logdriven_dagster.plugins.kafka.offsets import Bounded, bound, parse
 from tests.patience import within
+from tests.plugins.kafka.peer import Peer, running_peer
 
 
 def bounds(peer: Peer, topic: str, low: str | None, *rest: object) -> Bounded:

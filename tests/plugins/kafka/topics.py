@@ -4,7 +4,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.kafka.peer import Peer
+from tests.plugins.kafka.peer import Peer
 
 
 def messages(peer: Peer, topic: str) -> list[Any]:

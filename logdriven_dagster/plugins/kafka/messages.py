@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from logdriven_dagster.engine.kafka.clients import Complaints, kafka_error, open_consumer
-from logdriven_dagster.engine.kafka.offsets import Range, ranges, tasks
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.plugins.kafka.clients import Complaints, kafka_error, open_consumer
+from logdriven_dagster.plugins.kafka.offsets import Range, ranges, tasks
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

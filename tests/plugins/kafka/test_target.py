@@ -17,8 +17,8 @@ from logdriven_dagster.errors import (
 from logdriven_dagster.model.attempts import Counts
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
-from tests.kafka.peer import Peer, running_peer
-from tests.kafka.topics import messages
+from tests.plugins.kafka.peer import Peer, running_peer
+from tests.plugins.kafka.topics import messages
 
 ROWS = "SELECT CAST(id AS STRING) AS key, concat('v', id) AS value FROM range(3)"
 END_TXN, PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, COORDINATOR_LOADING = 26, 90, 47, 14
@@ -120,7 +120,7 @@ def test_columns_that_no_message_has_are_refused(lab: Lab, peer: Peer, topic: st
 
 
 def test_sending_again_sends_twice(lab: Lab, peer: Peer, topic: str):
-    """What docs/kafka.md says: a topic cannot take messages back."""
+    """What docs/plugins/kafka.md says: a topic cannot take messages back."""
     table(lab, topic)
     publish(lab)
     publish(lab)

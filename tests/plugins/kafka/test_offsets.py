@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdriven_dagster.engine.kafka.offsets import (
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.plugins.kafka.offsets import (
     Range,
     bounded,
     parse,
@@ -16,7 +17,6 @@ from logdriven_dagster.engine.kafka.offsets import (
     tasks,
     text,
 )
-from logdriven_dagster.errors import TerminalStepError
 
 OFFSET = st.integers(0, 2**63 - 1)
 PARTITION = st.tuples(st.sampled_from(["a", "b", "ü"]), st.integers(0, 20))

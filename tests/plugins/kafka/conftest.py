@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.laboratory import Lab
-from tests.kafka.peer import Peer, running_peer
+from tests.plugins.kafka.peer import Peer, running_peer
 
 _TOPICS = count(1)
 
