@@ -140,7 +140,7 @@ test-newest test-oldest: test-%: $(VENV)/.installed
 # All but PySpark as it is pinned. The oldest patch of a line is the hardest to please.
 SPARK ?= 4.0.0
 OLD := .venv-spark-$(SPARK)
-OF_SPARK := tests/engine tests/quality tests/stretches tests/slices/test_files.py tests/slices/test_upstream.py \
+OF_SPARK := tests/engine tests/plugins/delta tests/quality tests/stretches tests/slices/test_files.py tests/slices/test_upstream.py \
 	tests/extending tests/setup/test_private_apis.py
 $(OLD)/.installed: $(VENV)/.installed-dev
 	test -x $(OLD)/bin/python || $(PYTHON) -m venv --without-pip $(OLD)
@@ -152,7 +152,7 @@ $(OLD)/.installed: $(VENV)/.installed-dev
 test-spark: $(OLD)/.installed ## what Spark runs, on another version of it, classic and over Connect: SPARK=4.0.0
 	scripts/test_packages.sh
 	$(OLD)/bin/python -m pytest $(TWO) $(OF_SPARK)
-	LOGDRIVEN_TEST_SPARK=connect $(OLD)/bin/python -m pytest $(TWO) -m connect tests/engine tests/quality
+	LOGDRIVEN_TEST_SPARK=connect $(OLD)/bin/python -m pytest $(TWO) -m connect tests/engine tests/plugins/delta tests/quality
 
 WRITERS := $(VENV)-writers
 $(WRITERS)/.installed: tests/engine/compatibility/requirements.txt $(VENV)/.installed
@@ -185,7 +185,7 @@ test-wheel: $(VENV)/.installed-dev dist ## install the built wheel into a clean 
 
 test-lake: $(VENV)/.installed-dev ## the engine's tests on S3, and Iceberg's over REST, Glue and Hive
 	scripts/test_packages.sh
-	LOGDRIVEN_TEST_STORAGE=s3 $(BIN)/python -m pytest $(TWO) tests/engine
+	LOGDRIVEN_TEST_STORAGE=s3 $(BIN)/python -m pytest $(TWO) tests/engine tests/plugins/delta
 	for catalog in rest glue hive; do \
 		LOGDRIVEN_TEST_STORAGE=s3 LOGDRIVEN_TEST_CATALOG=$$catalog $(BIN)/python -m pytest $(TWO) \
 			tests/engine/targets tests/scripts/test_catalogs.py -k 'iceberg or catalog' || exit; \

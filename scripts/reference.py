@@ -32,16 +32,16 @@ from logdriven_dagster.config.models.rules import BUILT_IN
 from logdriven_dagster.config.models.settings import Settings
 from logdriven_dagster.config.models.types import (
     connections,
-    delta,
     files,
     iceberg,
     jdbc,
-    kafka,
     spark_table,
     time_columns,
 )
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import TableTarget, Target
+from logdriven_dagster.plugins.delta.models import DeltaSource, DeltaTarget
+from logdriven_dagster.plugins.kafka.models import KafkaConnection, KafkaSource, KafkaTarget
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/reference.md"
 
@@ -50,6 +50,7 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "logdriven.yaml": project.ProjectConfig,
         "defaults": project.Defaults,
         "connections": connections.ConnectionConfig,
+        "connections: kafka": KafkaConnection,
         "jdbc of a connection": connections.JdbcConfig,
         "spark": project.SparkConfig,
         "sensor": project.SensorConfig,
@@ -83,19 +84,19 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "source: json": files.JsonSource,
         "source: text": files.TextSource,
         "source: jdbc": jdbc.JdbcSource,
-        "source: kafka": kafka.KafkaSource,
+        "source: kafka": KafkaSource,
         "source: iceberg": iceberg.IcebergSource,
-        "source: delta": delta.DeltaSource,
+        "source: delta": DeltaSource,
         "source: table": spark_table.CatalogSource,
     },
     "Targets": {
         "every target": Target,
         "every target that is a table": TableTarget,
         "target: iceberg": iceberg.IcebergTarget,
-        "target: delta": delta.DeltaTarget,
+        "target: delta": DeltaTarget,
         "target: jdbc": jdbc.JdbcTarget,
         "target: parquet, orc, csv, json": files.FileTarget,
-        "target: kafka": kafka.KafkaTarget,
+        "target: kafka": KafkaTarget,
     },
     "A job: `jobs/*.yaml`": {
         "job: standard": jobs.StandardJob,

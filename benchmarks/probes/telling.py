@@ -102,8 +102,8 @@ def _listeners() -> Callable[[str], Callable[[], None]]:
     """Let windows be told in a way; what is returned waits until it is sent."""
     from opentelemetry import trace
 
-    from logdriven_dagster.execution.listeners import open_lineage
-    from logdriven_dagster.execution.listeners import open_telemetry as tracing
+    from logdriven_dagster.plugins.telemetry import open_lineage
+    from logdriven_dagster.plugins.telemetry import open_telemetry as tracing
 
     tracer, sender = tracing._tracer(), open_lineage._sender()  # noqa: SLF001
     provider: Any = trace.get_tracer_provider()

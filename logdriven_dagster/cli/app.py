@@ -16,14 +16,13 @@ from logdriven_dagster._version import __version__
 from logdriven_dagster.cli.commands import audit as audit_commands
 from logdriven_dagster.cli.commands import definitions as definition_commands
 from logdriven_dagster.cli.commands import exchange as exchange_commands
-from logdriven_dagster.cli.commands import imports as import_commands
 from logdriven_dagster.cli.commands import jobs as job_commands
 from logdriven_dagster.cli.commands import lineage as lineage_commands
 from logdriven_dagster.cli.commands import log as log_commands
+from logdriven_dagster.cli.commands import metrics as metrics_commands
 from logdriven_dagster.cli.commands import plan as plan_commands
 from logdriven_dagster.cli.commands import projects as project_commands
 from logdriven_dagster.cli.commands import quality as quality_commands
-from logdriven_dagster.cli.commands import reports as report_commands
 from logdriven_dagster.cli.commands import run as run_commands
 from logdriven_dagster.cli.commands import show as show_commands
 from logdriven_dagster.cli.commands import spark as spark_commands
@@ -81,9 +80,6 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "init": project_commands.init,
         "validate": project_commands.validate,
         "schema": project_commands.schema,
-        "scaffold": import_commands.scaffold,
-        "import-kettle": import_commands.import_kettle,
-        "import-sharpetl": import_commands.import_sharpetl,
     },
     "Running": {
         "plan": plan_commands.plan,
@@ -98,8 +94,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "status": plan_commands.status,
         "log": log_commands.log,
         "show": show_commands.show,
-        "report": report_commands.report,
-        "metrics": report_commands.metrics,
+        "metrics": metrics_commands.metrics,
         "audit": audit_commands.audit,
         "quality": quality_commands.quality,
         "graph": plan_commands.graph,

@@ -108,10 +108,8 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     """Return the connection with its secrets resolved from the environment.
 
     `name` is used in errors; a relative SQLite path is resolved against `root`. Raises UsageError
-    for a missing secret, and for a connection to Kafka.
+    for a missing secret.
     """
-    if config.url is None:
-        raise UsageError(f"connection {name}: it leads to Kafka, not to a database")
     try:
         url = database_url(config.url, root)
         options = _resolved(config.jdbc.options)
@@ -129,7 +127,7 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
 
 def driver_of(config: ConnectionConfig) -> str | None:
     """Return the JDBC driver of a connection, or None if it cannot be derived without secrets."""
-    if config.jdbc.driver or config.url is None:
+    if config.jdbc.driver:
         return config.jdbc.driver
     url = config.url
     with suppress(UsageError):
@@ -138,16 +136,6 @@ def driver_of(config: ConnectionConfig) -> str | None:
     if backend == "sqlite":
         return _SQLITE_DRIVER
     return _JDBC[backend][1] if backend in _JDBC else None
-
-
-def kafka_settings(name: str, config: ConnectionConfig) -> dict[str, str]:
-    """Return settings for librdkafka with secrets resolved. Raises UsageError if one is missing."""
-    if config.kafka is None:
-        raise UsageError(f"connection {name}: it leads to a database, not to Kafka")
-    try:
-        return _resolved(config.kafka)
-    except UsageError as error:
-        raise UsageError(f"connection {name}: {error}") from None
 
 
 def given_url(config: ConnectionType | None) -> str | None:

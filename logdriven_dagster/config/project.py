@@ -17,7 +17,6 @@ from logdriven_dagster.config.connections import (
     connection_settings,
     database_url,
     driver_of,
-    kafka_settings,
     open_connection,
 )
 from logdriven_dagster.config.locations import as_path, is_remote, local_folder, location_of
@@ -210,23 +209,16 @@ class Project:
         config = self._declared(name)
         return driver_of(config) if isinstance(config, ConnectionConfig) else None
 
-    def kafka(self, name: str) -> dict[str, str]:
-        """Return the settings of a Kafka connection. Raises UsageError if a secret is missing."""
-        return kafka_settings(name, self._connection(name))
-
     def connection_settings(self, name: str) -> dict[str, Any]:
         """Return the fields of a connection of a package's type, their secrets resolved."""
         return connection_settings(name, self._declared(name))
 
     def refuse_incomplete_connection(self, name: str) -> None:
         """Raise UsageError if the environment lacks something that a connection needs."""
-        config = self._declared(name)
-        if not isinstance(config, ConnectionConfig):
-            self.connection_settings(name)
-        elif config.kafka is not None:
-            self.kafka(name)
-        else:
+        if isinstance(self._declared(name), ConnectionConfig):
             self.connection(name)
+        else:
+            self.connection_settings(name)
 
     def _connection(self, name: str) -> ConnectionConfig:
         config = self._declared(name)

@@ -13,8 +13,6 @@ from uuid import uuid4
 from logdriven_dagster.config.connections import given_url
 from logdriven_dagster.config.derived.needs import Need, refuse_unmet_here
 from logdriven_dagster.config.driver_errors import driver_words
-from logdriven_dagster.config.models.types.delta import DeltaTarget
-from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.failures import step_error
@@ -100,14 +98,13 @@ def _ask_catalog(project: Project) -> None:
 def _ask_warehouse(project: Project) -> None:
     """Write a file, read it and remove it, as windows do.
 
-    Targets of files and of Delta need a store that refuses to overwrite a file.
+    Some targets need a store that refuses to overwrite a file.
     """
     storage = storage_of(project.staging, project.storage)
     location = f"{project.staging}/{uuid4().hex}{DRAFT}"
-    outputs = [table.output for table in project.tables.values()]
-    in_files = any(isinstance(output, (FileTarget, DeltaTarget)) for output in outputs)
+    once = any(table.output.creates_files_once for table in project.tables.values())
     try:
-        (storage.put_if_absent if in_files else storage.put)(location, b"1")
+        (storage.put_if_absent if once else storage.put)(location, b"1")
         if storage.read(location) != b"1":
             raise TerminalStepError(f"{location} is not what was written")
     finally:

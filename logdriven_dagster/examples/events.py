@@ -21,6 +21,7 @@ from logdriven_dagster.examples.demo import say
 from logdriven_dagster.examples.mock_kafka import MockKafka, running
 from logdriven_dagster.examples.rounds import prepare, run, show_log, show_query
 from logdriven_dagster.examples.view_history import View, ViewRound, rounds
+from logdriven_dagster.plugins.kafka.settings import client_settings
 
 EXAMPLE = Path(__file__).parent / "page_views"
 TOPIC = "logdriven_page_views"
@@ -64,7 +65,7 @@ def demonstrate(folder: Path, servers: str) -> int:
     os.environ["EVENTS_BOOTSTRAP"] = servers
     project = prepare(EXAMPLE, folder)
     (folder / "reports.db").unlink(missing_ok=True)
-    settings = project.kafka("web")
+    settings = client_settings(project, "web")
     make_topic(settings)
     first, second = rounds()
     send(settings, first)

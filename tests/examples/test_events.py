@@ -9,7 +9,7 @@ import pytest
 from logdriven_dagster.examples.events import TOPIC
 from logdriven_dagster.examples.view_history import rounds
 from tests.examples.conftest import Example, run_example
-from tests.kafka.peer import running_peer
+from tests.plugins.kafka.peer import running_peer
 
 FIRST, SECOND = rounds()
 VIEWS = [*FIRST.views, *SECOND.views]

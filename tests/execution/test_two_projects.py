@@ -13,8 +13,8 @@ from sqlalchemy.engine import URL
 from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.events import WindowFailed
+from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.execution.reports.metrics import Metrics
 from logdriven_dagster.execution.upkeep import archive_log
 from logdriven_dagster.runlog.observed.activity import Today
 from logdriven_dagster.runlog.schema.attempts import file

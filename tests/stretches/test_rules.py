@@ -11,7 +11,6 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.config.sql.stretching import stretch_obstacle
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.quality import inspector
-from logdriven_dagster.engine.targets.delta.table import DeltaTable
 from logdriven_dagster.engine.targets.files.table import WindowFiles
 from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
 from logdriven_dagster.engine.targets.rejected import rejected_target
@@ -20,6 +19,7 @@ from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.events import WindowSetBack, WindowStarted, WindowSucceeded
+from logdriven_dagster.plugins.delta.target.table import DeltaTable
 from tests.execution.conftest import World
 from tests.stretches.conftest import EXPIRE, NOW, POINTS, hurt
 

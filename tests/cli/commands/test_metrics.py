@@ -14,8 +14,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.execution.metrics import Metrics, _lines
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.execution.reports.metrics import Metrics, _lines
 from logdriven_dagster.runlog.observed.activity import Today
 from tests.builders import day
 from tests.cli.program import PROGRAM

@@ -191,6 +191,7 @@ class FileTarget(Target):
 
     store = "logdriven_dagster.engine.targets.files.table:WindowFiles"
     contents = "logdriven_dagster.engine.targets.files.contents:FilesContents"
+    creates_files_once = True
 
     type: Literal["parquet", "orc", "csv", "json"]
     mode: Literal["append", "overwrite_window", "overwrite"] = Field(

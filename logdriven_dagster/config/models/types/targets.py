@@ -29,6 +29,8 @@ class Target(Part):
     """Path of the class that reads the content of such targets without Spark."""
     upkeep: ClassVar[str | None] = None
     """Path of the class that expires old versions and compacts files, or None if it has none."""
+    creates_files_once: ClassVar[bool] = False
+    """True if a commit needs storage that refuses to overwrite a file."""
     is_counted_slowly: ClassVar[bool] = False
     """True if counting its rows requires a full scan."""
 
