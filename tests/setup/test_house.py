@@ -45,7 +45,7 @@ def test_a_room_holds_no_more_than_one_can_look_over(room: Path):
 
 _PARTS = "|".join(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file())
 _NAMED = re.compile(rf"`((?:{_PARTS})(?:[./]\w+)+)`")
-PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def is_there(named: str) -> bool:
