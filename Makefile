@@ -197,7 +197,7 @@ LOG ?= sqlite
 STORAGE ?= local
 WINDOWS ?=
 RATE ?= 0.03
-faults: $(VENV)/.installed-dev ## kill and freeze runners N times, or in RATE of WINDOWS; LOG=postgresql STORAGE=s3: see docs/reliability.md
+faults: $(VENV)/.installed-dev ## kill and freeze runners N times, or in RATE of WINDOWS; LOG=postgresql STORAGE=s3: see docs/evidence/reliability.md
 	scripts/test_packages.sh
 	$(BIN)/python -m tests.faults $(if $(WINDOWS),--windows $(WINDOWS) --rate $(RATE),$(N)) --seed $(SEED) --log $(LOG) --storage $(STORAGE)
 

@@ -64,7 +64,7 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
     engine.spark.stop()
     apart = [a - b for a, b in zip(wholes["with"], wholes["without"], strict=True)]
     return {
-        "title": f"What counting costs, {days} windows written {rounds} times with and without",
+        "title": f"Cost of counting, {days} windows written {rounds} times with and without",
         "text": f"Source counts {median(shares['source']):.1f} % of the write, target counts "
         f"{median(shares['target']):.1f} %; staging {median(wholes['with']):.0f} ms with source "
         f"counts, {median(wholes['without']):.0f} ms without, {median(apart):+.0f} ms in pairs.",

@@ -1,4 +1,4 @@
-"""A source and a target that an installed package registers: those of docs/extending.md."""
+"""A source and a target of an installed package, as in docs/custom-sources-and-targets.md."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 
 from tests.patience import PATIENCE
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "custom-sources-and-targets.md"
 PROGRAM = [sys.executable, "-c", "from logdriven_dagster.cli import main; main()"]
 
 

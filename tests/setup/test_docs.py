@@ -81,6 +81,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_page_has_its_place_in_the_site() -> None:
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
     listed = re.findall(r"[\w/-]+\.md", str(site["nav"]))
+    records = DOCS / "decisions"
+    indexed = re.findall(r"\]\(([\w-]+\.md)\)", (records / "index.md").read_text())
+    listed += [f"decisions/{name}" for name in indexed]
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 

@@ -1,8 +1,8 @@
 """Registry of source, target and connection types: built-in ones and those of installed packages.
 
 A package registers the model of a type as an entry point of the group `logdriven.sources`,
-`logdriven.targets` or `logdriven.connections` (docs/extending.md). An unusable type affects only
-the tables and connections that name it: their error gives the reason.
+`logdriven.targets` or `logdriven.connections` (docs/custom-sources-and-targets.md). An unusable
+type affects only the tables and connections that name it: their error gives the reason.
 """
 
 from collections.abc import Sequence
@@ -140,5 +140,6 @@ def not_registered(name: str, models: list[type[BaseModel]]) -> tuple[str, str] 
     group = next(groups, None)
     if group is None:
         return None
-    others = f"or that of a package which registers it as {group} (docs/extending.md)"
+    page = "docs/custom-sources-and-targets.md"
+    others = f"or that of a package which registers it as {group} ({page})"
     return _UNUSABLE.get(f"{group} {name}", ""), others

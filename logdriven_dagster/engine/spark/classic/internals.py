@@ -1,8 +1,7 @@
 """Access to PySpark's private API in a classic session; no other module uses it.
 
 Py4J leads from a few private attributes to Spark's Java objects, for which PySpark has no public
-API. ARCHITECTURE.md ("Private APIs") lists the purpose of each, and the test that breaks without
-it.
+API. docs/evidence/private-apis.md lists the purpose of each, and the test that breaks without it.
 """
 # ruff: noqa: SLF001 - only this module uses private names
 
