@@ -1,4 +1,4 @@
-"""README, documentation pages and docstrings follow the language rules of this project."""
+"""README, documentation, docstrings and messages follow the language rules of this project."""
 
 import ast
 import re
@@ -109,6 +109,28 @@ def test_docstrings_use_the_words_of_the_field() -> None:
     assert len(texts) > 5_000
     assert [text for text in texts if _OPENING.match(text)] == []
     assert [text for text in texts if forbidden_words(text)] == []
+    assert nominal_whats("\n".join(texts)) <= _WHAT_PER_THOUSAND
+
+
+_UNUSUAL = re.compile(
+    r"\b(?<!there )(is|are) no (?!longer\b)|\bcannot be had\b|\bnot proven\b|\bin silence\b"
+    r"|\bmend(s|ed)?\b|\bsomebody\b|\bpass(ed)? over\b",
+    re.IGNORECASE,
+)
+"""Phrases that messages avoid, in addition to the forbidden words."""
+
+
+def message_texts() -> list[str]:
+    """Return the texts of tests/messages.txt without the names of their placeholders."""
+    lines = (ROOT / "tests/messages.txt").read_text().splitlines()
+    return [re.sub(r"\{\w+\}", "{}", line) for line in lines if line.startswith("  ")]
+
+
+def test_messages_use_the_words_of_the_field() -> None:
+    texts = message_texts()
+    assert len(texts) > 2_500
+    assert [text for text in texts if forbidden_words(text)] == []
+    assert [text for text in texts if _UNUSUAL.search(text)] == []
     assert nominal_whats("\n".join(texts)) <= _WHAT_PER_THOUSAND
 
 

@@ -32,25 +32,29 @@ class ReportFormat(str, Enum):
 
 
 FromOption = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="Yesterday's midnight by default.")
+    str | None,
+    typer.Option("--from", metavar="TIME", help="The start; default: yesterday at midnight."),
 ]
 ToOption = Annotated[
-    str | None, typer.Option("--to", metavar="TIME", help="A day after --from by default.")
+    str | None, typer.Option("--to", metavar="TIME", help="The end; default: one day after --from.")
 ]
 FormatOption = Annotated[
     list[ReportFormat] | None,
-    typer.Option("--format", help="May be repeated; csv and html by default."),
+    typer.Option("--format", help="The format; may be repeated; default: csv and html."),
 ]
 OutputOption = Annotated[
-    str | None, typer.Option("--output", metavar="FILE", help="Where to; - is standard output.")
+    str | None,
+    typer.Option("--output", metavar="FILE", help="The output file; - is standard output."),
 ]
 JobOption = Annotated[
     list[str] | None,
-    typer.Option("--job", metavar="NAME", help="Only these jobs or tables; may be repeated."),
+    typer.Option("--job", metavar="NAME", help="Include only this job or table; may be repeated."),
 ]
 SendOption = Annotated[
     list[str] | None,
-    typer.Option("--send", metavar="NAME", help="Also send it to these recipients."),
+    typer.Option(
+        "--send", metavar="NAME", help="Send the report to these recipients, too; may be repeated."
+    ),
 ]
 
 
@@ -100,7 +104,7 @@ def _span(
     from logdriven_dagster.model.windows import on_clock
 
     if start is None and end is not None:
-        raise typer.BadParameter("give --from as well", param_hint="--to")
+        raise typer.BadParameter("needs --from; give --from, too", param_hint="--to")
     if start is None:
         today = data_clock(project, now).replace(
             hour=0, minute=0, second=0, microsecond=0, tzinfo=None
@@ -111,14 +115,14 @@ def _span(
         return first, on_clock(first.replace(tzinfo=None) + timedelta(days=1), project.zone)
     last = parse_time(project, end, "--to")
     if first.timestamp() >= last.timestamp():
-        raise typer.BadParameter("it must be later than --from", param_hint="--to")
+        raise typer.BadParameter("must be later than --from", param_hint="--to")
     return first, last
 
 
 def _single(formats: list[ReportFormat] | None, output: str | None) -> ReportFormat:
     """Return the format of one file: the given one, or that of the file's suffix."""
     if formats and len(formats) > 1 and output is not None:
-        raise typer.BadParameter("one file has one format", param_hint="--output")
+        raise typer.BadParameter("a file has one format; give one --format", param_hint="--output")
     if formats:
         return formats[0]
     suffix = Path(output or "").suffix.removeprefix(".")
@@ -126,13 +130,16 @@ def _single(formats: list[ReportFormat] | None, output: str | None) -> ReportFor
 
 
 ServeOption = Annotated[
-    bool, typer.Option("--serve", help="Answer scrapes until Ctrl-C instead of printing.")
+    bool,
+    typer.Option(
+        "--serve", help="Serve the metrics over HTTP until Ctrl-C instead of printing them."
+    ),
 ]
 HostOption = Annotated[
-    str, typer.Option(help="Where to listen; others than this machine reach 0.0.0.0.")
+    str, typer.Option(help="The address to listen on; use 0.0.0.0 to accept other hosts.")
 ]
 PortOption = Annotated[
-    int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free one.")
+    int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free port.")
 ]
 
 
@@ -169,8 +176,8 @@ def _serve(found: "Metrics", host: str, port: int) -> None:
     try:
         server, thread = start_http_server(port, host, found.registry)
     except OSError as error:
-        fix = "--host and --port name another place"
-        raise UsageError(f"cannot listen at {host}:{port}: {error.strerror}; {fix}") from None
+        fix = "choose another address with --host and --port"
+        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}; {fix}") from None
     server.set_app(answer)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     typer.echo(f"http://{host}:{server.server_port}/metrics (Ctrl-C ends it)")

@@ -45,7 +45,7 @@ class JdbcConfig(Model):
     )
     options: dict[str, Option] = Field(
         default_factory=dict,
-        description="options of Spark's JDBC reader and writer, for all that use the connection",
+        description="options of Spark's JDBC reader and writer, for all uses of the connection",
         examples=[{"fetchsize": 10000}],
     )
 
@@ -55,7 +55,7 @@ class ConnectionConfig(ConnectionType):
 
     url: DatabaseUrl | None = Field(
         None,
-        description="the database as a SQLAlchemy URL; the password comes from a variable",
+        description="the database as an SQLAlchemy URL; the password comes from a variable",
         examples=["postgresql://user:${env:PASSWORD}@host/database"],
     )
     jdbc: JdbcConfig = Field(
