@@ -82,7 +82,7 @@ def _parsed(text: str) -> URL:
     if not re.match(r"[\w+]+://", text):
         url = make_url(resolve(text))
         if "@" in f"{url.host}{'' if url.get_backend_name() == 'sqlite' else url.database}":
-            fix = "an @ within it is written as %40"
+            fix = "write an @ in it as %40"
             raise UsageError(f"the URL's password must be percent-encoded: {fix}")
         return url
     stand_ins = {f"{_STAND_IN}{n:03}": given for n, given in enumerate(references(text))}
@@ -119,7 +119,7 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     jdbc_url, driver = _jdbc(url)
     if not (jdbc_given or jdbc_url) or not (config.jdbc.driver or driver):
         fix = "give jdbc.url and jdbc.driver"
-        raise UsageError(f"connection {name}: no JDBC driver is known for it; {fix}")
+        raise UsageError(f"connection {name}: its JDBC driver is unknown; {fix}")
     credentials = {"user": url.username, "password": url.password}
     options = {key: value for key, value in credentials.items() if value} | options
     return Connection(name, url, jdbc_given or jdbc_url, config.jdbc.driver or driver, options)

@@ -63,8 +63,8 @@ def read_sources(root: Path | str) -> ProjectFiles:
     path = root / PROJECT_FILE
     if not path.is_file():
         hint = (
-            "go to the folder of a project, or name it by --project or LOGDRIVEN_PROJECT; "
-            "`logdriven init FOLDER` makes a new one"
+            "change to the folder of a project, or set --project or LOGDRIVEN_PROJECT; "
+            "create a project with `logdriven init FOLDER`"
         )
         raise InvalidProjectError([ConfigError(path, None, "", "no such file", hint)])
     errors: list[ConfigError] = []

@@ -213,7 +213,7 @@ def _is_transient_java(thrown: JvmException) -> bool:
 def _sentence(error: Exception) -> str:
     """Return the error in one line, for people."""
     if said := driver_words(getattr(error, "orig", None)):
-        return f"{getattr(error, 'database', 'the database')} says: {said}"
+        return f"{getattr(error, 'database', 'the database')}: {said}"
     chain = thrown_by(error)
     text = " ".join((sentence_of(chain) if chain else _text(error).partition("\n")[0]).split())
     return text if _HAS_PLACE.search(text) else text + _place(error)

@@ -34,7 +34,10 @@ def look(
     and NotPublishedError if no window was ever published.
     """
     if window is not None and project.table(table).output.write_mode.replaces_whole_table:
-        raise UsageError(f"{table} is replaced as a whole: it has no rows of single windows")
+        raise UsageError(
+            f"{table} is replaced completely, so it has no rows of single windows; "
+            "leave out --window"
+        )
     rows = rows_without_spark(project, table, window)
     if rows is None:
         return engine().look(table, window, sql, limit)

@@ -76,7 +76,7 @@ def unmet_in_time(project: Project, need: Need) -> str | None:
     looking.start()
     looking.join(_MOST_SECONDS)
     if looking.is_alive():
-        return f"it does not answer within {_MOST_SECONDS} seconds"
+        return f"no answer within {_MOST_SECONDS} seconds"
     return found[0] if found else None
 
 
@@ -85,7 +85,7 @@ def _refuse_unanswered(need: Need, ask: Callable[[], object], fields: str) -> No
         ask()
     except Exception as error:  # noqa: BLE001 - each store and catalog has errors of its own
         problem = in_brief(str(step_error(error)))
-        fix = f"check {fields} in {PROJECT_FILE}, and that the server runs"
+        fix = f"check {fields} in {PROJECT_FILE}, and that the server is running"
         raise UnmetNeedError(str(need), f"{problem}; {fix}") from None
 
 
@@ -106,7 +106,7 @@ def _ask_warehouse(project: Project) -> None:
     try:
         (storage.put_if_absent if once else storage.put)(location, b"1")
         if storage.read(location) != b"1":
-            raise TerminalStepError(f"{location} is not what was written")
+            raise TerminalStepError(f"{location} has other contents than were written")
     finally:
         storage.remove(location)
 
@@ -118,7 +118,7 @@ def _refuse_unreachable(need: Need, url: "URL") -> None:
     if url.get_backend_name() == "sqlite":
         folder = Path(url.database or "").parent
         if need.kind == "connection" and not folder.is_dir():
-            raise UnmetNeedError(str(need), f"there is no folder {folder}")
+            raise UnmetNeedError(str(need), f"folder {folder} does not exist")
         return
     patient: dict[str, Any] = {"connect_timeout": _PATIENCE_SECONDS}
     try:
@@ -132,6 +132,6 @@ def _refuse_unreachable(need: Need, url: "URL") -> None:
             str(step_error(error))
         )
         place = need.kind.replace(" ", "_") + f"s.{need.name}" * bool(need.name)
-        problem = f"its database cannot be opened: {said}"
-        fix = f"check {place} in {PROJECT_FILE}, and that the server runs"
+        problem = f"could not open its database: {said}"
+        fix = f"check {place} in {PROJECT_FILE}, and that the server is running"
         raise UnmetNeedError(str(need), f"{problem}; {fix}") from None

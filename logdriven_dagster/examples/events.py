@@ -69,12 +69,13 @@ def demonstrate(folder: Path, servers: str) -> int:
     make_topic(settings)
     first, second = rounds()
     send(settings, first)
-    say(f"Until {first.now:%H:%M} {len(first.views):,} views have arrived.")
+    say(f"Until {first.now:%H:%M}, {len(first.views):,} views have arrived.")
     failed = run(folder, first.now)
     send(settings, second)
     say(
-        f"Until {second.now:%H:%M} {len(second.views):,} more arrive; {late(first, second)} of "
-        "them belong to hours that have been counted already."
+        f"Until {second.now:%H:%M}, {len(second.views):,} more arrive; "
+        f"{late(first, second)} of them belong to hours that have already been "
+        "counted."
     )
     failed = run(folder, second.now) or failed
     show_log(folder, second.now, "dws.hourly_views")
@@ -108,8 +109,8 @@ def make_topic(settings: dict[str, str]) -> None:
                 place = TopicPartition(TOPIC, number)
                 low, high = consumer.get_watermark_offsets(place, timeout=_PATIENCE_SECONDS)
                 if high > low:
-                    fix = f"kafka-topics --delete --topic {TOPIC} makes room for a new one"
-                    raise UsageError(f"the topic {TOPIC} holds messages already; {fix}")
+                    fix = f"delete it with kafka-topics --delete --topic {TOPIC}"
+                    raise UsageError(f"the topic {TOPIC} already has messages; {fix}")
         finally:
             consumer.close()
     except KafkaException as error:
@@ -126,7 +127,7 @@ def send(settings: dict[str, str], done: ViewRound) -> None:
         producer.produce(TOPIC, message, key=visitor, timestamp=milliseconds)
         producer.poll(0)
     if left := producer.flush(_PATIENCE_SECONDS):
-        raise UsageError(f"Kafka did not take {left} messages")
+        raise UsageError(f"could not send {left} messages to Kafka")
 
 
 def late(first: ViewRound, second: ViewRound) -> int:

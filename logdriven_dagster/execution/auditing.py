@@ -90,14 +90,13 @@ def _steps(table: TableConfig) -> list[StepConfig]:
     if not steps:
         column = table.incremental.tells_windows_by or "window_column"
         raise UsageError(
-            f"{table.table}: no source of it names a {column}, so nobody can tell which window a "
-            "row belongs to"
+            f"{table.table}: none of its sources has a {column}, so the window of a row is unknown"
         )
     for step in steps:
         if name := OF_A_WINDOW.search(str(step.source)):
             raise UsageError(
-                f"{table.table}: the source of step {step.step} uses {name[0]}, so it is another "
-                "one for every window"
+                f"{table.table}: the source of step {step.step} uses {name[0]}, so it is "
+                "different for every window"
             )
     return steps
 

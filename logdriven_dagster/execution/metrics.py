@@ -35,26 +35,29 @@ logger = logging.getLogger(__name__)
 
 _JOB = ["project", "job_name"]
 _GAUGES: Mapping[str, str] = {
-    "lag_seconds": "Seconds between the clock and the end of the windows done without a gap",
-    "pending_windows": "Windows that are due and not done",
+    "lag_seconds": "Seconds between the current time and the watermark",
+    "pending_windows": "Windows that are due and have not finished",
     "failed_windows": "Windows whose latest attempt failed",
     "running_windows": "Windows that are running",
-    "oldest_failure_seconds": "For how long a window has been failing that has not succeeded since",
-    "fresh": "1 if the newest window that should be done is, else 0; only tables with `fresh`",
-    "overdue_seconds": "For how long a window should have been done; only tables with `fresh`",
+    "oldest_failure_seconds": "Seconds for which a window has been failing",
+    "fresh": "1 if the newest window whose deadline has passed has finished, else 0; "
+    "only tables with `fresh`",
+    "overdue_seconds": "Seconds since the deadline of the oldest overdue window; only tables with "
+    "`fresh`",
 }
 _SUMS: Mapping[str, tuple[str, Callable[[Ended], float]]] = {
     "attempt_seconds": ("Seconds that attempts took", lambda ended: ended.seconds),
-    "rows_read": ("Rows that sources delivered to published windows", lambda e: e.rows_read),
+    "rows_read": ("Rows read from sources by published windows", lambda e: e.rows_read),
     "rows_written": ("Rows of published windows", lambda ended: ended.rows_written),
-    "retries": ("Tries that followed a failed one", lambda ended: ended.retries),
-    "lease_takeovers": ("Attempts whose runners had died", lambda ended: ended.takeovers),
+    "retries": ("Retries", lambda ended: ended.retries),
+    "lease_takeovers": ("Attempts of dead runners", lambda ended: ended.takeovers),
 }
 _JOBS: Mapping[str, str] = {
     "running": "1 while a run of the job is running, else 0",
-    "last_run_success": "1 if its newest run succeeded, else 0; none while it is running",
-    "last_run_seconds": "How long its newest run took, or has taken",
-    "last_run_timestamp_seconds": "When its newest run began, in seconds of the epoch",
+    "last_run_success": "1 if the newest run of the job succeeded, else 0; absent while it is "
+    "running",
+    "last_run_seconds": "Seconds that the newest run of the job took, or has taken so far",
+    "last_run_timestamp_seconds": "Start of the newest run of the job, in epoch seconds",
 }
 _COUNTED = (Status.SUCCESS, Status.FAILURE)
 """Statuses of attempts that have a counter even without attempts, so that the first one is
@@ -99,7 +102,7 @@ class Metrics:
             project = self.project()
             seen = self.run_log.ask(lambda conn: _Seen.of(conn, project, self.today))
         except LogdrivenError as error:
-            logger.warning("The run log was not read: %s", redact(str(error)))
+            logger.warning("could not read the run log: %s", redact(str(error)))
             up.add_metric([], 0)
             yield up
             return
@@ -217,7 +220,7 @@ def _of_attempts(project: Project, ended: Iterable[Ended]) -> Iterator[Metric]:
             found[each.table, each.status] = each.attempts
             for name, (_, value) in _SUMS.items():
                 sums[each.table][name] += value(each)
-    attempts = CounterMetricFamily("logdriven_attempts", "Attempts that ended")
+    attempts = CounterMetricFamily("logdriven_attempts", "Ended attempts")
     for (table, status), number in found.items():
         labels = {"project": project.name, "table": table, "status": status}
         attempts.add_sample(f"{attempts.name}_total", labels, number)

@@ -53,7 +53,7 @@ def _started(
     except UsageError as error:
         raise UnmetNeedError(str(SPARK), redact(str(error)), name) from None
     except Exception as error:  # noqa: BLE001 - Java and PySpark may raise anything
-        problem = f"it does not start: {step_error(error)}"
+        problem = f"could not start it: {step_error(error)}"
         raise UnmetNeedError(str(SPARK), problem, name) from None
 
 

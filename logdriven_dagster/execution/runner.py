@@ -274,7 +274,9 @@ class Runner:
         """
         config = self.project.table(table)
         if config.is_sliced:
-            raise UsageError(f"{table} has slices instead of windows of time; name them")
+            raise UsageError(
+                f"{table} has numbered windows, not time windows; give their numbers or keys"
+            )
         around = config.grid.covering(span)
         finished = self.run_log.ask(lambda conn: overlaps.finished_windows(conn, table, around))
         found = refreshable_windows(config, span, [window for _, window in finished])
@@ -282,8 +284,10 @@ class Runner:
         if not span.contains(whole):
             ends = dict.fromkeys((found[0], found[-1]))
             overlaps.refuse_part(table, span, [end for end in ends if not config.grid.holds(end)])
-            fix = f"the windows of {table} around it are {whole}"
-            raise UsageError(f"{span} does not begin and end with windows of {table}; {fix}")
+            fix = f"the windows of {table} that contain it are {whole}"
+            raise UsageError(
+                f"{span} does not start and end at the bounds of windows of {table}; {fix}"
+            )
         return found
 
     def whole_windows(self, table: str, windows: Iterable[TimeWindow]) -> list[TimeWindow]:
@@ -319,8 +323,8 @@ class Runner:
     def _skipping(self, table: str, windows: Sequence[TimeWindow], now: datetime) -> Order:
         config = self.project.table(table)
         if config.is_sliced:
-            fix = "the next slice begins where the last one ended"
-            raise UsageError(f"{table} has slices, of which none can be skipped; {fix}")
+            fix = "the next window begins where the last one ended"
+            raise UsageError(f"{table} has numbered windows, which cannot be skipped; {fix}")
         settle(self.project, self.run_log, [config])
         return Order(self.project, config, windows[0], Trigger.SKIP, now)
 
@@ -336,8 +340,8 @@ class Runner:
         if following.key not in known or known[following.key].is_empty:
             known[following.key] = following
         if unknown := sorted(set(keys or ()) - set(known)):
-            fix = f"the next one is {following.key}"
-            raise UsageError(f"{table} has no slice {', '.join(unknown)}; {fix}")
+            fix = f"the next window is {following.key}"
+            raise UsageError(f"{table} has no window {', '.join(unknown)}; {fix}")
         chosen = [item for key, item in known.items() if keys is None or key in keys]
         return sorted(chosen, key=lambda item: item.number)
 

@@ -206,13 +206,13 @@ def _missing_slices(
         return
     if upstream.incremental.takes_upstream_batches:
         if log.open or any(log.queued.values()):
-            yield MissingRange(upstream.table, window, "batches are waiting in its queue")
+            yield MissingRange(upstream.table, window, "unread deliveries are in its queue")
         yield from missing_dependencies(upstream, window, tables, logs)
     else:
         loaded = complete_until(log) - table.delay.total_seconds()
         if loaded < window.end.timestamp():
             late = " and its delay" if table.delay else ""
-            reason = f"not everything up to its end{late} is loaded yet"
+            reason = f"its data up to the end of the window{late} is not loaded yet"
             yield MissingRange(upstream.table, _from(loaded, window), reason)
 
 
@@ -230,7 +230,7 @@ def _missing_snapshot(
         yield MissingRange(upstream.table, awaited, "no snapshot has succeeded yet")
     elif newest < needed:
         yield MissingRange(
-            upstream.table, _from(newest, awaited), "no snapshot of that time or later"
+            upstream.table, _from(newest, awaited), "no snapshot of this time or later"
         )
 
 

@@ -261,14 +261,14 @@ class Plan:
             return None
         seconds = timedelta(seconds=round(left.total_seconds()))
         error = f": {attempt.error}" if attempt.error else ""
-        return f"failed {attempt.failures} times in a row{error}; tried again in {seconds}"
+        return f"failed {attempt.failures} times in a row{error}; next attempt in {seconds}"
 
     def _cause(self, plan: TablePlan, window: TimeWindow, trigger: Trigger) -> str:
         match trigger:
             case Trigger.LOOKBACK:
                 return "runs again for late data"
             case Trigger.UPSTREAM:
-                return "an upstream window was run again"
+                return "an upstream window ran again"
             case _ if plan.passed_over:
                 return f"{standing(window, plan.log)}; {len(plan.passed_over)} older ones skipped"
             case _:

@@ -23,9 +23,12 @@ class MadeWithout:
     @property
     def text(self) -> str:
         """One sentence for display, with the command that adds the rows of the upstream."""
-        without = f"finished windows in {self.span} were made without {self.upstream}"
+        without = f"finished windows in {self.span} ran without {self.upstream}"
         command = refresh_command(self.table, self.span)
-        return f"{self.table}: {without}, which has not run yet; {command} adds its rows afterwards"
+        return (
+            f"{self.table}: {without}, which has not run yet; add its rows afterwards "
+            f"with {command}"
+        )
 
 
 def made_without(plans: Mapping[str, TablePlan]) -> Iterator[MadeWithout]:

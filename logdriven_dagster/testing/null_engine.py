@@ -197,7 +197,7 @@ class NullEngine:
 
     def read(self, *_: Any, **__: Any) -> NoReturn:
         """Raise UsageError: the null engine keeps no rows."""
-        raise UsageError("the null engine keeps no rows; run this on Spark to read a table")
+        raise UsageError("the null engine does not store rows; run this on Spark to read a table")
 
     def look(self, *_: Any, **__: Any) -> NoReturn:
         """Raise UsageError: the null engine keeps no rows."""
@@ -205,7 +205,7 @@ class NullEngine:
 
     def reading(self, run: WindowRun) -> NoReturn:
         """Raise UsageError: determining the end of a source requires Spark."""
-        raise UsageError(f"the null engine reads no source; run {run.table} on Spark")
+        raise UsageError(f"the null engine cannot read this source; run {run.table} on Spark")
 
     def count_source(self, run: WindowRun, *_: Any) -> NoReturn:
         """Raise UsageError: the null engine reads no source."""

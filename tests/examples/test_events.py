@@ -72,7 +72,7 @@ def test_a_topic_with_messages_is_left_alone(tmp_path: Any):
         words = ("--folder", str(tmp_path), "--bootstrap", peer.servers)
         done = run_example("events", *words)
     assert done.returncode == 2
-    assert f"the topic {TOPIC} holds messages already" in done.stderr
+    assert f"the topic {TOPIC} already has messages" in done.stderr
 
 
 @pytest.mark.usefixtures("long")

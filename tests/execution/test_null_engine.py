@@ -115,7 +115,7 @@ def test_a_slow_step_is_stopped_by_the_timeout_of_its_table(tmp_path: Path):
     limited = NUMBERS.replace("period:", "timeout: 1 s\n    timeout_strategy: fail\n    period:")
     sandbox = sandbox_of(tmp_path, NullEngine(stage=stage), limited)
     *_, failed = sandbox.run("ods.numbers", now="2022-01-02")
-    assert "longer than its timeout" in failed.error
+    assert "exceeds its timeout" in failed.error
 
 
 def test_a_slow_step_ends_when_its_condition_holds(tmp_path: Path):
@@ -188,7 +188,7 @@ def test_jobs_of_dagster_run_on_the_null_engine_within_its_block(sandbox: Sandbo
 
 def test_rows_are_refused_with_the_way_on(sandbox: Sandbox):
     sandbox.run(now="2022-01-02")
-    with pytest.raises(UsageError, match="the null engine keeps no rows; run this on Spark"):
+    with pytest.raises(UsageError, match="the null engine does not store rows; run this on Spark"):
         sandbox.rows("ods.numbers")
 
 

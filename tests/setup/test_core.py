@@ -174,8 +174,8 @@ def test_such_a_host_runs_windows_for_dagster(project: Project):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (("logdriven", "spark", "start"), "name a server by spark.remote: sc://host:port"),
-        (("logdriven", *REFRESH), "name a server by spark.remote: sc://host:port"),
+        (("logdriven", "spark", "start"), "set a server with spark.remote: sc://host:port"),
+        (("logdriven", *REFRESH), "set a server with spark.remote: sc://host:port"),
         (("logdriven", "ui"), "run `pip install 'logdriven_dagster-core[ui]'`"),
     ],
 )

@@ -263,13 +263,13 @@ def test_the_log_names_the_window_that_breaks_a_rule(tmp_path: Path, spark: Any)
 
 
 OBSTACLES = {
-    "sql: count(*) OVER (PARTITION BY id) < 2": "a window function looks at rows of all windows",
+    "sql: count(*) OVER (PARTITION BY id) < 2": "a window function reads rows of all windows",
     "sql: id < (SELECT max(id) FROM rows)": "it aggregates rows of all windows",
     "sql: SELECT id FROM rows GROUP BY id HAVING count(*) > 1": "GROUP BY names no column",
     "sql: SELECT id FROM rows WHERE n > 2": "an id may be in several windows",
-    "sql: 'day < :data_range_end'": "for more than to choose the rows of its window",
+    "sql: 'day < :data_range_end'": "not only to select the rows of its window",
     "fails_when: id = :job_id": "it uses :job_id",
-    "python: 'rules.py:bad'": "what a function does with rows of several windows is not known",
+    "python: 'rules.py:bad'": "the effect of a function on rows of several windows is unknown",
 }
 
 
@@ -299,4 +299,4 @@ def test_references_to_rows_of_each_window_keep_them_apart(tmp_path: Path):
     project = load_project(world.root)
     obstacle = stretch_obstacle(project, project.table("ods.numbers"))
     assert obstacle is not None
-    assert "each window reads rows of its own of dim.known" in obstacle
+    assert "each window reads its own rows of dim.known" in obstacle

@@ -13,13 +13,16 @@ if TYPE_CHECKING:
 
 
 ServeOption = Annotated[
-    bool, typer.Option("--serve", help="Answer scrapes until Ctrl-C instead of printing.")
+    bool,
+    typer.Option(
+        "--serve", help="Serve the metrics over HTTP until Ctrl-C instead of printing them."
+    ),
 ]
 HostOption = Annotated[
-    str, typer.Option(help="Where to listen; others than this machine reach 0.0.0.0.")
+    str, typer.Option(help="The address to listen on; use 0.0.0.0 to accept other hosts.")
 ]
 PortOption = Annotated[
-    int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free one.")
+    int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free port.")
 ]
 
 
@@ -56,8 +59,8 @@ def _serve(found: "Metrics", host: str, port: int) -> None:
     try:
         server, thread = start_http_server(port, host, found.registry)
     except OSError as error:
-        fix = "--host and --port name another place"
-        raise UsageError(f"cannot listen at {host}:{port}: {error.strerror}; {fix}") from None
+        fix = "choose another address with --host and --port"
+        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}; {fix}") from None
     server.set_app(answer)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     typer.echo(f"http://{host}:{server.server_port}/metrics (Ctrl-C ends it)")

@@ -35,7 +35,7 @@ def init(
     print_line(f"A new project in {folder}:")
     for path in written:
         print_line(f"  {path}")
-    print_line(f"\nGo on with: cd {folder} && logdriven run")
+    print_line(f"\nNext: cd {folder} && logdriven run")
 
 
 def _day(now: str | None) -> date:
@@ -54,12 +54,13 @@ def _day(now: str | None) -> date:
 def validate(
     project: ProjectOption = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Let Spark look at every query, too, without any rows.")
+        bool, typer.Option("--deep", help="Analyze every query with Spark, without reading rows.")
     ] = False,
     connect: Annotated[
         bool,
         typer.Option(
-            "--connect", help="Try run log, warehouse, catalog and every connection, too."
+            "--connect",
+            help="Connect to the run log, the warehouse, the catalog and every connection.",
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -96,7 +97,7 @@ def validate(
         )
         raise typer.Exit(2 if any(places.values()) else 0)
     for error in unseen:
-        print_line(f"not looked at: {error}")
+        print_line(f"not analyzed: {error}")
     layers = {table.layer for table in loaded.tables.values()}
     counted = [
         _counted(len(loaded.tables), "table"),
@@ -110,7 +111,7 @@ def validate(
         print_line(f"On Spark: {'; '.join(on_spark)}.")
     for item in missing:
         print_line(
-            f"Not on this machine: {item['need']}: {item['problem']}; needed by {item['by']}"
+            f"Not available on this host: {item['need']}: {item['problem']}; needed by {item['by']}"
         )
     for place, problem in places.items():
         print_line(f"{place}: {problem or 'reached'}")
@@ -198,9 +199,11 @@ def _counted(count: int, noun: str) -> str:
 
 
 def schema(
-    kind: Annotated[FileKind | None, typer.Argument(help="All kinds by default.")] = None,
+    kind: Annotated[
+        FileKind | None, typer.Argument(help="The kind of file; default: all kinds.")
+    ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Write them into .logdriven/schema/ for editors.")
+        bool, typer.Option("--write", help="Write the schemas into .logdriven/schema/ for editors.")
     ] = False,
     project: ProjectOption = None,
 ) -> None:
@@ -216,7 +219,7 @@ def schema(
         return
     root = Path(project or ".")
     if not (root / PROJECT_FILE).is_file():
-        raise UsageError(f"{root.resolve()} is not a project: it has no {PROJECT_FILE}")
+        raise UsageError(f"{root.resolve()} is not a project folder: it has no {PROJECT_FILE}")
     for path in write_schemas(root):
         print_line(f"wrote {path}")
     print_line("\nFirst line of a file, for editors with a YAML language server:")

@@ -63,7 +63,7 @@ class EngineChoice:
 
         project, table = self._project, self._project.tables[name]
         if name not in project.files:
-            return "it is written by code outside of the project"
+            return "its rows are written by code outside of the project"
         document = Document(project.files[name], {}, {})
         queries = {step.step: project.step_sql(table, step) for step in table.steps}
         found = unproven_table(table, document, queries, self._known)
@@ -83,14 +83,14 @@ class EngineChoice:
 def _lacking(project: Project) -> Iterator[str]:
     """Yield reasons why Sail cannot run in this environment."""
     if project.spark_remote != "classic":
-        yield f"{REMOTE_VARIABLE} names a server of Spark"
+        yield f"{REMOTE_VARIABLE} names a Spark server"
     try:
         found = version("pysail")
     except PackageNotFoundError:
         yield "the package pysail is not installed"
         return
     if found != VERSION:
-        yield f"pysail {found} is installed, and what runs on Sail is proven of {VERSION}"
+        yield f"pysail {found} is installed, but the supported version is {VERSION}"
 
 
 def _reason(error: ConfigError) -> str:

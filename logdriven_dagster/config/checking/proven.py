@@ -58,7 +58,7 @@ SETTINGS: Final = frozenset(
 )
 """Spark SQL settings that do not affect rows; Sail ignores settings of the JVM."""
 
-_FIX = "write it otherwise, or run the project on Spark (spark.engine: spark)"
+_FIX = "rewrite it, or run the project on Spark (spark.engine: spark)"
 _BOUND = re.compile(r":data_range_(?:start|end)\b")
 _COLUMN = re.compile(
     r"`?(\w+)`?\s*:?\s+([a-z]+(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?)", re.IGNORECASE
@@ -118,10 +118,10 @@ def unproven_project(document: Document, config: ProjectConfig) -> Iterator[Conf
     """Yield an error for each project setting that keeps all tables from running on Sail."""
     spark = config.spark
     if str(config.timezone) not in ZONES:
-        problem = f"times of {config.timezone} are not proven on Sail"
-        yield document.error(("timezone",), problem, "UTC is")
+        problem = f"times in {config.timezone} are not supported on Sail"
+        yield document.error(("timezone",), problem, "use UTC")
     if spark.remote != "classic":
-        problem = "Sail has a server of its own"
+        problem = "Sail starts its own server"
         yield document.error(("spark", "remote"), problem, "remove remote, or engine: sail")
     for name in sorted(spark.config):
         if name.startswith("spark.sql.") and name not in SETTINGS:
@@ -239,16 +239,17 @@ def _unproven_part(
         yield from _unproven_csv(part, document, place)
     path: Any = getattr(part, "path", None)
     if path is not None and (is_remote(path) or set(path) & set("*?[]{}\\")):
-        what = f"the path {path} of a {kind}; one file or folder of this machine is"
+        what = f"the path {path} of a {kind} (use one local file or folder)"
         yield _unproven(document, (*place, "path"), what)
-    if getattr(part, "existing_rows", "refuse") != "refuse":
-        yield _unproven(document, (*place, "existing_rows"), "rows of others beside ours")
+    existing = getattr(part, "existing_rows", "refuse")
+    if existing != "refuse":
+        yield _unproven(document, (*place, "existing_rows"), f"existing_rows: {existing}")
 
 
 def declared_columns(ddl: str | None) -> Columns:
     """Parse the columns of a source. Raises UnprovenError for other types or without columns."""
     if ddl is None:
-        raise UnprovenError("a source without columns, whose types nobody knows,")
+        raise UnprovenError("a source without columns, whose types are unknown,")
     columns = {}
     for part in re.split(r",(?![^(]*\))", ddl):
         found = _COLUMN.fullmatch(part.strip())
@@ -277,7 +278,7 @@ def _refuse_window_column(name: WindowColumn | None, columns: Columns, kind: str
         raise UnprovenError(f"a window_column with {name.shown}")
     found = columns.get(name)
     if found is None:
-        raise UnprovenError(f"a window_column {name} that no column has in these letters")
+        raise UnprovenError(f"a window_column {name} without a column of exactly this name")
     if found.kind not in WINDOW_COLUMNS[kind]:
         raise UnprovenError(f"a window_column of type {found}")
 
@@ -285,11 +286,11 @@ def _refuse_window_column(name: WindowColumn | None, columns: Columns, kind: str
 def _refuse_key(key: Sequence[str], columns: Columns) -> None:
     for name in key:
         if name not in columns:
-            raise UnprovenError(f"a key {name} that no column has in these letters")
+            raise UnprovenError(f"a key {name} without a column of exactly this name")
         if columns[name].kind not in COMPARED:
             raise UnprovenError(f"a key of type {columns[name]}")
 
 
 def _unproven(document: Document, place: Location, what: str) -> ConfigError:
-    problem = f"{what} is not proven to be on Sail what it is on Spark"
+    problem = f"{what} is not supported on Sail"
     return document.error(place, problem.replace(", is", " is"), _FIX)

@@ -70,8 +70,9 @@ def by_names(table: "Table") -> Columns:
         aliases = names.get(field.field_id, ())
         if field.initial_default is not None and len(aliases) > 1:
             raise TerminalStepError(
-                f"column {field.name} has a default for older files, which may name it "
-                f"{' or '.join(aliases)} and hold no field ids: that cannot be read here"
+                f"column {field.name} has a default for older files, which may have the "
+                f"name {' or '.join(aliases)} and no field ids; such files cannot be read "
+                "here"
             )
         kind = _named_type(field.field_type, names)
         read += [_field(alias, kind, _default(field)) for alias in aliases]

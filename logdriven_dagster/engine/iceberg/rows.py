@@ -65,9 +65,9 @@ def _requiring(table: "Table", frame: "DataFrame") -> "DataFrame":
     conditions = []
     for name in (field.name for field in table.schema().fields if field.required):
         problem = (
-            f"{name_of_table(table)}: column {name} is required, but a file of the table has rows "
-            "without it; rewrite the file with the engine that made it, or make the column "
-            "optional"
+            f"{name_of_table(table)}: column {name} is required, but a file of the "
+            "table has rows without it; rewrite the file with the engine that wrote "
+            "it, or make the column optional"
         )
         failed = f"CAST(raise_error({text_literal(problem)}) AS BOOLEAN)"
         conditions.append(f"({quoted(name)} IS NOT NULL OR {failed})")
@@ -107,8 +107,9 @@ def _refuse_unless_told(spark: "SparkSession", table: "Table") -> None:
     """Raise TerminalStepError if this session cannot query a row's file, which the table needs."""
     if not mode_of(spark).tells_files:
         raise TerminalStepError(
-            f"{name_of_table(table)}: on Sail only files are read that hold rows of one window, "
-            "that windows wrote and of which no rows were deleted; use spark.engine: spark"
+            f"{name_of_table(table)}: on Sail, only files can be read that windows "
+            "wrote, with rows of one window and without deleted rows; use "
+            "spark.engine: spark"
         )
 
 
@@ -121,7 +122,7 @@ def _alone(
     """
     path = task.file.file_path
     if not table.io.new_input(path).exists():
-        raise TransientStepError(f"{name_of_table(table)}: the file {path} is not there")
+        raise TransientStepError(f"{name_of_table(table)}: the file {path} does not exist")
     frame = read_files(spark, "parquet", [path], columns.schema)
     return frame.withColumn(FILE, sf.lit(spark_path(path)))
 
@@ -154,7 +155,7 @@ def _looked_up(
 
 def _there(column: "Column", kind: str) -> "Column":
     """Return the table's value for a row's file; a file that it does not name fails the query."""
-    problem = sf.concat(sf.lit("the Iceberg table does not name the file "), sf.col(FILE))
+    problem = sf.concat(sf.lit("the file is not in the Iceberg table "), sf.col(FILE))
     return sf.coalesce(column, sf.raise_error(problem).cast(kind))
 
 

@@ -127,7 +127,7 @@ def _below(folder: str) -> Iterator[tuple[str, int, int]]:
             stat = entry.stat()
             yield entry.path, stat.st_size, stat.st_mtime_ns
         elif entry.is_symlink():
-            raise OSError(f"{entry.path} may lead anywhere")
+            raise OSError(f"the place of {entry.path} is unknown")
         elif not is_hidden(entry.name):
             yield from _below(entry.path)
 

@@ -52,10 +52,11 @@ def remote_url(project: Project) -> str | None:
     shared = project.config.spark.shared_files or is_remote(project.warehouse)
     if not (shared or _is_this_machine(urlsplit(url).hostname or "")):
         raise UsageError(
-            f"spark.remote: {urlsplit(url).hostname} is another machine, but the warehouse "
-            f"{as_path(project.warehouse)} is a folder of this one; where the server sees the "
-            "project and the warehouse under the same paths, say so with spark.shared_files: true; "
-            "or name a warehouse in an object store, such as s3://bucket/folder"
+            f"spark.remote: {urlsplit(url).hostname} is another machine, but the "
+            f"warehouse {as_path(project.warehouse)} is a folder of this one; if the "
+            "server sees the project and the warehouse under the same paths, set "
+            "spark.shared_files: true; or use a warehouse in an object store, such as "
+            "s3://bucket/folder"
         )
     return url
 
@@ -69,8 +70,9 @@ def _own_url(project: Project) -> str | None:
         return None
     if server.settings != settings_digest(project):
         _log.warning(
-            "the Spark server of %s runs with settings that have changed since, so this run starts "
-            "a Spark of its own; `logdriven spark start` starts the server anew",
+            "the Spark server of %s runs with settings that have changed since, so "
+            "this run starts its own Spark; restart the server with `logdriven spark "
+            "start`",
             project.name,
         )
         return None
@@ -91,9 +93,10 @@ def refuse_unseen_files(project: Project, table: TableConfig) -> None:
             continue
         if location_of(project.located(path)).startswith("file:"):
             raise UsageError(
-                f"step {step.step}: its files {path} are on this host, where Spark on {host} does "
-                "not see them; put them into an object store and name their URL, such as "
-                "s3://bucket/folder, or say spark.shared_files: true if it sees this folder"
+                f"step {step.step}: its files {path} are on this host, where Spark on {host} "
+                "cannot read them; put them into an object store and use their URL, such "
+                "as s3://bucket/folder, or set spark.shared_files: true if it can read "
+                "this folder"
             )
 
 
@@ -118,7 +121,7 @@ def connect(project: Project, url: str) -> "SparkSession":
     require_packages()
     if internals.has_context():
         raise UsageError(
-            "this process works with a classic Spark session; only another one can use a server"
+            "this process has a classic Spark session; use another process for a server"
         )
     place = urlsplit(url)
     try:
@@ -133,7 +136,9 @@ def connect(project: Project, url: str) -> "SparkSession":
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - sockets, gRPC and PySpark have no common type
-        problem = f"no Spark Connect server answers at {place.netloc}: {redact(str(error))}"
+        problem = (
+            f"the Spark Connect server at {place.netloc} does not answer: {redact(str(error))}"
+        )
         raise UsageError(problem) from None
     return session
 
@@ -159,7 +164,7 @@ def _tell_what_stays(session: "SparkSession", project: Project) -> None:
     other = [name for name, value in zip(wanted, found, strict=True) if value != wanted[name]]
     if kept := [name for name in other if not session.conf.isModifiable(name)]:
         _log.warning(
-            "the Spark server keeps its own %s; they are settings of its start", ", ".join(kept)
+            "the Spark server keeps its own %s, which are set at its start", ", ".join(kept)
         )
 
 

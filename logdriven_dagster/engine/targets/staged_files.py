@@ -85,15 +85,16 @@ def stage_files(
     if not mode_of(frame.sparkSession).tells_files and not _PLAIN.fullmatch(folder.location):
         folder.remove()
         raise TerminalStepError(
-            f"{runs[0].table}: Sail would write into another folder than {folder.location}, whose "
-            "path has odd characters; use letters and digits, or spark.engine: spark"
+            f"{runs[0].table}: Sail would write into another folder than "
+            f"{folder.location}, whose path contains special characters; use letters "
+            "and digits, or spark.engine: spark"
         )
     by = [name for name in (JOB, PARTITION) if name in divided.columns]
     if PARTITION in by and not mode_of(frame.sparkSession).divides_by_texts:
         folder.remove()
         raise TerminalStepError(
-            f"{runs[0].table}: rows of a table with partitions of its own are not proven on Sail; "
-            "use spark.engine: spark"
+            f"{runs[0].table}: tables with their own partitions are not supported on "
+            "Sail; use spark.engine: spark"
         )
     writer = writer.partitionBy(*by) if by else writer
     try:
@@ -146,7 +147,7 @@ def _rows_told(
             return [values.get(_ROWS)]
         rows = counts_of_bins(values[_ROWS], number) if _ROWS in values else []
         if not rows or counts.written not in (None, sum(rows)):
-            raise TransientStepError("Spark did not tell how many rows each window has")
+            raise TransientStepError("Spark did not report the number of rows of each window")
         return rows
 
     return frame.observe(observation, metric.alias(_ROWS)), told
@@ -159,7 +160,7 @@ def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
     """
     jobs = sf.lit([run.job_id for run in runs])
     job = sf.element_at(jobs, sf.col(WINDOW_INDEX) + 1)
-    problem = sf.raise_error(sf.lit("a row belongs to none of the windows")).cast("bigint")
+    problem = sf.raise_error(sf.lit("a row does not belong to any of the windows")).cast("bigint")
     return frame.withColumn(JOB, sf.coalesce(job.cast("bigint"), problem)).drop(WINDOW_INDEX)
 
 

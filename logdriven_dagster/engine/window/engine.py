@@ -195,7 +195,7 @@ def _queried(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) ->
 
     try:
         if not isinstance(parse_query(sql), exp.Query):
-            raise TerminalStepError(f"only a query of {table} can run here, no other statement")
+            raise TerminalStepError(f"only a query of {table} can run here, not another statement")
         names = {table, table.rpartition(".")[2]}
         text = replace_tables(sql, {name: name for name in names})
     except UnreadableSqlError as error:

@@ -243,7 +243,7 @@ class WindowSession:
         if step.quality is not None:
             keeper = self._inspected(step, step.quality, keeper, target)
         if len(self._runs) > 1 and not keeper.takes_stretches:
-            raise TerminalStepError(f"{step.step}: its target takes one window at a time")
+            raise TerminalStepError(f"{step.step}: its target writes one window at a time")
         return keeper
 
     def _inspected(

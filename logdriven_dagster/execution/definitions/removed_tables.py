@@ -26,9 +26,9 @@ class RemovedTable:
     def text(self) -> str:
         """One sentence for display, with the command that removes it."""
         attempts = "1 attempt" if self.attempts == 1 else f"{self.attempts:,} attempts"
-        rows = f", and its rows stay in {self.place}" if self.place else ""
-        said = f"{self.table} is not defined any more; the run log has {attempts} of it{rows}"
-        return f"{said}; `logdriven forget {self.table}` removes it from the run log"
+        rows = f", and its rows remain in {self.place}" if self.place else ""
+        said = f"{self.table} is not defined any more, but the run log has {attempts} of it{rows}"
+        return f"{said}; remove it from the run log with `logdriven forget {self.table}`"
 
 
 def removed_tables(registered: Registered) -> list[RemovedTable]:
@@ -51,7 +51,9 @@ def rows_to_forget(registered: Registered, table: str) -> dict[str, int]:
     _refuse_defined(registered, table)
     counts = registered.run_log.ask(lambda conn: forgetting.count_rows(conn, table))
     if not counts:
-        raise UsageError(f"the run log has nothing of {table}; `logdriven status` names the rest")
+        raise UsageError(
+            f"the run log has no rows of {table}; `logdriven status` shows the other removed tables"
+        )
     return counts
 
 

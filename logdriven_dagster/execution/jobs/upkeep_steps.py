@@ -41,7 +41,7 @@ def _clean(runner: Runner, project: Project, step: MaintenanceStep) -> Upkept:
             continue
         item.remove()
         files, size = files + 1, size + (item.bytes or 0)
-    return Upkept(f"{files:,} leftovers removed, {size / _MEGABYTE:.1f} MB", 0, files, size)
+    return Upkept(f"{files:,} unused files removed, {size / _MEGABYTE:.1f} MB", 0, files, size)
 
 
 UPKEEP: Mapping[Upkeep, Callable[[Runner, Project, MaintenanceStep], Upkept]] = {

@@ -119,7 +119,7 @@ class Chain:
                 refuse(step, each)
                 refuse_replacement(step, each, partial(self._session.replaced_rows, step))
             if self._is_empty(step):
-                self._skip(self.steps[number + 1 :], "the step before found no rows")
+                self._skip(self.steps[number + 1 :], "the previous step found no rows")
                 break
         self._refuse_changed_files()
         self.persist_staged()

@@ -81,7 +81,9 @@ class SourceDiscovery:
         self._apply_to_left_over(table, route, found)
         discovered = Discovered(taker, window_run(run, self.project, taker))
         if not taker.taken.batches and source.on_empty == "fail":
-            raise TerminalStepError(f"no new file in {source.path}")  # Sharp ETL, NoFileToContinue
+            raise TerminalStepError(
+                f"there are no new files in {source.path}"
+            )  # Sharp ETL, NoFileToContinue
         return discovered
 
     def recheck(self, run: WindowRun) -> tuple[RegisteredFile, ...]:
@@ -127,7 +129,9 @@ class SourceDiscovery:
         try:
             settle(self.project, file_source(table), done)
         except Exception as error:  # noqa: BLE001 - file systems may raise anything
-            _log.warning("%s: a loaded file stays where it is: %s", table.table, redact(str(error)))
+            _log.warning(
+                "%s: could not move or delete a loaded file: %s", table.table, redact(str(error))
+            )
 
 
 def window_run(run: WindowRun, project: Project, attempt: Attempt) -> WindowRun:

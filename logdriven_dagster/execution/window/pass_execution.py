@@ -130,12 +130,14 @@ class PassExecution:
         """Run the steps on another engine, from the first one, and log the reason."""
         why = str(error).partition("\n")[0]
         logger.warning("engine_changed: %s: %s", self.attempts[0], why)
-        self.chain.notes = f"{self.application_id} could not do it: {why}"
+        self.chain.notes = f"{self.application_id} could not run it: {why}"
         self._begin_anew()
         try:
             self._run(other)
         except UnmetNeedError as unmet:  # only this window lacks it, not the others
-            raise TerminalStepError(f"{error}; left to another engine, in vain: {unmet}") from error
+            raise TerminalStepError(
+                f"{error}; the fallback engine failed as well: {unmet}"
+            ) from error
 
     def _run(self, engine: Callable[[], Engine]) -> None:
         """Run the chain, in a second Spark if the first one dies."""
@@ -230,8 +232,8 @@ class PassExecution:
         if not self._is_single:
             status, others = Status.DISCARDED, len(self.attempts) - 1
             text = (
-                f"runs again by itself: in one pass with {others} others, "
-                f"step {self.chain.current_step} failed: {text}"
+                f"runs again by itself: in a batch with {others} other windows, step "
+                f"{self.chain.current_step} failed: {text}"
             )
         lost = self._end(status, text, max(self.tries.failed, 1))
         return [

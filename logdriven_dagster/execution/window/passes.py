@@ -122,7 +122,7 @@ class Passes:
         )
         self._listeners.on_claim(attempts)
         for window in order.passed_over:
-            yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
+            yield WindowSkipped(order.table.table, window, f"skipped in favor of {order.window}")
         for event in self._run_claimed(order, engine, processes, attempts, began):
             self._note(event)
             yield event

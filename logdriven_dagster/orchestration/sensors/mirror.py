@@ -95,7 +95,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         name=location.name(MIRROR),
         minimum_interval_seconds=max(int(interval.total_seconds()), 1),
         default_status=DefaultSensorStatus.RUNNING,
-        description="Shows windows that were run outside of this Dagster, and what is late.",
+        description="Shows windows that ran outside of this Dagster instance, and late windows.",
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         runner = open_runner(project)
@@ -126,9 +126,12 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
             add_first_partitions(context.instance, location, runner, now, new_tables)
             _forget_removed_tables(context.instance, location, run_log)
             new_tables.clear()
-        message = f"{shown} windows that were run elsewhere, or not told by their runs, are shown"
+        message = (
+            f"recorded {shown} windows that ran outside of this Dagster instance, or "
+            "whose runs did not report them"
+        )
         if looked_at < len(rows):
-            message += "; the next tick goes on"
+            message += "; the next tick continues"
         return SensorResult(
             skip_reason=SkipReason(message), cursor=seen.then(rows[:looked_at], broken.until)
         )

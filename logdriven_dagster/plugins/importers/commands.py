@@ -29,30 +29,33 @@ OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Replace files that exist and differ.")
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Only tell what would be written and what would not.")
+    bool, typer.Option("--dry-run", help="Show the result without writing files.")
 ]
 MapOption = Annotated[
     list[str] | None,
     typer.Option(
         "--map",
         metavar="THEIRS=OURS",
-        help="A connection there and the project's connection for it; may be repeated.",
+        help="A connection of the source system and the project's connection for it; "
+        "may be repeated.",
     ),
 ]
 ConnectionOption = Annotated[
-    str, typer.Option("--connection", help="The connection of the project that is read.")
+    str, typer.Option("--connection", help="The connection of the project to read from.")
 ]
-SchemaOption = Annotated[str | None, typer.Option("--schema", help="The default one otherwise.")]
+SchemaOption = Annotated[
+    str | None, typer.Option("--schema", help="The database schema; default: the default schema.")
+]
 TablesOption = Annotated[
     list[str] | None,
-    typer.Option("--tables", metavar="A,B", help="Only these; may be repeated."),
+    typer.Option("--tables", metavar="A,B", help="Import only these tables; may be repeated."),
 ]
-ViewsOption = Annotated[bool, typer.Option("--views", help="Views as well as tables.")]
+ViewsOption = Annotated[bool, typer.Option("--views", help="Import views as well as tables.")]
 TemplateOption = Annotated[
-    bool, typer.Option("--template", help="One for_each file for all tables of a kind.")
+    bool, typer.Option("--template", help="Write one for_each file for all tables of a kind.")
 ]
 LayerOption = Annotated[
-    str, typer.Option("--layer", help="Of new tables without one in their name.")
+    str, typer.Option("--layer", help="The layer of new tables whose names have none.")
 ]
 RepositoryOption = Annotated[
     Path | None,
@@ -62,31 +65,36 @@ TakeOverOption = Annotated[
     bool,
     typer.Option(
         "--take-over",
-        help="What t_etl_tbl_log holds as Completed is done here, too: the run log says so.",
+        help="Record the Completed entries of t_etl_tbl_log as finished windows in the run log.",
     ),
 ]
 PathsArgument = Annotated[
-    list[Path], typer.Argument(metavar="PATHS", help="Workflow files, or folders of them.")
+    list[Path],
+    typer.Argument(metavar="PATHS", help="Workflow files, or folders with workflow files."),
 ]
 RulesOption = Annotated[
     Path | None,
-    typer.Option("--quality-check", metavar="FILE", help="Their quality-check.yaml."),
+    typer.Option("--quality-check", metavar="FILE", help="The quality-check.yaml of Sharp ETL."),
 ]
 JobLogOption = Annotated[
     str | None,
     typer.Option(
         "--job-log",
         metavar="CONNECTION|URL",
-        help="The database with their job_log: what succeeded there is done here, too. A "
-        "connection of the project, or a URL with its password as '${env:NAME}'.",
+        help="The database with the job_log of Sharp ETL; its successful runs are "
+        "recorded as finished windows. A connection of the project, or a URL with "
+        "its password as '${env:NAME}'.",
     ),
 ]
 PeriodOption = Annotated[
-    str | None, typer.Option("--period", help="Of each table; the project's default, or 1 day.")
+    str | None,
+    typer.Option(
+        "--period", help="The period of each table; default: the project's default, or 1 day."
+    ),
 ]
 StartOption = Annotated[
     str | None,
-    typer.Option("--default-start", metavar="TIME", help="Where windows of time begin."),
+    typer.Option("--default-start", metavar="TIME", help="The start of the first time window."),
 ]
 
 
@@ -127,7 +135,10 @@ def scaffold(
     if template:
         scaffolding.as_templates(loaded, wish, translation)
     elif kind := scaffolding.alike(translation):
-        reason = f"{scaffolding.MANY} or more are {kind}; --template makes one file of each kind"
+        reason = (
+            f"{scaffolding.MANY} or more tables are {kind}; use --template to write one "
+            "file per kind"
+        )
         translation.note(f"connection {connection}", "many tables", reason)
     bring_in(loaded, translation, Manner(overwrite, dry_run, as_json))
 
@@ -219,7 +230,10 @@ def _database(project: "Project", text: str) -> "Connection":
         return project.connection(text)
     if secrets_in(text):
         remember_plain(text)  # every user of the machine sees it in the list of processes
-        problem = "a password in plain text; write '${env:PASSWORD}' and set it in the environment"
+        problem = (
+            "the password must not be in plain text; write '${env:PASSWORD}' and set "
+            "it in the environment"
+        )
         raise typer.BadParameter(problem, param_hint="--job-log")
     return open_connection("--job-log", ConnectionConfig(url=text), project.root)
 
@@ -242,7 +256,7 @@ def _pairs(project: "Project", texts: list[str] | None) -> dict[str, str]:
         theirs, equals, ours = text.partition("=")
         if not equals or ours not in project.config.connections:
             known = ", ".join(project.config.connections) or "none"
-            problem = f"expected THEIRS=OURS, ours being one of {known}; not {text!r}"
+            problem = f"expected THEIRS=OURS, where OURS is one of {known}, not {text!r}"
             raise typer.BadParameter(problem, param_hint="--map")
         pairs[theirs] = ours
     return pairs

@@ -52,7 +52,7 @@ def bring_in(
     else:
         _print(writing, translation, verb="would be written" if how.dry_run else "written")
         for each in taken:
-            print_line(f"{each.table} goes on at {each.goes_on}, as {each.place} says")
+            print_line(f"{each.table} continues at {each.goes_on}, according to {each.place}")
     if translation.untranslated:
         raise typer.Exit(1)
 
@@ -79,14 +79,14 @@ def _print(writing: "Writing", translation: "Translation", *, verb: str) -> None
     from logdriven_dagster.cli.shown.rendering import print_line
 
     for path in writing.changed:
-        differs = ", which exists and differs" if path in writing.differing else ""
+        differs = ", which already exists with other contents" if path in writing.differing else ""
         print_line(f"{verb}  {path}{differs}")
     if writing.unchanged:
         print_line(f"unchanged  {len(writing.unchanged)} files")
-    _list("Look at these", translation.notes)
+    _list("To review", translation.notes)
     _list("Not translated", translation.untranslated)
     if not writing.texts and not translation.untranslated:
-        print_line("Nothing was found.")
+        print_line("No tables found.")
 
 
 def _list(title: str, remarks: "list[Remark]") -> None:

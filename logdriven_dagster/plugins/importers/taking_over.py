@@ -66,7 +66,7 @@ class Takeover:
     def _take_over(self, conn: Connection, progress: Progress) -> None:
         table = self.project.tables[progress.table]
         if takeovers.has_run(conn, progress.table):
-            reason = "it has run here already: its log stays as it is"
+            reason = "it has already run here: its log is not changed"
             self.translation.leave(progress.place, progress.table, reason)
             return
         try:
@@ -76,14 +76,14 @@ class Takeover:
             return
         if not windows:
             return
-        reason = f"done before, by {progress.place}"
+        reason = f"finished before, according to {progress.place}"
         for window in windows:
             takeovers.take_over(conn, self._claim(table, window, progress), reason)
         goes_on = watermark(table, history.table_logs(conn, [table])[table.table])
         expected = _expected(table, windows)
         if goes_on != expected:
             self.translation.leave(
-                progress.place, table.table, f"the plan goes on at {goes_on}, not at {expected}"
+                progress.place, table.table, f"the plan continues at {goes_on}, not at {expected}"
             )
         self.taken.append(TakenOver(table.table, str(goes_on), progress.place))
 
@@ -91,7 +91,8 @@ class Takeover:
         """Yield the finished windows, oldest first. Raises ValueError if none can be taken over."""
         if table.incremental.consumes_batches:
             raise ValueError(
-                f"{table.incremental_type} has no place in a log of theirs: what is there is new"
+                f"{table.incremental_type} has no position in the log of the source system: "
+                "all existing rows are new"
             )
         if table.is_sliced:
             yield _slice(table, str(progress.until))
@@ -103,16 +104,17 @@ class Takeover:
         end = grid.bound(grid.index(until))
         if end.timestamp() <= grid.origin.timestamp():
             reason = (
-                f"it stopped at {until}, before the first window here has ended: nothing is done"
+                f"it stopped at {until}, before the end of the first window here: no window "
+                "is finished"
             )
             self.translation.note(progress.place, table.table, reason)
             return
         if end.timestamp() < until.timestamp() and not table.incremental.is_snapshot:
-            reason = f"it stopped within the window that begins at {end}, which runs as a whole"
+            reason = f"it stopped within the window that begins at {end}, which runs completely"
             self.translation.note(progress.place, table.table, reason)
         undone = union(*([grid.covering(self._window(span))] for span in progress.undone))
         for window in undone:
-            reason = f"{window} failed there and was never done: it runs here, before all others"
+            reason = f"{window} failed there and never succeeded: it runs here, before all others"
             self.translation.note(progress.place, table.table, reason)
         whole = TimeWindow(grid.origin, end, zone=grid.zone)
         yield from uncovered(whole, undone)

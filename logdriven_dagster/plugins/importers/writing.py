@@ -34,8 +34,8 @@ class Writing:
         if self.differing:
             listed = "".join(f"\n  {path}" for path in self.differing)
             raise UsageError(
-                f"these files exist and differ; --overwrite replaces them, nothing was written:"
-                f"{listed}"
+                "these files exist and differ; nothing was written; replace them with "
+                f"--overwrite:{listed}"
             )
 
     def write(self) -> None:
@@ -118,7 +118,7 @@ def _without(
         values = dict(draft.values)
         missing = sorted(gone & {*values.get("tables", ()), *_awaited(values)})
         for name in missing:
-            translation.leave(draft.origin, str(draft.path), f"{name}, which it names, is missing")
+            translation.leave(draft.origin, str(draft.path), f"{name}, which it uses, is missing")
         if missing and "tables" in values:
             values["tables"] = [name for name in values["tables"] if name not in gone]
         elif missing:

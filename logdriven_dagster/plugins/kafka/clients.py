@@ -173,7 +173,7 @@ def _opened(client: Any, settings: dict[str, Any]) -> Any:
     try:
         return client(settings, logger=_QUIET)
     except (KafkaException, TypeError, ValueError) as error:
-        raise TerminalStepError(f"the connection's settings are refused: {error}") from None
+        raise TerminalStepError(f"the settings of the connection are invalid: {error}") from None
 
 
 def _installed() -> None:

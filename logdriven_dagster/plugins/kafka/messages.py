@@ -130,8 +130,8 @@ def _position_after(message: Any, part: Range, complaints: Complaints) -> int:
             return part.first
         case "_AUTO_OFFSET_RESET":
             raise TerminalStepError(
-                f"{part}: they were deleted before they were read ({error.str()}); "
-                "run the table again, and it will say what is missing"
+                f"{part}: they were deleted before they were read ({error.str()}); run the "
+                "table again to see the missing offsets"
             )
         case _:
             raise complaints.failure(error, f"Kafka, {part}")

@@ -59,8 +59,9 @@ class KafkaSource(Source):
     )
     on_gap: Literal["fail", "report"] = Field(
         "fail",
-        description="what happens when messages were deleted before they were read, or their topic "
-        "was made anew: nothing is read, or what is there is and the log says what is lost",
+        description="the action if messages were deleted before they were read, or their topic "
+        "was recreated: fail without reading, or read the remaining messages and "
+        "report the lost ones",
     )
 
     @property
@@ -96,7 +97,7 @@ class KafkaTarget(Target):
         description="the name of a Kafka connection of the project", examples=["events"]
     )
     topic: str = Field(description="the topic to write to", examples=["sales"])
-    mode: Literal["append"] = Field("append", description="messages can only be added")
+    mode: Literal["append"] = Field("append", description="a topic can only be appended to")
 
     @property
     def connected(self) -> Connected:
@@ -122,6 +123,6 @@ class KafkaTarget(Target):
     @property
     def stretch_obstacle(self) -> str:
         return (
-            "a topic takes no message back: each window is sent, and ended in the log, before the "
-            "next one is sent"
+            "messages cannot be withdrawn: each window is sent and finished in the log "
+            "before the next one is sent"
         )

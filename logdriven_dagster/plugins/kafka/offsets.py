@@ -66,7 +66,7 @@ def parse(given: str) -> dict[Partition, int]:
         return written.parse(given)
     except ValueError:
         raise TerminalStepError(
-            f"{given[:200]!r} is not a slice of Kafka offsets; {_FORM}"
+            f"{given[:200]!r} is not a range of Kafka offsets; {_FORM}"
         ) from None
 
 
@@ -130,15 +130,15 @@ def _start(low: Offsets, partition: Partition, extent: tuple[int, int], lost: li
         return first
     if start < first:
         lost.append(
-            f"{topic} partition {number}: offsets {start} to {first - 1} were deleted before they "
-            f"were read (the oldest one left is {first})"
+            f"{topic} partition {number}: offsets {start} to {first - 1} were deleted "
+            f"before they were read (the oldest remaining one is {first})"
         )
         return first
     if start > end:
         lost.append(
-            f"{topic} partition {number}: offset {start} lies above its end {end}, so the topic "
-            f"was made anew or truncated; what the old one held from {start} on is lost, and the "
-            f"new one begins at {first}"
+            f"{topic} partition {number}: offset {start} is after its end {end}, so the "
+            f"topic was recreated or truncated; the old messages from {start} on are "
+            f"lost, and the new ones begin at {first}"
         )
         return first
     return start
@@ -148,21 +148,22 @@ def _vanished(low: Offsets, found: Extents, topics: Sequence[str]) -> Iterator[s
     for (topic, number), start in sorted(low.items()):
         if topic in topics and (topic, number) not in found:
             yield (
-                f"{topic} partition {number}: it does not exist any more; what it held from offset "
-                f"{start} on is lost"
+                f"{topic} partition {number}: it does not exist any more; its messages from "
+                f"offset {start} on are lost"
             )
 
 
 def _left_out(low: Offsets, topics: Sequence[str]) -> list[str]:
     names = sorted({topic for topic, _ in low} - set(topics))
-    return [f"{name} is not a topic of the source any more and is left out" for name in names]
+    return [f"{name} is not a topic of the source any more and is not read" for name in names]
 
 
 def _refusal(lost: list[str]) -> str:
     shown = "; ".join(lost[:5]) + (f"; and {len(lost) - 5} more" if len(lost) > 5 else "")
     return (
-        f"{shown}. Nothing was skipped. To go on with what is there, set on_gap: report in the "
-        "source, or load the lost messages by other means first"
+        f"{shown}. Nothing was skipped. To continue with the remaining messages, "
+        "set on_gap: report in the source, or load the lost messages by other "
+        "means first"
     )
 
 
@@ -193,10 +194,12 @@ def ranges(low: str, high: str) -> list[Range]:
     """
     starts, ends = parse(low), parse(high)
     if starts.keys() != ends.keys():
-        raise TerminalStepError(f"the slice {low} – {high} does not name the same partitions twice")
+        raise TerminalStepError(
+            f"the offset range {low} – {high} does not have the same partitions at both ends"
+        )
     found = [Range(*partition, starts[partition], ends[partition]) for partition in sorted(ends)]
     if backwards := [part for part in found if part.end < part.first]:
-        raise TerminalStepError(f"the slice ends before it begins: {backwards[0]}")
+        raise TerminalStepError(f"the offset range ends before it begins: {backwards[0]}")
     return [part for part in found if part.first < part.end]
 
 
@@ -250,5 +253,7 @@ def extents(settings: Mapping[str, str], topics: Sequence[str]) -> dict[Partitio
 
 def _unreadable(topic: str, error: "KafkaError", complaints: Complaints) -> StepError:
     if error.name() == "UNKNOWN_TOPIC_OR_PART":
-        return TerminalStepError(f"Kafka has no topic {topic}; create it, or correct source.topic")
+        return TerminalStepError(
+            f"topic {topic} does not exist in Kafka; create it, or correct source.topic"
+        )
     return complaints.failure(error, f"Kafka, topic {topic}")

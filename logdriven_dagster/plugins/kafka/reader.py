@@ -111,7 +111,9 @@ def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
 
 def _ends(window: object) -> tuple[str, str]:
     if not isinstance(window, Slice) or window.high is None:
-        raise TerminalStepError(f"a source of type kafka reads slices of known ends, not {window}")
+        raise TerminalStepError(
+            f"a source of type kafka needs an offset range with both ends, not {window}"
+        )
     ranges(window.low, window.high)  # refuses incomplete bounds
     return window.low, window.high
 
@@ -120,8 +122,8 @@ def _options(source: KafkaSource) -> dict[str, str]:
     given = option_texts(source.options)
     if unknown := sorted(given.keys() - _OPTIONS.keys()):
         raise TerminalStepError(
-            f"source.options: a source of type kafka takes {' and '.join(_OPTIONS)}, not "
-            f"{', '.join(unknown)}; settings of the client belong to the connection"
+            f"source.options: a source of type kafka allows {' and '.join(_OPTIONS)}, "
+            f"not {', '.join(unknown)}; set settings of the client in the connection"
         )
     if wrong := [f"{name}: {text}" for name, text in given.items() if not text.isdigit()]:
         raise TerminalStepError(f"source.options: expected whole numbers, not {', '.join(wrong)}")

@@ -124,8 +124,8 @@ class KafkaTopic:
         # The lease decides: the other runner may have been frozen for a long time.
         verify()
         return TransientStepError(
-            f"Kafka, topic {self._target.topic}: another runner that does not hold the lease shut "
-            "this one out; the transaction was aborted"
+            f"Kafka, topic {self._target.topic}: another runner without the lease "
+            "fenced off this one; the transaction was aborted"
         )
 
     def _producer(self, run: WindowRun, complaints: Complaints) -> "Producer":

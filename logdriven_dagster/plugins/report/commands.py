@@ -29,25 +29,29 @@ class ReportFormat(str, Enum):
 
 
 FromOption = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="Yesterday's midnight by default.")
+    str | None,
+    typer.Option("--from", metavar="TIME", help="The start; default: yesterday at midnight."),
 ]
 ToOption = Annotated[
-    str | None, typer.Option("--to", metavar="TIME", help="A day after --from by default.")
+    str | None, typer.Option("--to", metavar="TIME", help="The end; default: one day after --from.")
 ]
 FormatOption = Annotated[
     list[ReportFormat] | None,
-    typer.Option("--format", help="May be repeated; csv and html by default."),
+    typer.Option("--format", help="The format; may be repeated; default: csv and html."),
 ]
 OutputOption = Annotated[
-    str | None, typer.Option("--output", metavar="FILE", help="Where to; - is standard output.")
+    str | None,
+    typer.Option("--output", metavar="FILE", help="The output file; - is standard output."),
 ]
 JobOption = Annotated[
     list[str] | None,
-    typer.Option("--job", metavar="NAME", help="Only these jobs or tables; may be repeated."),
+    typer.Option("--job", metavar="NAME", help="Include only this job or table; may be repeated."),
 ]
 SendOption = Annotated[
     list[str] | None,
-    typer.Option("--send", metavar="NAME", help="Also send it to these recipients."),
+    typer.Option(
+        "--send", metavar="NAME", help="Send the report to these recipients, too; may be repeated."
+    ),
 ]
 
 
@@ -98,7 +102,7 @@ def _span(
     from logdriven_dagster.model.windows import on_clock
 
     if start is None and end is not None:
-        raise typer.BadParameter("give --from as well", param_hint="--to")
+        raise typer.BadParameter("needs --from; give --from, too", param_hint="--to")
     if start is None:
         today = data_clock(project, now).replace(
             hour=0, minute=0, second=0, microsecond=0, tzinfo=None
@@ -109,14 +113,14 @@ def _span(
         return first, on_clock(first.replace(tzinfo=None) + timedelta(days=1), project.zone)
     last = parse_time(project, end, "--to")
     if first.timestamp() >= last.timestamp():
-        raise typer.BadParameter("it must be later than --from", param_hint="--to")
+        raise typer.BadParameter("must be later than --from", param_hint="--to")
     return first, last
 
 
 def _single(formats: list[ReportFormat] | None, output: str | None) -> ReportFormat:
     """Return the format of one file: the given one, or that of the file's suffix."""
     if formats and len(formats) > 1 and output is not None:
-        raise typer.BadParameter("one file has one format", param_hint="--output")
+        raise typer.BadParameter("a file has one format; give one --format", param_hint="--output")
     if formats:
         return formats[0]
     suffix = Path(output or "").suffix.removeprefix(".")

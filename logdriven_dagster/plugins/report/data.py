@@ -177,7 +177,7 @@ def send_report(report: Report, names: Sequence[str]) -> None:
         try:
             send(known[name], Message(project.name, title, digest, text=text, files=files))
         except Exception as error:  # noqa: BLE001 - servers and libraries may raise anything
-            raise StepError(redact(f"{name} cannot be reached: {error}")) from None
+            raise StepError(redact(f"could not send the report to {name}: {error}")) from None
 
 
 def summary(report: Report) -> str:

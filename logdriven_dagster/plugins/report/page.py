@@ -119,7 +119,7 @@ def _tiles(
         (number(len(attempts)), "attempts", ""),
         (number(len(every)), "tables", ""),
         (_brief(written), "rows written", ""),
-        (shown.duration(busy) or "0 s", "at work", ""),
+        (shown.duration(busy) or "0 s", "running", ""),
     ]
 
 

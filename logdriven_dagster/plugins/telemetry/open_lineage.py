@@ -121,7 +121,7 @@ class _Sender:
         try:
             self._waiting.put_nowait(happened)
         except Full:
-            self._warn("its receiver is too slow: events are left out")
+            self._warn("its receiver is too slow: events are dropped")
 
     def _run(self) -> None:
         try:

@@ -179,7 +179,7 @@ class WindowSpans:
             _fail(self._doing, error)
             # A window of a pass that is set back runs again by itself.
             if self._run is not None and status != Status.DISCARDED.value:
-                _fail(self._run, "a window did not succeed")
+                _fail(self._run, "a window failed")
         span.end()
 
 
@@ -311,7 +311,7 @@ def _provider(exporters: Sequence[str]) -> "TracerProvider":
         found = entry_points(group="opentelemetry_traces_exporter", name=name)
         if not found:
             package = f"opentelemetry-exporter-{name.replace('_', '-')}"
-            raise UsageError(f"there is no exporter {name}; run `pip install '{package}'`")
+            raise UsageError(f"exporter {name} is not installed; run `pip install '{package}'`")
         provider.add_span_processor(BatchSpanProcessor(next(iter(found)).load()()))
     heard = logging.getLogger("opentelemetry")
     heard.addHandler(_Once())

@@ -170,7 +170,7 @@ def test_a_port_that_is_taken_is_bad_usage(shop, served, logdriven):
     port = served.rpartition(":")[2].partition("/")[0]
     result = logdriven("metrics", "--serve", "--port", port)
     assert result.code == 2
-    assert "--host and --port name another place" in result.err
+    assert "choose another address with --host and --port" in result.err
 
 
 def queries() -> list[str]:

@@ -137,7 +137,7 @@ def test_a_moment_without_a_wall_time_of_its_own_is_refused(db: Database):
     db.sql(f"CREATE TABLE t (at {WALL[db.kind]})")
     db.write(2, "2022-10-30 00:30:00Z")
     with pytest.raises(
-        TerminalStepError, match=r"column at: .* a second time of one that the clocks"
+        TerminalStepError, match=r"column at: .* the second occurrence of a time that the clocks"
     ):
         db.write(3, "2022-10-30 01:30:00Z")
     db.write(3)

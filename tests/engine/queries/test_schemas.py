@@ -75,11 +75,11 @@ def test_structs_gain_fields_as_a_table_gains_columns(lab: Lab, kind: str):
 
 
 REFUSED = {
-    "named_struct('x', 1) AS v": r"no field v\.y, which .* or say missing_columns: allow",
+    "named_struct('x', 1) AS v": r"no field v\.y, which .* or set missing_columns: allow",
     "named_struct('x', current_date(), 'y', 2) AS v": (
-        r"column v of the result does not fit the table, where v\.x is int, not date; make it int"
+        r"column v of the result does not match the table, where v\.x is int, not date; make it int"
     ),
-    "named_struct('x', 1, 'y', 2, 'Y', 3) AS v": "column v of the result does not fit the table",
+    "named_struct('x', 1, 'y', 2, 'Y', 3) AS v": "column v of the result does not match the table",
 }
 
 

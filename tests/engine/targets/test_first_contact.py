@@ -64,9 +64,7 @@ def load(lab: Lab, n: int, target: Any, **fields: Any) -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
 def test_rows_of_others_are_refused_until_somebody_decides(lab: Lab, filled: Any, mode: str):
-    with pytest.raises(
-        TerminalStepError, match=r"t holds rows that no window wrote.*existing_rows"
-    ):
+    with pytest.raises(TerminalStepError, match=r"t has rows that no window wrote.*existing_rows"):
         load(lab, 1, filled, mode=mode)
     assert lab.rows("ods.t") == [OLD]
     assert lab.engine.read("ods.t").columns == ["day", "v"]

@@ -174,7 +174,7 @@ def test_a_failed_refresh_is_told_at_its_partition_which_stays_materialized_s08(
     tick(world, tick(world, cursor))
     assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
     [told] = observed(world)
-    assert "what was published before stands" in told
+    assert "the published rows are unchanged" in told
     assert "broken" in told
     (record,) = world.instance.fetch_observations(KEY, limit=10).records
     story = record.asset_observation.metadata["story"].value
@@ -203,7 +203,7 @@ def test_a_refresh_that_died_is_told_at_its_partition_which_stays_materialized_s
         world.instance.report_run_failed(run)
     tick(world, cursor)
     assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
-    assert "its process is gone" in observed(world)[0]
+    assert "its process has ended" in observed(world)[0]
 
 
 def test_a_long_history_is_shown_tick_by_tick(

@@ -105,7 +105,7 @@ def test_what_was_taken_over_is_one_row_without_counts_that_says_so(on_sqlite: S
     (step,) = row["steps"]
     assert (row["status"], row["run_trigger"]) == ("SUCCESS", "takeover")
     assert (row["data_range_start"], row["data_range_end"]) == ("20220101000000", "20220108000000")
-    assert step["output"] == "done before, by job_log of Sharp ETL, job_name orders"
+    assert step["output"] == "finished before, according to job_log of Sharp ETL, job_name orders"
     assert {step[name] for name in step if name.endswith("_count")} == {None}
 
 
@@ -124,7 +124,7 @@ def test_a_window_that_failed_there_and_was_passed_runs_here_first_s06(sharp_etl
     sharp_etl.ran("20220103000000", "20220104000000", "FAILURE")
     sharp_etl.ran("20220104000000", "20220109000000")
     told = sharp_etl.brought()
-    assert "never done: it runs here" in told["notes"][-1]["reason"]
+    assert "never succeeded: it runs here" in told["notes"][-1]["reason"]
     assert pending(sharp_etl.folder) == ["[2022-01-03, 2022-01-04)", "[2022-01-09, 2022-01-10)"]
 
 
@@ -170,7 +170,7 @@ def test_a_table_that_has_run_here_keeps_its_log(on_sqlite: SharpEtl):
         conn.exec_driver_sql("UPDATE job_log SET run_trigger = 'pending'")
     on_sqlite.ran("20220108000000", "20220109000000")
     told = on_sqlite.brought(code=1)
-    assert "it has run here already" in told["untranslated"][0]["reason"]
+    assert "it has already run here" in told["untranslated"][0]["reason"]
     assert pending(on_sqlite.folder)[0] == "[2022-01-08, 2022-01-09)"
 
 
@@ -185,7 +185,7 @@ def test_secrets_of_the_url_come_from_the_environment_and_never_leave(
     on_sqlite: SharpEtl, monkeypatch: pytest.MonkeyPatch
 ):
     told = on_sqlite.brought(code=2, log="mysql+pymysql://me:planted-horse@127.0.0.1:1/shop")
-    assert "a password in plain text" in told
+    assert "the password must not be in plain text" in told
     assert "planted" not in told
     monkeypatch.setenv("OLD_PASSWORD", "planted-horse")
     url = "mysql+pymysql://me:${env:OLD_PASSWORD}@127.0.0.1:1/shop"

@@ -42,7 +42,7 @@ def test_a_text_holds_the_offsets(given_offsets: dict[Any, int]):
 
 @pytest.mark.parametrize("wrong", ["earliest", "[]", '{"t": 5}', '{"t":{"0":-1}}', '{"t":{"x":1}}'])
 def test_what_is_no_slice_is_refused(wrong: str):
-    with pytest.raises(TerminalStepError, match="is not a slice of Kafka offsets"):
+    with pytest.raises(TerminalStepError, match="is not a range of Kafka offsets"):
         parse(wrong)
 
 
@@ -78,7 +78,7 @@ def test_an_empty_topic_gives_an_empty_slice():
 GAPS = {
     "deleted": (extents((15, 20)), "partition 0: offsets 10 to 14 were deleted"),
     "all deleted": (extents((20, 20)), "partition 0: offsets 10 to 19 were deleted"),
-    "made anew": (extents((0, 5)), "partition 0: offset 10 lies above its end 5"),
+    "recreated": (extents((0, 5)), "partition 0: offset 10 is after its end 5"),
     "vanished": ({("t", 1): (0, 5)}, "partition 0: it does not exist any more"),
 }
 

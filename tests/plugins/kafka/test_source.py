@@ -249,7 +249,7 @@ def test_a_connection_to_kafka_needs_no_jdbc_driver(lab: Lab):
 def test_only_slices_with_both_ends_can_be_read(lab: Lab, peer: Peer, topic: str):
     table(lab, topic)
     for window in (day(1), Slice.nth(0, "earliest", None, UTC)):
-        with pytest.raises(TerminalStepError, match="slices of known ends"):
+        with pytest.raises(TerminalStepError, match="offset range with both ends"):
             frame(lab, window)
 
 

@@ -51,9 +51,12 @@ def test_one_table_is_reported_alone(ran, logdriven):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--to", "2022-01-01"), "give --from as well"),
-        (("--from", "2022-01-02", "--to", "2022-01-01"), "it must be later than --from"),
-        (("--format", "csv", "--format", "html", "--output", "x.csv"), "one file has one format"),
+        (("--to", "2022-01-01"), "needs --from; give --from, too"),
+        (("--from", "2022-01-02", "--to", "2022-01-01"), "must be later than --from"),
+        (
+            ("--format", "csv", "--format", "html", "--output", "x.csv"),
+            "a file has one format; give one --format",
+        ),
         (("--send", "nobody"), "no recipient nobody; known: none"),
     ],
 )

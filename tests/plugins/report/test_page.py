@@ -167,7 +167,7 @@ def test_a_job_alone_is_its_tables(ledger):
     ledger.attempt("ods.orders", 1).attempt("dws.revenue", 1)
     report = ledger.report(names=["nightly"])
     assert [row["job_name"] for row in report.attempts] == ["dws.revenue"]
-    with pytest.raises(UsageError, match="no table or job 'nightyl'"):
+    with pytest.raises(UsageError, match="unknown table or job 'nightyl'"):
         reports.read_report(ledger.project, ledger.log, START, END, ["nightyl"])
 
 

@@ -233,7 +233,7 @@ def test_a_failure_is_told_where_it_was_and_no_secret_leaves(spark, world, recei
     assert windows[-1].error.startswith("step load: ")
     assert "no " in windows[-1].error
     (run, *_), failed = spans, [span.name for span in spans if span.error]
-    assert run.error == "a window did not succeed"
+    assert run.error == "a window failed"
     assert failed == [
         *["run", "pass ods.numbers", *["window ods.numbers"] * 4, "step load"],
         *["window ods.numbers", "step load"],

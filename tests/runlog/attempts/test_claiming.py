@@ -32,7 +32,7 @@ def test_a_running_window_is_not_started_again(log):
 
 def test_a_finished_window_runs_again_only_as_a_refresh(log):
     succeed(log, day(1))
-    with pytest.raises(AlreadyDoneError, match="done already"):
+    with pytest.raises(AlreadyDoneError, match="already finished"):
         start(log, day(1))
     again = start(log, day(1), Trigger.REFRESH)
     assert again.attempt_number == 2

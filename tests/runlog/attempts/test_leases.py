@@ -129,7 +129,7 @@ def test_windows_of_one_table_are_locked_one_by_one_y10(log):
 
 def test_windows_that_overlap_never_run_side_by_side_y19(log):
     start(log, days(1, 8))
-    with pytest.raises(AlreadyRunningError, match=r"overlaps with what job 1 of here:10:20"):
+    with pytest.raises(AlreadyRunningError, match=r"overlaps the window of job 1 of here:10:20"):
         start(log, day(3), owner=OTHER)
     start(log, day(8), owner=OTHER)
     expire(log)
@@ -163,7 +163,7 @@ def test_the_dead_process_of_this_machine_is_buried_once_k18(log):
     with log.begin() as conn:
         assert ATTEMPTS.bury(conn, attempt.job_id, ME)
         assert not ATTEMPTS.bury(conn, attempt.job_id, ME)
-    assert table_log(log).open[0].error == "taken over from here:10:20: its process is gone"
+    assert table_log(log).open[0].error == "taken over from here:10:20: its process has ended"
 
 
 def test_no_attempt_stays_running_for_ever_k18(log):

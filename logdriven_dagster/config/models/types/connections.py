@@ -46,7 +46,7 @@ class JdbcConfig(Model):
     )
     options: dict[str, Option] = Field(
         default_factory=dict,
-        description="options of Spark's JDBC reader and writer, for all that use the connection",
+        description="options of Spark's JDBC reader and writer, for all uses of the connection",
         examples=[{"fetchsize": 10000}],
     )
 
@@ -57,7 +57,7 @@ class ConnectionConfig(ConnectionType):
     mark = "url"
 
     url: DatabaseUrl = Field(
-        description="the database as a SQLAlchemy URL; the password comes from a variable",
+        description="the database as an SQLAlchemy URL; the password comes from a variable",
         examples=["postgresql://user:${env:PASSWORD}@host/database"],
     )
     jdbc: JdbcConfig = Field(

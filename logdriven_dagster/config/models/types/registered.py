@@ -64,12 +64,12 @@ def _refuse_unusable(
     point: EntryPoint, model: object, base: Any, known: Sequence[type[BaseModel]]
 ) -> None:
     if not (isinstance(model, type) and issubclass(model, base)) or isabstract(model):
-        raise TypeError(f"it must be a whole subclass of {base.__module__}.{base.__name__}")
+        raise TypeError(f"it must be a concrete subclass of {base.__module__}.{base.__name__}")
     named = types_of(model)
     if point.name not in named:
-        raise TypeError(f"its field `type` must be a Literal that holds {point.name!r}")
+        raise TypeError(f"its field `type` must be a Literal of {point.name!r}")
     if taken := {name for other in known for name in types_of(other)} & {*named}:
-        raise TypeError(f"another one is called {', '.join(sorted(taken))}")
+        raise TypeError(f"{', '.join(sorted(taken))} is already registered")
 
 
 SOURCES = _with_registered(
@@ -141,5 +141,5 @@ def not_registered(name: str, models: list[type[BaseModel]]) -> tuple[str, str] 
     if group is None:
         return None
     page = "docs/custom-sources-and-targets.md"
-    others = f"or that of a package which registers it as {group} ({page})"
+    others = f"or a type that a package registers as {group} ({page})"
     return _UNUSABLE.get(f"{group} {name}", ""), others

@@ -26,7 +26,7 @@ def plain_columns(ddl: str | None) -> "StructType":
     try:
         columns = declared_columns(ddl)
     except UnprovenError as error:
-        raise TerminalStepError(f"{error} is not proven on Sail") from None
+        raise TerminalStepError(f"{error} is not supported on Sail") from None
     return StructType([StructField(name, _of_spark(kind)) for name, kind in columns.items()])
 
 
@@ -43,11 +43,12 @@ def refuse_other_columns(files: Iterable[Path], columns: "StructType") -> None:
         for field in columns.fields:
             wanted = str(to_arrow_type(field.dataType, timezone="UTC"))
             if found.get(field.name) != wanted:
-                held = found.get(field.name, "not there")
+                held = found.get(field.name, "missing")
                 raise TerminalStepError(
                     f"{path}: the column {field.name} is {held} in the file and "
-                    f"{field.dataType.simpleString()} in `columns`, which Sail would convert in "
-                    "silence; name the file's own type, and CAST in the query"
+                    f"{field.dataType.simpleString()} in `columns`, which Sail would convert "
+                    "without an error; write the type of the file in `columns`, and CAST in "
+                    "the query"
                 )
 
 
@@ -62,7 +63,7 @@ def _types(path: str, _size: int, _changed: int) -> Mapping[str, str]:
     except (OSError, pa.ArrowException) as error:
         raise TerminalStepError(f"cannot read the file {path}: {error}") from None
     if any(name.startswith(b"org.apache.spark.legacy") for name in file.metadata or ()):
-        raise TerminalStepError(f"{path}: days of the Julian calendar are not proven on Sail")
+        raise TerminalStepError(f"{path}: days of the Julian calendar are not supported on Sail")
     return {field.name: str(field.type) for field in file.schema.to_arrow_schema()}
 
 

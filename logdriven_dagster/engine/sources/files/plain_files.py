@@ -14,7 +14,7 @@ from logdriven_dagster.config.locations import as_path, location_of
 from logdriven_dagster.errors import TerminalStepError
 
 _CHUNK = 1 << 20
-_FIX = "which is not proven on Sail; run the project on Spark (spark.engine: spark)"
+_FIX = "which is not supported on Sail; run the project on Spark (spark.engine: spark)"
 _ODD = {'"': "a quote", "\x01": "the character 1", "\x00": "the character 0", "\ufdd0": "U+FDD0"}
 
 
@@ -27,10 +27,12 @@ def plain_files(location: str, form: str) -> list[Path]:
         found = sorted(each for each in path.iterdir() if each.name[0] not in "._")
     for each in found:
         if each.is_dir() or each.suffix != f".{form}" or not each.stat().st_size:
-            what = "is a folder" if each.is_dir() else f"is empty, or its name ends not in .{form}"
+            what = (
+                "is a folder" if each.is_dir() else f"is empty, or its name does not end in .{form}"
+            )
             raise TerminalStepError(f"{each} {what}, {_FIX}")
     if not found:
-        raise TerminalStepError(f"there is no file {path}, nor one in a folder of this name")
+        raise TerminalStepError(f"file {path} does not exist, nor a folder with files")
     return found
 
 
@@ -57,7 +59,7 @@ def _problem(path: str, _size: int, _changed: int, header: str) -> str | None:
                 if odd := next((name for sign, name in _ODD.items() if sign in text), None):
                     return f"it holds {odd}, {_FIX}"
                 if text.count("\r") != text.count("\r\n") and not text.endswith("\r"):
-                    return f"a carriage return stands within a line, {_FIX}"
+                    return f"there is a carriage return within a line, {_FIX}"
                 first = False
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:

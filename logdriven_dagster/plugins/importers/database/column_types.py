@@ -71,7 +71,7 @@ def _sqlite(reading: ExactReading, column: DatabaseColumn) -> None:
         known = kind.precision is not None and kind.precision <= _DIGITS
         named = f"DECIMAL({kind.precision},{kind.scale or 0})" if known else None
     if named is None and column.name not in reading.casts:
-        reading.notes[column.name] = f"{kind!r} is read as text: SQLite keeps anything there"
+        reading.notes[column.name] = f"{kind!r} is read as text: SQLite can store any value there"
     reading.schema[column.name] = named or "STRING"
 
 
@@ -106,7 +106,9 @@ def _server(reading: ExactReading, column: DatabaseColumn) -> None:
         reading.left_out[name] = f"Spark cannot read {kind!r}"
     elif isinstance(kind, sa.Time):
         reading.schema[name] = "STRING"
-        reading.notes[name] = "a time of day is read as text: to Spark it would be in 1970"
+        reading.notes[name] = (
+            "a time of day is read as text: Spark would read it as a timestamp of 1970"
+        )
     elif type(kind).__name__ == "YEAR":
         reading.schema[name] = "INT"
     elif isinstance(kind, sa.Numeric) and not isinstance(kind, sa.Float):
@@ -117,7 +119,7 @@ def _decimal(reading: ExactReading, column: DatabaseColumn, kind: "TypeEngine[An
     precision = getattr(kind, "precision", None)
     if precision is None and not type(kind).__name__.startswith("DOUBLE"):
         reading.notes[column.name] = (
-            f"{kind!r} without a precision is decimal(38,18) to Spark; a greater number fails"
+            f"{kind!r} without a precision is decimal(38,18) in Spark; a greater number fails"
         )
     elif precision is not None and precision > _DIGITS:
         reading.schema[column.name] = "STRING"

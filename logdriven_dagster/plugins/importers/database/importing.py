@@ -125,7 +125,7 @@ class _TableDraft:
             values["period"] = self.wish.period or "1 day"
         values["default_start"] = self._start(increment)
         values["steps"] = [self._step(increment, reading)]
-        look = f" Look at this: {increment.caution}." if increment.caution else ""
+        look = f" To review: {increment.caution}." if increment.caution else ""
         why = f"Why: {increment.reason}.{look}"
         origin = (
             f"Made by `logdriven scaffold` from connection {self.wish.connection}, "

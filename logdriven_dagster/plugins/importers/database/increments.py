@@ -44,33 +44,45 @@ def choose_increment(table: SourceTable) -> Increment:
     if (counted := _counter(table)) is not None:
         return _by_key(counted)
     if made is not None:
-        reason = f"{made.name} says when a row was made, and nothing says that it changes later"
+        reason = f"{made.name} is the creation time of a row, and there is no modification time"
         return Increment("time_window", reason, made.name, caution=_nulls(made))
-    return Increment("full", "no key that grows and no time of change: each window reads all rows")
+    return Increment(
+        "full", "there is no growing key and no modification time: each window reads all rows"
+    )
 
 
 def _by_change(table: SourceTable, column: DatabaseColumn) -> Increment:
     nulls = _nulls(column)
     if not table.key:
-        reason = f"{column.name} says when a row changes"
-        caution = "no primary key: each version of a row stays in the window in which it changed"
+        reason = f"{column.name} is the modification time of a row"
+        caution = (
+            "there is no primary key: each version of a row stays in the window in which it changed"
+        )
         return Increment(
             "time_window", reason, column.name, caution="; ".join(filter(None, (caution, nulls)))
         )
     key = ", ".join(table.key)
-    reason = f"{column.name} says when a row changes, {key} which row it is: the newest one is kept"
+    reason = (
+        f"{column.name} is the modification time and {key} the key of a row: the "
+        "newest version is kept"
+    )
     if (counted := _counter(table)) is not None:
-        reason += f". {counted.name} grows, but reading along it would miss changes of older rows"
+        reason += (
+            f". {counted.name} grows, but incremental reads by it would miss changes of older rows"
+        )
     return Increment("time_window", reason, column.name, table.key, nulls)
 
 
 def _by_key(column: DatabaseColumn) -> Increment:
     if column.grows:
-        reason = f"{column.name} grows with each new row, and nothing says when a row changes"
+        reason = f"{column.name} grows with each new row, and there is no modification time"
         caution = ""
     else:
-        reason = f"{column.name} is a whole number, and nothing says when a row changes"
-        caution = f"the database does not say that {column.name} grows; if not, make it full"
+        reason = f"{column.name} is a whole number, and there is no modification time"
+        caution = (
+            f"the database does not guarantee that {column.name} grows; if it does not, "
+            "use incremental_type: full"
+        )
     return Increment("auto_inc_id", reason, column.name, caution=caution)
 
 

@@ -81,7 +81,7 @@ def reflect(
     inspector = sa.inspect(engine)
     if schema is not None and schema not in inspector.get_schema_names():
         known = ", ".join(sorted(inspector.get_schema_names()))
-        raise UsageError(f"--schema: there is no schema {schema!r}; there are {known}")
+        raise UsageError(f"--schema: unknown schema {schema!r}; known: {known}")
     kind = ObjectKind.TABLE
     if "view" in kinds:
         kind |= ObjectKind.VIEW | ObjectKind.MATERIALIZED_VIEW
@@ -91,8 +91,8 @@ def reflect(
             table.name: table for table in _tables(inspector, schema, kind, _parts(engine, schema))
         }
     if missing := sorted(set(wanted) - found.keys()):
-        hint = "" if "view" in kinds else "; --views has the views as well"
-        raise UsageError(f"--tables: there is no {', '.join(missing)}{hint}")
+        hint = "" if "view" in kinds else "; use --views to include views"
+        raise UsageError(f"--tables: unknown table {', '.join(missing)}{hint}")
     return [found[name] for name in sorted(found) if not wanted or name in wanted]
 
 

@@ -57,14 +57,16 @@ def refuse_other_paths(
     """
     hops = _enabled(root, steps)
     if not leads(root, steps, start, end):
-        raise UntranslatableError("no enabled hop leads from the table input to the output")
+        raise UntranslatableError("there is no enabled hop from the table input to the output")
     for name, following in hops.items():
         on_the_way = leads(root, steps, start, name) and leads(root, steps, name, end)
         if not on_the_way or name == end or len(following) < 2:
             continue
         if _text(steps[name], "distribute") == "Y":
             to = ", ".join(following)
-            raise UntranslatableError(f"{name}: its rows are distributed to {to}, each gets a part")
+            raise UntranslatableError(
+                f"{name}: its rows are distributed to {to}, each of which gets a part"
+            )
         if sum(leads(root, steps, each, end) for each in following) > 1:
             raise UntranslatableError(f"{name}: its rows reach {end} on several paths, each time")
 

@@ -32,7 +32,7 @@ from logdriven_dagster.plugins.importers.kettle.tables import (
     read_configuration,
 )
 
-_FOREVER = "Kettle waits for it for ever, here it counts as complete"
+_FOREVER = "Kettle waits for it forever; here it counts as complete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class _KettleImport:
                     self.translation.leave(job.place, job.name, f"unknown kjb_type {job.kind}")
             elif job.kind == kind and job.name in jobs:
                 first = jobs[job.name].place
-                self.translation.leave(job.place, job.name, f"the job is there twice: {first}")
+                self.translation.leave(job.place, job.name, f"the job is defined twice: {first}")
             elif job.kind == kind:
                 jobs[job.name] = job
         return jobs
@@ -118,7 +118,7 @@ class _KettleImport:
     def _rows_of(self, rows: list[Transformation], jobs: Mapping[str, Job]) -> list[Transformation]:
         for row in rows:
             if row.job not in jobs:
-                reason = f"t_etl_kjb_cfg has no job {row.job} of the type that runs it"
+                reason = f"t_etl_kjb_cfg has no job {row.job} of the required type"
                 self.translation.leave(row.place, row.name, reason)
         return [row for row in rows if row.job in jobs]
 
@@ -135,7 +135,10 @@ class _KettleImport:
         first = ranked[0]
         for row in rows:
             if (row.name, row.path) != (first.name, first.path):
-                reason = f"{table} is made by {first.name} already; two cannot make one table"
+                reason = (
+                    f"{table} is already written by {first.name}; only one transformation can "
+                    "write a table"
+                )
                 self.translation.leave(row.place, row.name, reason)
         name = self.names[table]
         made = self.steps.table_steps(first, self._jobs_of(table))
@@ -182,8 +185,8 @@ class _KettleImport:
         own = [relation for relation in self.found.relations if relation.to == table]
         if not own:
             reason = (
-                "Kettle never runs a table without a row in t_etl_std_dep_cfg; here it has no "
-                "upstreams and runs each day"
+                "Kettle never runs a table without a row in t_etl_std_dep_cfg; here it "
+                "runs each day without upstreams"
             )
             self.translation.note(row.place, table, reason)
         depends: dict[str, Values] = {}
@@ -209,7 +212,7 @@ class _KettleImport:
     def _unused_relations(self, tables: set[str]) -> None:
         for relation in self.found.relations:
             if relation.to not in tables:
-                reason = f"no transformation makes {relation.to}"
+                reason = f"no transformation writes {relation.to}"
                 self.translation.leave(
                     relation.place, f"{relation.upstream} → {relation.to}", reason
                 )
@@ -265,7 +268,7 @@ class _KettleImport:
             if made.comments:
                 comments[f"steps.{name}"] = list(made.comments)
         if not steps:
-            self.translation.note(job.place, job.name, "the job has no steps: it does nothing")
+            self.translation.note(job.place, job.name, "the job has no steps")
         values["steps"] = steps
         origin = f"Made by `logdriven import-kettle` from {job.place}: {job.name}."
         self.translation.drafts.append(DraftFile(job_path(values["job"]), values, origin, comments))

@@ -132,7 +132,7 @@ def read_ktr(path: Path) -> Ktr:
     outputs = [each for each in read if isinstance(each, Output)]
     if len(inputs) > 1 or len(outputs) > 1 or len(inputs) != len(outputs):
         raise UntranslatableError(
-            f"{len(inputs)} inputs and {len(outputs)} outputs; one of each can be translated"
+            f"{len(inputs)} inputs and {len(outputs)} outputs; only one of each can be translated"
         )
     refuse_other_ways(root, steps)
     if inputs:
@@ -167,7 +167,7 @@ def _parse(path: Path) -> "Element":
         raise
     # LookupError and ValueError: encodings that are unknown, or that expat cannot read.
     except (ET.ParseError, expat.ExpatError, LookupError, ValueError, RecursionError) as error:
-        raise UntranslatableError(f"not XML that can be read: {error}") from None
+        raise UntranslatableError(f"not valid XML: {error}") from None
     if root.tag != "transformation":
         raise UntranslatableError(f"not a transformation: its root is <{root.tag}>")
     return root
@@ -300,7 +300,7 @@ def statements(found: Ktr, connection: str, sql: str) -> Iterator[str]:
     try:
         tokens = Dialect.get_or_raise(dialect_of(found, connection)).tokenize(sql)
     except SqlglotError:
-        raise UntranslatableError("its SQL cannot be cut into statements") from None
+        raise UntranslatableError("its SQL cannot be split into statements") from None
     start, words = 0, 0
     for token in tokens:
         if token.token_type is not TokenType.SEMICOLON:

@@ -43,7 +43,7 @@ def read_progress(
                 begin, end = _moment(row["begin_dttm"]), _moment(row["end_dttm"])
                 done[name] = Progress(names[name], _place(name), end, begin)
     for name in (name for name, status in last.items() if status == "Running"):
-        reason = "it is Running there: stop it first, and then run this command again"
+        reason = "it is Running in Kettle: stop it first, then run this command again"
         translation.note(_place(name), names[name], reason)
     return list(done.values())
 

@@ -121,7 +121,7 @@ class Translator:
         place = f"{row.path}/{row.name}"
         for script in found.scripts:
             if script.behind_output:
-                reason = "it stands behind the output; Kettle executes it before the read, as here"
+                reason = "it follows the output; Kettle executes it before the read, as here"
                 self.translation.note(place, script.step, reason)
         scripts = [self._script(found, script, names) for script in found.scripts]
         scripts = [script for script in scripts if script["sql"]]
@@ -137,8 +137,8 @@ class Translator:
         target["pre_sql"] = [deleting(sql, backend) for script in scripts for sql in script["sql"]]
         if source["connection"] == target["connection"]:
             reason = (
-                f"its scripts change {target['table']} when the window is published; if the query "
-                "reads that table through a view, move them to commit_before_read"
+                f"its scripts change {target['table']} when the window is published; if the "
+                "query reads this table through a view, move them to commit_before_read"
             )
             self.translation.note(place, "pre_sql", reason)
         return {}
@@ -153,7 +153,7 @@ class Translator:
     def _statements(self, row: Transformation, found: ktr.Ktr) -> KtrStep:
         if found.input is not None:
             raise UntranslatableError(
-                "it copies rows from a table input to an output; make it a table, or SQL"
+                "it copies rows from a table input to an output; rewrite it as a table or in SQL"
             )
         places = {script.connection for script in found.scripts}
         if len(places) != 1:
@@ -173,12 +173,12 @@ class Translator:
         reasons = []
         if names.unknown:
             variables = ", ".join(names.unknown)
-            reasons.append(f"nobody sets the variables {variables} here; give them under variables")
+            reasons.append(f"the variables {variables} are not set; set them in variables")
         if names.of_its_job:
             jobs = ", ".join(names.jobs)
             reasons.append(
-                f"{JOB_VARIABLE} is a parameter of the jobs {jobs}: elsewhere the table cannot "
-                "run; give it one value under variables, or leave it to people who run the jobs"
+                f"{JOB_VARIABLE} is a parameter of the jobs {jobs}, without which the table "
+                "cannot run; set it in variables, or run the table only in these jobs"
             )
         for reason in reasons:
             self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
@@ -200,7 +200,7 @@ class Translator:
                 return known
         raise UntranslatableError(
             f"unknown connection {name!r}: {database.kind} {database.database} on "
-            f"{database.host}:{database.port}; add it to logdriven.yaml, or say --map "
+            f"{database.host}:{database.port}; add it to logdriven.yaml, or use --map "
             f"{name}=OURS"
         )
 
@@ -238,7 +238,8 @@ class _Variables:
             return self.replaced(text)
         if "${" in text:
             raise UntranslatableError(
-                f"{origin.step}: it does not replace variables, and ${{…}} always is one here"
+                f"{origin.step}: it does not replace variables, but ${{…}} is always a "
+                "variable here"
             )
         return text
 
@@ -265,7 +266,9 @@ def _texts(found: ktr.Ktr, script: ktr.Script, names: _Variables) -> list[str]:
 def _query(found: ktr.Ktr, origin: ktr.Input) -> str:
     queries = list(ktr.statements(found, origin.connection, origin.sql))
     if len(queries) != 1:
-        raise UntranslatableError(f"{origin.step}: {len(queries)} statements; one is a query")
+        raise UntranslatableError(
+            f"{origin.step}: {len(queries)} statements; only one query is allowed"
+        )
     if re.search(r"(?<![?\w'\"])\?(?![?|&\w'\"])", queries[0]):
         raise UntranslatableError(f"{origin.step}: its query has parameters")
     return block(queries[0])

@@ -75,15 +75,15 @@ def read_configuration(
 
     there = {name.lower(): name for name in sa.inspect(engine).get_table_names(schema)}
     if _JOBS[0] not in there:
-        raise UsageError(f"the database has no table {_JOBS[0]}; --schema names where it lies")
+        raise UsageError(f"the database has no table {_JOBS[0]}; set its schema with --schema")
     for name, _ in (_STANDARD, _RELATIONS, _MAINTENANCE):
         if name not in there:
-            translation.leave(name, "the table", "it does not exist: nothing is known of its rows")
+            translation.leave(name, "the table", "it does not exist: its rows are unknown")
     for name in _LOGS:
         if name in there:
             reason = (
-                "the history stays there; --take-over goes on behind what was completed, else "
-                "windows run from default_start on"
+                "the history is not imported; use --take-over to continue after the "
+                "completed windows, otherwise windows run from default_start"
             )
             translation.note(name, "the log", reason)
 
@@ -139,7 +139,7 @@ def _number(
     text = _text(row[name])
     if is_whole(text) and int(text) < _MOST:
         return int(text)
-    translation.leave(place, f"{name} {text}", f"no whole number; {otherwise} takes its place")
+    translation.leave(place, f"{name} {text}", f"not a whole number; {otherwise} is used instead")
     return otherwise
 
 

@@ -51,7 +51,7 @@ class Context:
         for header in headers:
             if header.key not in names:
                 text = f"{header.key}={header.value}"
-                self.leave(header.line, text, f"no header of {of} that has a counterpart here")
+                self.leave(header.line, text, f"not a header of {of} that has a counterpart here")
 
     def options(self, end: End) -> Values:
         """Return options for Spark, without quality rules and secrets."""
@@ -61,7 +61,7 @@ class Context:
                 continue
             if names_secret(key):
                 remember(header.value)
-                reason = "the secret stays out of files: give the connection ${env:NAME}"
+                reason = "secrets are not written to files; use ${env:NAME} in the connection"
                 self.leave(header.line, f"options {key}", reason)
             else:
                 found[key] = option(header.value)
@@ -76,8 +76,8 @@ class Context:
             if known.lower() == mapped.lower():
                 return known
         raise UntranslatableError(
-            f"unknown connection {theirs!r} ({end.kind}); add it to logdriven.yaml, or say "
-            f"--map {theirs}=OURS"
+            f"unknown connection {theirs!r} ({end.kind}); add it to logdriven.yaml, or "
+            f"use --map {theirs}=OURS"
         )
 
     def kafka(self, end: End) -> str:
@@ -88,7 +88,7 @@ class Context:
         found = [name for name, connection in config.items() if connection.leads_to == "Kafka"]
         if len(found) != 1:
             raise UntranslatableError(
-                f"{len(found)} connections of the project lead to Kafka; say --map kafka=OURS"
+                f"{len(found)} connections of the project lead to Kafka; use --map kafka=OURS"
             )
         return found[0]
 

@@ -35,7 +35,7 @@ def _files(paths: Sequence[Path], translation: Translation) -> list[Path]:
     files: dict[Path, None] = {}
     for path in paths:
         if not path.exists():
-            raise UsageError(f"there is no {path}")
+            raise UsageError(f"{path} does not exist")
         for file in sorted(path.rglob("*.sql")) if path.is_dir() else [path]:
             if path.is_dir() and not _is_workflow(file.read_text("utf-8", errors="replace")):
                 translation.leave(str(file), "the file", "it has no `-- workflow=`")

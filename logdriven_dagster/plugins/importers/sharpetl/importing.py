@@ -85,7 +85,7 @@ class _WorkflowDraft:
         kind = _KINDS.get(text.lower())
         if kind is None or text.lower() == "diff":
             header = workflow.headers.get("logDrivenType") or workflow.headers["incrementalType"]
-            reason = "no such type here; windows of time take its place"
+            reason = "unknown type; time windows are used instead"
             if kind:
                 reason += ", and max_rows of a step its limit"
             translation.leave(workflow.place(header.line), f"{header.key}={text}", reason)
@@ -109,11 +109,13 @@ class _WorkflowDraft:
         line = workflow.headers["loadType"].line
         named = names_of_window(workflow.texts())
         if named:
-            reason = f"its texts name {', '.join(named)}: each missed window runs, as in Sharp ETL"
+            reason = (
+                f"its texts contain {', '.join(named)}: each missed window runs, as in Sharp ETL"
+            )
         else:
             reason = (
-                "no text names a variable of the window, so only the newest window ever runs; "
-                "Sharp ETL repeats it for each that it missed"
+                "no text contains a variable of the window, so only the newest window "
+                "runs; Sharp ETL repeats it for each missed window"
             )
         translation.note(workflow.place(line), f"loadType={workflow.get('loadType')}", reason)
         return "time_window" if named else "full"
@@ -163,7 +165,7 @@ class _WorkflowDraft:
     def _comments(self, steps: Steps) -> dict[str, Sequence[str]]:
         comments: dict[str, Sequence[str]] = dict(steps.comments)
         if self._context.kind == "files" and not self._fallen_back:
-            comments["incremental_type"] = ["Each file is loaded once, however often it looks."]
+            comments["incremental_type"] = ["Each file is loaded once, regardless of the interval."]
         if self._context.kind == "full":
             comments["incremental_type"] = ["loadType=full: only the newest window ever runs."]
         return comments
@@ -173,7 +175,7 @@ class _WorkflowDraft:
         for key, header in self._workflow.options.items():
             if header is not project:
                 text = f"options {key}={header.value}"
-                self._context.leave(header.line, text, "no option of a workflow here")
+                self._context.leave(header.line, text, "not an option of a workflow here")
         return {"tags": {"project": project.value}} if project else {}
 
     def _times(self) -> Values:
@@ -185,9 +187,13 @@ class _WorkflowDraft:
             values["period"] = str(Period.parse(int(text)))
         else:
             if text:
-                self._context.leave(workflow.headers["period"].line, f"period={text}", "no minutes")
+                self._context.leave(
+                    workflow.headers["period"].line, f"period={text}", "not a number of minutes"
+                )
             elif kind in ("time_window", "full"):
-                reason = "no period: Sharp ETL ran it once with each start, here it is daily"
+                reason = (
+                    "there is no period: Sharp ETL ran it once with each start, here it is daily"
+                )
                 self._context.note(workflow.line, workflow.name, reason)
             values["period"] = "1 day"
         if kind not in ("files", "upstream"):
@@ -196,7 +202,7 @@ class _WorkflowDraft:
             values["timeout"] = f"{int(workflow.get('timeout'))} s"
         elif "timeout" in workflow.headers:
             header = workflow.headers["timeout"]
-            self._context.leave(header.line, f"timeout={header.value}", "no seconds")
+            self._context.leave(header.line, f"timeout={header.value}", "not a number of seconds")
         return values
 
     def _start(self, kind: str) -> Values:
@@ -206,7 +212,7 @@ class _WorkflowDraft:
         if kind == "auto_inc_id":
             if text and not naming.is_whole(text):
                 line = self._workflow.headers["defaultStart"].line
-                self._context.leave(line, f"defaultStart={text}", "no whole number, so it is 0")
+                self._context.leave(line, f"defaultStart={text}", "not a whole number, so it is 0")
                 return {"default_start": 0}
             return {"default_start": int(text or 0)}
         try:
@@ -235,7 +241,8 @@ class _WorkflowDraft:
                 self._incomplete = True
                 line = self._workflow.headers["upstream"].line
                 reason = (
-                    f"${{DATA_RANGE_START}} is not a job id here; read the batch's rows as {ours}"
+                    "${DATA_RANGE_START} is not a job id here; read the rows of the batch as "
+                    f"{ours}"
                 )
                 self._context.leave(line, f"upstream={name}", reason)
         elif name:
@@ -243,14 +250,14 @@ class _WorkflowDraft:
             self._context.leave(
                 self._workflow.headers["upstream"].line,
                 f"upstream={name}",
-                "no such workflow was imported; windows of time take its place",
+                "this workflow was not imported; time windows are used instead",
             )
         for line, other in self._awaited():
             ours = self._ours(other)
             if ours is None:
                 ours = naming.table_name(other)
                 depends.setdefault(ours, {"table": ours, "managed": False})
-                reason = "no such workflow was imported: it counts as complete"
+                reason = "this workflow was not imported: it counts as complete"
                 self._context.leave(line, f"depends on {other}", reason)
             # Their queries read databases, so upstream tables are awaited but not read by name.
             depends.setdefault(ours, {"table": ours, "read": "none"})
@@ -277,7 +284,7 @@ class _WorkflowDraft:
         }
         if not cut.get(self._context.kind, True):
             self._fallen_back = self._incomplete = True
-            reason = f"no step is left that {self._context.kind} cuts; it has windows of time now"
+            reason = f"no step is left that {self._context.kind} divides; it has time windows now"
             self._context.leave(self._workflow.line, self._workflow.name, reason)
 
     def _at_least_one_target(self, steps: Steps) -> None:
@@ -290,7 +297,7 @@ class _WorkflowDraft:
             self._context.leave(self._workflow.line, self._workflow.name, reason)
             steps.steps.append({"step": "nothing", "sql": "SELECT 1 AS nothing"})
         else:
-            reason = "no step has a target: the rows of the last one are kept in Iceberg"
+            reason = "no step has a target: the rows of the last one are stored in Iceberg"
             self._context.note(self._workflow.line, self._workflow.name, reason)
         steps.steps[-1]["target"] = {"type": "iceberg"}
 

@@ -41,7 +41,9 @@ def read_progress(
         if table is None or not done:
             continue
         if rows[-1]["status"] == Status.RUNNING.value:
-            reason = "a run of it is RUNNING there: stop it first, and then run this command again"
+            reason = (
+                "a run of it is RUNNING in Sharp ETL: stop it first, then run this command again"
+            )
             translation.note(place, ours, reason)
         try:
             if table.is_sliced:
@@ -50,7 +52,7 @@ def read_progress(
             else:
                 found.append(_of_windows(ours, place, rows))
         except ValueError as error:
-            translation.leave(place, ours, f"its log is not taken over: {error}")
+            translation.leave(place, ours, f"its log is not imported: {error}")
     return found
 
 
@@ -75,7 +77,7 @@ def _holds(finished: list[Span], span: Span) -> bool:
 def _span(row: "RowMapping") -> Span:
     start, end = (parse_moment(str(row[f"data_range_{name}"])) for name in ("start", "end"))
     if start >= end:
-        raise ValueError(f"job {row['job_id']} covers nothing: {start} - {end}")
+        raise ValueError(f"job {row['job_id']} has an empty range: {start} - {end}")
     return start, end
 
 

@@ -16,7 +16,7 @@ from logdriven_dagster.errors import ConfigError
 _PAIR = re.compile(r"--(?P<indent> +)(?P<key>[A-Za-z0-9_.]+)=(?P<value>.*)")
 _GROUP = re.compile(r"--(?P<indent> +)(?P<name>options|conf|notify)\s*")
 _PARTS = frozenset({"workflow", "step", "source", "target"})
-_FORM = "write `--  key=value`; lines of SQL come after the target and its headers"
+_FORM = "write `--  key=value`; lines of SQL follow the target and its headers"
 
 
 @dataclass(frozen=True, slots=True)

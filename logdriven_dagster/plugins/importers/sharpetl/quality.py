@@ -66,7 +66,10 @@ def _rule(context: Context, header: Header, name: str) -> object:
         given = known.level if known else level[1] if level else None
         return short if given in (None, ALIASES[short].level) else {"rule": short, "level": given}
     if known is None:
-        reason = "the rule is in no quality-check.yaml; --quality-check names theirs"
+        reason = (
+            "the rule is not in a quality-check.yaml; set the file of Sharp ETL with "
+            "--quality-check"
+        )
         context.leave(header.line, name, reason)
         return None
     if known.text.startswith("UDR.") or "powerNullCheck" in known.text:
@@ -88,10 +91,10 @@ def notify(context: Context) -> list[Values]:
             if (name := _recipient(context.project, address)) is not None:
                 names.append(name)
             else:
-                reason = "no recipient of logdriven.yaml has this address; add one, with its server"
+                reason = "no recipient in logdriven.yaml has this address; add one, with its server"
                 context.leave(line, f"notify {address}", reason)
         if condition.upper() not in _OCCASIONS:
-            context.leave(line, f"notifyCondition={condition}", "no such condition")
+            context.leave(line, f"notifyCondition={condition}", "unknown condition")
         elif names:
             rules.append({"to": names, "on": _OCCASIONS[condition.upper()]})
     return rules

@@ -48,7 +48,7 @@ def read_from(context: Context, step: Step) -> WorkflowStep:
         return _kafka(context, step)
     if kind == "transformation":
         raise UntranslatableError(_transformation(step.source))
-    raise UntranslatableError(f"nothing here reads {kind}")
+    raise UntranslatableError(f"{kind} cannot be read here")
 
 
 def refuse_statements(sql: str) -> None:
@@ -74,7 +74,7 @@ def _database(context: Context, step: Step) -> WorkflowStep:
     if context.kind == "auto_inc_id" and "partitionColumn" in end.headers:
         return WorkflowStep(_keys(end, source, sql))
     for key in sorted(_SPLIT & end.headers.keys()):
-        reason = "windows of time are read by one query; give options of Spark if it is too slow"
+        reason = "time windows are read by one query; set options of Spark if it is too slow"
         context.leave(end.headers[key].line, key, reason)
     source |= {"query": block(sql)} if sql else {"table": _name(end)}
     if options := context.options(end):
@@ -112,7 +112,7 @@ def _name(end: End) -> str:
     """Return the table of a database, of Hive or of an earlier step."""
     table, database = end.get("tableName"), end.get("dbName")
     if not table:
-        raise UntranslatableError(f"{end.kind}: neither a query nor a tableName")
+        raise UntranslatableError(f"{end.kind}: it has no query and no tableName")
     return f"{database}.{table}" if database and end.kind not in {*JDBC, "temp"} else table
 
 
@@ -130,7 +130,9 @@ def _files(context: Context, step: Step) -> WorkflowStep:
     if context.kind == "files":
         source |= _arrivals(step)
     elif end.says("deleteSource"):
-        reason = "files are only deleted by incremental_type files, one source whose path is fixed"
+        reason = (
+            "files are only deleted with incremental_type files, and one source with a fixed path"
+        )
         context.leave(end.headers["deleteSource"].line, "deleteSource", reason)
     if step.sql:
         reason = "Sharp ETL never runs the query of a source of files: it is left out"
@@ -173,7 +175,7 @@ def _path(context: Context, end: End) -> str:
     if not text:
         folder, pattern = end.get("fileDir"), end.get("fileNamePattern", ".*")
         if not folder:
-            raise UntranslatableError("the folder of its files stands in application.properties")
+            raise UntranslatableError("the folder of its files is in application.properties")
         glob, exact = as_glob(pattern)
         if not exact:
             line = end.headers["fileNamePattern"].line
@@ -213,7 +215,9 @@ def _kafka(context: Context, step: Step) -> WorkflowStep:
         raise UntranslatableError(f"messages of format {end.get('format')}")
     topics = [topic.strip() for topic in end.get("topics").split(",") if topic.strip()]
     if "groupId" in end.headers:
-        reason = "the run log holds the offsets, not a group of Kafka's: the first window begins "
+        reason = (
+            "the run log has the offsets, not a consumer group of Kafka: the first window begins "
+        )
         context.note(end.headers["groupId"].line, "groupId", f"{reason}at the earliest message")
     source: Values = {"type": "kafka", "connection": context.kafka(end)}
     source["topic"] = topics[0] if len(topics) == 1 else topics

@@ -69,7 +69,7 @@ class Steps:
         made = read_from(self.context, step)
         made.target = write_to(self.context, step)
         if not (made.source or made.sql):
-            raise UntranslatableError("it reads nothing")
+            raise UntranslatableError("it has no source")
         return made
 
     def _stub(self, step: Step, reason: str) -> WorkflowStep:
@@ -82,7 +82,7 @@ class Steps:
     def _define(self, step: Step) -> None:
         if self.context.kind == "auto_inc_id" and all(f"`{b}`" in step.sql for b in _BOUNDS):
             return  # a key_column determines the newest key itself
-        problem = f"nothing here reads {step.source.kind} into variables"
+        problem = f"{step.source.kind} cannot be read into variables here"
         if step.source.kind in SPARK | JDBC:
             try:
                 self.context.variables.define(step.sql)
@@ -135,7 +135,7 @@ class Steps:
         if unknown := self.context.variables.unknown(" ".join(texts).replace("${row_", "${env:")):
             self.incomplete = True
             names = ", ".join(f"${{{name}}}" for name in unknown)
-            self.context.leave(step.line, f"step {step.name}", f"nothing here sets {names}")
+            self.context.leave(step.line, f"step {step.name}", f"{names} are not set here")
 
     def _loop(self, step: Step, values: Values) -> None:
         if "loopOver" not in step.headers:

@@ -20,7 +20,7 @@ def write_to(context: Context, step: Step) -> Values | None:
     if kind in NOWHERE:
         context.leave_unknown(end.headers.values(), _DATABASE, f"target {kind}")
         if kind == "console":
-            context.note(end.line, "target=console", "nothing shows it: `target` can keep it")
+            context.note(end.line, "target=console", "it is not shown; use a `target` to keep it")
         return None
     if kind in JDBC:
         target = _database(context, step)
@@ -32,7 +32,7 @@ def write_to(context: Context, step: Step) -> Values | None:
         context.leave_unknown(end.headers.values(), _KAFKA, f"target {kind}")
         target = {"type": "kafka", "connection": context.kafka(end), "topic": end.get("topics")}
     else:
-        raise UntranslatableError(f"nothing here writes to {kind}")
+        raise UntranslatableError(f"{kind} cannot be written here")
     if given := context.options(end):
         target["options"] = {**target.get("options", {}), **given}
     return target
@@ -73,7 +73,7 @@ def _primary_key(project: Project, connection: str, table: str) -> list[str]:
         inspector = sa.inspect(open_database(project.connection(connection)))
         key = inspector.get_pk_constraint(name, schema or None)["constrained_columns"]
     except (UsageError, SQLAlchemyError) as error:
-        raise UntranslatableError(f"the key of {table} cannot be asked for: {error}") from None
+        raise UntranslatableError(f"could not read the key of {table}: {error}") from None
     if not key:
         raise UntranslatableError(f"{table} has no primary key to upsert by")
     return list(key)
@@ -90,8 +90,9 @@ def _lake(context: Context, step: Step) -> Values:
     given = f"{database}.{end.get('tableName')}" if database else end.get("tableName")
     name = table_name(context.variables.constant(given))
     reason = (
-        "it is an Iceberg table of the project now, since a window cannot be put into Spark's "
-        "catalog at once; rows that are there stay there, and queries read it as depends_on"
+        "it is an Iceberg table of the project now, because a window cannot be "
+        "published atomically in Spark's catalog; existing rows stay there, and "
+        "queries read it by depends_on"
     )
     context.note(end.line, f"{end.kind} {given}", reason)
     # Sharp ETL overwrites the partitions that contain rows of the window.
@@ -105,11 +106,13 @@ def _files(context: Context, step: Step) -> Values:
     context.leave_unknown(end.headers.values(), _FILES, "a target")
     path = end.get("filePath") or end.get("fileDir")
     if not path:
-        raise UntranslatableError("the folder of its files stands in application.properties")
+        raise UntranslatableError("the folder of its files is in application.properties")
     if "${" in path:
-        raise UntranslatableError("the path of a target has no variables here; windows are apart")
+        raise UntranslatableError(
+            "the path of a target cannot have variables here; windows are separate"
+        )
     mode = {"append": "append"}.get(_mode(step), "overwrite_window")
-    context.note(end.line, path, "it is a folder now, with files of each window below it")
+    context.note(end.line, path, "it is a folder now, with the files of each window in it")
     target: Values = {"type": end.kind, "path": path, "mode": mode}
     if end.kind == "csv":
         target["options"] = {"header": end.get("header", "true").lower() == "true"}

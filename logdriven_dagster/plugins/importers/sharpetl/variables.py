@@ -103,7 +103,7 @@ def _columns(sql: str) -> Iterator[tuple[str, str]]:
             parts.append(sql[start : token.start])
             start = token.end + 1
         elif depth == 0 and token.token_type is TokenType.FROM:
-            raise NoVariablesError("its values come from rows; read these where they are used")
+            raise NoVariablesError("its values come from rows; read the rows where they are used")
     for part in [*parts, sql[start:]]:
         match = re.fullmatch(
             r"(.*?)\s+as\s+[`\"']?(\w+)[`\"']?", part.strip(), re.IGNORECASE | re.DOTALL

@@ -161,7 +161,7 @@ def test_a_table_that_another_file_defines_is_listed(folder: Folder, command: Co
     [
         (("--connection", "shp"), "did you mean 'shop'?"),
         (("--connection", "shop", "--tables", "nothing"), "there is no nothing"),
-        (("--connection", "shop", "--schema", "nowhere"), "there is no schema 'nowhere'"),
+        (("--connection", "shop", "--schema", "nowhere"), "unknown schema 'nowhere'"),
         (("--connection", "shop", "--period", "often"), "often"),
         (("--connection", "shop", "--default-start", "then"), "then"),
     ],
@@ -179,7 +179,7 @@ def test_many_tables_of_a_kind_are_one_file(folder: Folder, command: Command):
     folder.execute("CREATE TABLE codes (code TEXT)", "CREATE TABLE words (word TEXT)")
     folder.execute('CREATE TABLE "odd one" (id INTEGER PRIMARY KEY, at DATETIME)')
     hinted = command("scaffold", "--connection", "shop", "--dry-run")
-    assert "--template makes one file of each kind" in hinted.out
+    assert "use --template to write one file per kind" in hinted.out
     assert command("scaffold", "--connection", "shop", "--template").code == 0
     assert folder.files() == ["tables/ods/shop_auto_inc_id.yaml", "tables/ods/shop_full.yaml"]
     made = load_project(folder.root).tables

@@ -479,7 +479,7 @@ def test_numbers_that_are_none_are_listed(kettle: Kettle, brought: Any):
     kettle.job("nightly", retries="²")  # type: ignore[arg-type]
     kettle.table("nightly", "orders")
     kettle.copies("ktr_orders", "SELECT 1 AS one", "orders")
-    assert "no whole number; 3 takes its place" in reasons(brought(code=1))
+    assert "not a whole number; 3 is used instead" in reasons(brought(code=1))
     assert load_project(kettle.folder.root).jobs["nightly"].retries == 2
 
 
@@ -518,13 +518,13 @@ def test_everything_that_does_not_fit_is_listed(kettle: Kettle, brought: Any):
     kettle.copies("ktr_orders", "SELECT 1 AS one", "orders")
     told = reasons(brought(code=1))
     for part in (
-        "the job is there twice",
+        "the job is defined twice",
         "unknown kjb_type OTHER",
         "the job has no tables",
-        "two cannot make one table",
+        "only one transformation can write a table",
         "has no job nowhere",
         "never has no transformation",
-        "no transformation makes nobody",
+        "no transformation writes nobody",
     ):
         assert part in told
     assert kettle.folder.tables == ["kettle.orders"]

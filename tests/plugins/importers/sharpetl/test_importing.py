@@ -104,7 +104,7 @@ def test_a_full_load_of_a_window_runs_each_missed_window(
     told = brought(header("").replace("incremental", "full").replace(old, new))
     assert folder.values("tables/w.yaml")["incremental_type"] == "time_window"
     (note,) = [each for each in told["notes"] if each["item"] == "loadType=full"]
-    assert f"its texts name {name}: each missed window runs" in note["reason"]
+    assert f"its texts contain {name}: each missed window runs" in note["reason"]
 
 
 def test_keys_it_does_not_know_are_listed_with_their_lines(folder: Folder, brought: Any):

@@ -57,8 +57,8 @@ def _proven(sql: str, tables: tuple[tuple[str, tuple[tuple[str, Type], ...]], ..
         safe = safe_query(sql, {name: dict(columns) for name, columns in tables})
     except UnprovenError as error:
         raise TerminalStepError(
-            f"{error} is not proven to be on Sail what it is on Spark; write the query otherwise, "
-            "or run the project on Spark (spark.engine: spark)"
+            f"{error} is not supported on Sail; rewrite the query, or run the project "
+            "on Spark (spark.engine: spark)"
         ) from None
     except UnreadableSqlError as error:
         raise TerminalStepError(f"the query cannot be read: {error}") from None
@@ -78,7 +78,7 @@ def columns_of(frame: "DataFrame") -> Columns:
             field.name: type_named(field.dataType.simpleString()) for field in frame.schema.fields
         }
     except UnprovenError as error:
-        raise TerminalStepError(f"{error} is not proven on Sail") from None
+        raise TerminalStepError(f"{error} is not supported on Sail") from None
 
 
 def refuse_other_types(frame: "DataFrame", columns: Columns) -> None:
@@ -88,8 +88,9 @@ def refuse_other_types(frame: "DataFrame", columns: Columns) -> None:
     if found != wanted:
         differing = next(pair for pair in zip(found, wanted, strict=False) if pair[0] != pair[1])
         raise TerminalStepError(
-            f"Sail makes {' '.join(differing[0])} where Spark makes {' '.join(differing[1])}; run "
-            "the project on Spark (spark.engine: spark)"
+            f"the result has {' '.join(differing[0])} on Sail, but "
+            f"{' '.join(differing[1])} on Spark; run the project on Spark "
+            "(spark.engine: spark)"
         )
 
 
