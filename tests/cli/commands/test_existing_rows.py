@@ -135,7 +135,7 @@ def test_files_of_others_are_told(shop, logdriven, fields, what):
     (shop / "out").mkdir()
     (shop / "out/others.csv").write_text("1\n")
     into(shop, {"type": "csv", "path": "out"}, **fields)
-    assert "holds others.csv, which no window wrote: " in told(logdriven)
+    assert "contains others.csv, which no window wrote: " in told(logdriven)
     assert what in told(logdriven)
 
 

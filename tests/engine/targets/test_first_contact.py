@@ -149,14 +149,14 @@ def test_several_windows_are_refused_beside_files_of_others_as_one_is(lab: Lab):
     lab.table("ods.t", {"sql": "SELECT DATE'2022-01-01' AS day", "target": target})
     with (
         lab.engine.window([lab.window_run("ods.t", day(n)) for n in (1, 2)]) as session,
-        pytest.raises(TerminalStepError, match=r"holds others\.parquet, which no window wrote"),
+        pytest.raises(TerminalStepError, match=r"contains others\.parquet, which no window wrote"),
     ):
         session.stage(lab.project.table("ods.t").steps[0])
 
 
 def test_a_folder_with_files_of_others_is_refused(lab: Lab):
     lab.file("out/others.csv", "1,x\n")
-    with pytest.raises(TerminalStepError, match=r"holds others\.csv, which no window wrote"):
+    with pytest.raises(TerminalStepError, match=r"contains others\.csv, which no window wrote"):
         load(lab, 1, {"type": "csv", "path": "out"})
     for _ in range(2):
         load(lab, 1, {"type": "csv", "path": "out"}, existing_rows="keep")

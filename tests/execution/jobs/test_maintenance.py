@@ -283,9 +283,12 @@ def test_our_own_upkeep_is_a_step(world, sweep):
     ("upkeep", "mistake"),
     [
         ("upkeep: archive_log", "must be at least 1 day for archive_log"),
-        ("upkeep: clean, options: {x: 1}", "clean has no x"),
+        ("upkeep: clean, options: {x: 1}", "clean has no option x"),
         ("upkeep: expire_snapshots, options: {keep: 0}", "keep: "),
-        ("upkeep: compact_files, options: {min: 3}", "compact_files has no min; its options are"),
+        (
+            "upkeep: compact_files, options: {min: 3}",
+            "compact_files has no option min; its options are",
+        ),
         ("upkeep: clean, connection: shop", "connection: only for sql"),
     ],
 )

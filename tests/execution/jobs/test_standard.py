@@ -71,8 +71,18 @@ def job(world, text=JOB, name="nightly"):
             "sweep is a maintenance job, not a standard job",
         ),
         ("idle", {}, DisabledError, "idle is disabled"),
-        ("nightly", {"from_step": "x"}, UsageError, "nightly is a standard job: --from-step is"),
-        ("sweep", {"max_windows": 3}, UsageError, "sweep is a maintenance job: --max-windows is"),
+        (
+            "nightly",
+            {"from_step": "x"},
+            UsageError,
+            "nightly is a standard job, for which --from-step is",
+        ),
+        (
+            "sweep",
+            {"max_windows": 3},
+            UsageError,
+            "sweep is a maintenance job, for which --max-windows is",
+        ),
     ],
 )
 def test_a_job_that_may_not_run_is_refused_before_any_log_row_k01_k02_m07(
