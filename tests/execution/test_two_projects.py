@@ -38,6 +38,7 @@ def projects(tmp_path: Path, database_url: URL) -> tuple[OnLog, OnLog]:
     return one, two.put("1.csv")
 
 
+@pytest.mark.usefixtures("slow")
 def test_two_processes_at_once_give_each_project_its_own_windows(projects: tuple[OnLog, OnLog]):
     running = [project.begin_run() for project in projects]
     ended = [(process.communicate(timeout=300)[0], process.returncode) for process in running]
@@ -53,6 +54,7 @@ def test_two_processes_at_once_give_each_project_its_own_windows(projects: tuple
             assert conn.execute(mine).scalar() == files
 
 
+@pytest.mark.usefixtures("slow")
 @pytest.mark.usefixtures("engine")
 def test_what_one_project_does_changes_nothing_of_another(projects: tuple[OnLog, OnLog]):
     one, two = projects

@@ -132,6 +132,7 @@ def test_a_store_that_overwrites_what_is_there_is_refused():
     assert not careless.find("memory://lake")
 
 
+@pytest.mark.usefixtures("slow")
 def test_it_is_tried_once_whether_a_store_keeps_conditions(storage: Storage, server: Server):
     server.faults.forget()
     for n in range(5):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from dagster import AssetCheckEvaluation, AssetCheckKey, AssetCheckSeverity, AssetKey
 
 from logdriven_dagster.config.models.rules import LATEST_REFRESH
@@ -21,6 +22,7 @@ def evaluations(world: World) -> list[AssetCheckEvaluation]:
     return [record.evaluation for record in reversed(records)]
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_run_evaluates_it_once_its_refresh_fails_and_once_it_is_repeated(world: World) -> None:
     world.write(EVENTS).events()
     assert world.materialize("ods.events", *DAYS).success

@@ -332,6 +332,7 @@ def test_telling_takes_no_time(world, received):
     assert (time.perf_counter() - began) / 100 < 0.005
 
 
+@pytest.mark.usefixtures("slow")
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "variables",
@@ -353,6 +354,7 @@ def test_without_a_configuration_nothing_is_loaded_and_nothing_runs(variables: d
     assert ended.stdout == "False 1\n"
 
 
+@pytest.mark.usefixtures("slow")
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("missing", "protocol", "package"),

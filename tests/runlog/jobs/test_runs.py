@@ -102,6 +102,7 @@ def test_no_run_stays_running_for_ever_k18(log):
     assert rows(log, "SELECT * FROM job_run WHERE status = 'RUNNING'") == []
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_run_of_a_dead_process_is_ended_without_waiting_k18(log):
     start(log)
     ((number, owner),) = log.ask(job_runs.living_owners)
