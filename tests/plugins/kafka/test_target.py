@@ -7,7 +7,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from logdriven_dagster.config.locations import as_path
-from logdriven_dagster.engine.targets import kafka as kafka_target
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -15,6 +14,7 @@ from logdriven_dagster.errors import (
     TransientStepError,
 )
 from logdriven_dagster.model.attempts import Counts
+from logdriven_dagster.plugins.kafka import topic as kafka_target
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
 from tests.plugins.kafka.peer import Peer, running_peer
