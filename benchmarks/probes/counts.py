@@ -49,7 +49,7 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
             actions.query_counts = counting if way == "with" else lambda *_: QueryCounts(None, None)
             run = WindowRun(number * 2 + (way == "with") + 1, table.table, window, 1, {}, {})
             watch.taken()
-            with engine.window([run]) as session:
+            with engine.open_session([run]) as session:
                 began = time.perf_counter()
                 session.stage(table.steps[0])
                 took = time.perf_counter() - began

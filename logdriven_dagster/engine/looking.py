@@ -1,7 +1,7 @@
 """Preview of a table's published rows, without Spark if its target allows it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.queries import duckdb, query
@@ -15,12 +15,20 @@ from logdriven_dagster.model.windows import TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from logdriven_dagster.engine.window.engine import Engine
+
+class PreviewEngine(Protocol):
+    """An engine that can read the rows of any target."""
+
+    def look(
+        self, table: str, window: TimeWindow | None, sql: str | None, limit: int
+    ) -> "pa.Table":
+        """Return the first published rows of a table, or of the query `sql` over it."""
+        ...
 
 
 def look(
     project: Project,
-    engine: "Callable[[], Engine]",
+    engine: Callable[[], PreviewEngine],
     table: str,
     *,
     window: TimeWindow | None = None,

@@ -13,7 +13,6 @@ from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.relations import project_of_job
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
-from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.auditing import audit
@@ -41,8 +40,9 @@ from logdriven_dagster.execution.window.claiming import (
     skip_windows,
     unskip_windows,
 )
+from logdriven_dagster.execution.window.engines import Engine, Engines, WindowSession
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.passes import Attached, Engines, Passes
+from logdriven_dagster.execution.window.passes import Attached, Passes
 from logdriven_dagster.model.attempts import Owner, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.ranges import union
@@ -100,7 +100,7 @@ class Runner:
 
     @property
     def engine(self) -> Engine:
-        """The project's tables in Spark, which starts at the first access."""
+        """The engine of interactive reads, which starts at the first access."""
         return self._engine(self._choice.default)
 
     def plan(

@@ -152,4 +152,4 @@ def test_what_cannot_be_used_is_told_to_those_who_name_it_only(shop: Shop, entry
 def test_a_package_cannot_take_the_name_of_another_type(shop: Shop):
     text = (shop.site / "toys/models.py").read_text()
     (shop.site / "toys/models.py").write_text(text.replace('["shelf"]', '["shelf", "iceberg"]'))
-    assert " is already registerediceberg" in shop.mistake()
+    assert "iceberg is already registered" in shop.mistake()

@@ -79,6 +79,7 @@ def validate(
         print_json({"valid": False, "errors": [_mistake_json(error) for error in invalid.errors]})
         raise typer.Exit(2) from None
     missing, engines = _missing_here(loaded), _engines(loaded)
+    reasons = {name: why for name, (_, why) in engines.items()}
     places = _reached(loaded) if connect else {}
     if as_json:
         unseen_fields = (
@@ -90,7 +91,7 @@ def validate(
                 "valid": True,
                 "errors": [],
                 "missing_here": missing,
-                **({"why_spark": engines} if engines else {}),
+                **({"why_spark": reasons} if engines else {}),
                 **reached,
                 **unseen_fields,
             }
@@ -105,9 +106,9 @@ def validate(
         _counted(len(loaded.jobs), "job"),
     ]
     print_line(f"Project {loaded.name} is valid: {', '.join(counted)}.")
-    if on_sail := [name for name, reason in engines.items() if reason is None]:
-        print_line(f"On Sail: {', '.join(on_sail)}.")
-    if on_spark := [f"{name} ({why})" for name, why in engines.items() if why is not None]:
+    for title, names in _by_engine(engines).items():
+        print_line(f"On {title}: {', '.join(names)}.")
+    if on_spark := [f"{name} ({why})" for name, why in reasons.items() if why is not None]:
         print_line(f"On Spark: {'; '.join(on_spark)}.")
     for item in missing:
         print_line(
@@ -138,8 +139,17 @@ def _missing_here(project: "Project") -> list[dict[str, str]]:
     return found
 
 
-def _engines(project: "Project") -> dict[str, str | None]:
-    """Return the reason why each table does not run on Sail; None if it does.
+def _by_engine(engines: dict[str, tuple[str, str | None]]) -> dict[str, list[str]]:
+    """Return engine → the tables that it supports, without those that Spark runs."""
+    found: dict[str, list[str]] = {}
+    for name, (title, reason) in engines.items():
+        if reason is None:
+            found.setdefault(title, []).append(name)
+    return found
+
+
+def _engines(project: "Project") -> dict[str, tuple[str, str | None]]:
+    """Return the engine of each table, and the reason if Spark runs it for want of another one.
 
     Empty unless the engine is chosen per table.
     """
@@ -148,7 +158,8 @@ def _engines(project: "Project") -> dict[str, str | None]:
     from logdriven_dagster.config.checking.engines import EngineChoice
 
     choice = EngineChoice(project)
-    return {name: choice.why_spark(name) for name in project.tables}
+    chosen = {name: choice.engine_and_reason(name) for name in project.tables}
+    return {name: (choice.title(engine), why) for name, (engine, why) in chosen.items()}
 
 
 def _reached(project: "Project") -> dict[str, str | None]:

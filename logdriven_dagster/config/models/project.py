@@ -30,11 +30,10 @@ from logdriven_dagster.config.models.tables import (
     Preview,
     RowsOutside,
 )
+from logdriven_dagster.config.models.types.engines import AUTO, SPARK, EngineField
 from logdriven_dagster.config.models.types.registered import ConnectionField
 from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.model.attempts import OnRunning
-
-EngineName: TypeAlias = Literal["spark", "sail"]
 
 
 def _without_secrets(remote: str) -> str:
@@ -52,11 +51,11 @@ class SparkConfig(Model):
         description="the master of classic Spark; local[*] is this host with all of its cores",
         examples=["local[4]", "spark://host:7077"],
     )
-    engine: EngineName | Literal["auto"] = Field(
-        "spark",
-        description="the engine: spark; sail, which starts in half a second without Java, but "
-        "runs only tables whose features it supports; auto: those tables on Sail, "
-        "the others on Spark",
+    engine: EngineField = Field(
+        SPARK,
+        description="the engine that runs the windows; every other engine than spark refuses "
+        "tables that it does not support; auto: each table on the first other engine that "
+        "supports it, the other tables on Spark",
     )
     remote: Annotated[str, AfterValidator(_without_secrets)] = Field(
         "classic",
@@ -84,9 +83,9 @@ class SparkConfig(Model):
 
     @model_validator(mode="after")
     def _one_place(self) -> "SparkConfig":
-        if self.engine == "auto" and self.remote != "classic":
+        if self.engine == AUTO and self.remote != "classic":
             raise ValueError(
-                f"engine: auto runs Spark and Sail on this machine, and remote: {self.remote} "
+                f"engine: auto runs several engines on this machine, and remote: {self.remote} "
                 "names a server; remove one of them"
             )
         return self

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
 _STAGED_HERE = re.compile(r"/data/\d+-[^/]+/([^/=]+=[^/]+/)*(part-[^/]+|\w{16}_\d+\.\w+\.parquet)$")
-"""Paths of files that windows staged: Spark or Sail wrote them, without ids."""
+"""Paths of files that windows staged: the engine wrote them, without ids."""
 
 _FOOTERS_AT_ONCE = 16
 

@@ -82,6 +82,7 @@ def _frames(
     if len(by_name) < len(tasks):
         _refuse_unless_told(spark, table)
         spark.conf.set(_BY_ID, "true")
+    has_names = mode_of(spark).capabilities.has_input_file_name
     for columns_of, named in ((by_names, True), (by_ids, False)):
         group = [task for task in tasks if (task.file.file_path in by_name) is named]
         special = [
@@ -95,7 +96,7 @@ def _frames(
                 frame = read_files(spark, "parquet", _sizes(part), columns.schema)
                 if part is plain and columns.select is None and not with_files:
                     yield frame
-                elif part is plain and columns.select is None and not mode_of(spark).tells_files:
+                elif part is plain and columns.select is None and not has_names:
                     yield from (_alone(spark, table, task, columns) for task in part)
                 else:
                     _refuse_unless_told(spark, table)
@@ -105,9 +106,10 @@ def _frames(
 
 def _refuse_unless_told(spark: "SparkSession", table: "Table") -> None:
     """Raise TerminalStepError if this session cannot query a row's file, which the table needs."""
-    if not mode_of(spark).tells_files:
+    mode = mode_of(spark)
+    if not mode.capabilities.has_input_file_name:
         raise TerminalStepError(
-            f"{name_of_table(table)}: on Sail, only files can be read that windows "
+            f"{name_of_table(table)}: on {mode.title}, only files can be read that windows "
             "wrote, with rows of one window and without deleted rows; use "
             "spark.engine: spark"
         )
@@ -118,7 +120,7 @@ def _alone(
 ) -> "DataFrame":
     """Return the rows of one file with its name, for sessions that cannot query a row's file.
 
-    Raises TransientStepError if the file does not exist, which Sail would skip.
+    Raises TransientStepError if the file does not exist, which such an engine skips.
     """
     path = task.file.file_path
     if not table.io.new_input(path).exists():

@@ -60,7 +60,7 @@ class KnownSources:
     ) -> "DataFrame":
         """Load the files below a path; `typed` readers have the columns, and open no file."""
         mode = mode_of(spark)
-        if typed and not mode.lists_files:
+        if typed and not mode.capabilities.lists_files_eagerly:
             return reader.load(key.path)
         found = fingerprint(key.path)
         known = self._known.get(key)

@@ -26,9 +26,6 @@ _PATIENCE_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
 
-_of_sail: "dict[str, SparkSession]" = {}
-"""Name of this process's Sail server → the session on it."""
-
 
 def remote_url(project: Project) -> str | None:
     """Return the server's URL, which includes secrets; None for a classic session.
@@ -166,34 +163,3 @@ def _tell_what_stays(session: "SparkSession", project: Project) -> None:
         _log.warning(
             "the Spark server keeps its own %s, which are set at its start", ", ".join(kept)
         )
-
-
-def connect_to_sail(project: Project) -> "SparkSession":
-    """Return the process's session of Sail; start a server if there is none.
-
-    It does not become PySpark's session of the process, which may have one of Spark, too. Raises
-    UsageError if no server starts or answers, or if a package is missing.
-    """
-    from logdriven_dagster.engine.spark.connect.mode import require_packages
-    from logdriven_dagster.engine.spark.connect.sail.server import server_of
-
-    # PySpark's client takes as long to import as the server takes to start.
-    server = server_of(project, meanwhile=require_packages)
-    from pyspark.sql.connect.session import SparkSession
-
-    from logdriven_dagster.engine.spark.connect.sail.mode import SailChannel, impatient
-
-    made: Any = _of_sail.get(server.name)
-    if made is not None and not made.is_stopped:
-        return made  # type: ignore[no-any-return]
-    made = SparkSession(SailChannel(server))
-    session = impatient(made)
-    try:
-        session.sql("SELECT 1 AS one").collect()
-    except Exception as error:  # noqa: BLE001 - gRPC and PySpark have no common type
-        raise UsageError(f"the server of Sail does not answer: {redact(str(error))}") from None
-    atexit.register(session.stop)
-    dead_sessions.served_by_others(session, lambda: server.lives)
-    _of_sail.clear()
-    _of_sail[server.name] = session
-    return session

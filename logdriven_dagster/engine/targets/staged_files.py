@@ -82,19 +82,20 @@ def stage_files(
     divided = _by_job(frame, runs) if several else frame
     given = {**(options or {}), **ONLY_COMMITTED}
     writer = divided.write.format(form).mode("append").options(**given)
-    if not mode_of(frame.sparkSession).tells_files and not _PLAIN.fullmatch(folder.location):
+    mode = mode_of(frame.sparkSession)
+    if not mode.capabilities.has_input_file_name and not _PLAIN.fullmatch(folder.location):
         folder.remove()
         raise TerminalStepError(
-            f"{runs[0].table}: Sail would write into another folder than "
+            f"{runs[0].table}: {mode.title} would write into another folder than "
             f"{folder.location}, whose path contains special characters; use letters "
             "and digits, or spark.engine: spark"
         )
     by = [name for name in (JOB, PARTITION) if name in divided.columns]
-    if PARTITION in by and not mode_of(frame.sparkSession).divides_by_texts:
+    if PARTITION in by and not mode.capabilities.can_partition_by_string:
         folder.remove()
         raise TerminalStepError(
             f"{runs[0].table}: tables with their own partitions are not supported on "
-            "Sail; use spark.engine: spark"
+            f"{mode.title}; use spark.engine: spark"
         )
     writer = writer.partitionBy(*by) if by else writer
     try:
@@ -156,7 +157,7 @@ def _rows_told(
 def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
     """Replace the window's number in each row with its job, by which Spark divides the rows.
 
-    A row without a window fails the query: Sail would write it next to those of any job.
+    A row without a window fails the query: some engines write it next to those of any job.
     """
     jobs = sf.lit([run.job_id for run in runs])
     job = sf.element_at(jobs, sf.col(WINDOW_INDEX) + 1)

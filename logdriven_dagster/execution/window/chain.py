@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from logdriven_dagster.config.models.steps import StepConfig
-from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import StepError
 from logdriven_dagster.execution.events import rows_of
 from logdriven_dagster.execution.window.discovery import SourceDiscovery
+from logdriven_dagster.execution.window.engines import WindowSession
 from logdriven_dagster.execution.window.journal import Journal, succeeded
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.listeners import Listeners

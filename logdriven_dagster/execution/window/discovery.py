@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
 
@@ -13,6 +12,7 @@ from logdriven_dagster.config.models.incremental.batches import file_source
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import FileKnownError, TerminalStepError
+from logdriven_dagster.execution.window.engines import Engine
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.batches import Route, TakenBatches, marking_of
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
@@ -22,9 +22,6 @@ from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
 from logdriven_dagster.runlog import RunLog, transitions
 from logdriven_dagster.runlog.attempts import progress
 from logdriven_dagster.runlog.batches import files
-
-if TYPE_CHECKING:
-    from logdriven_dagster.engine import Engine
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +41,7 @@ class SourceDiscovery:
 
     project: Project
     run_log: RunLog
-    engine: "Callable[[], Engine]"
+    engine: Callable[[], Engine]
 
     def discover(self, attempt: Attempt, run: WindowRun) -> Discovered:
         """Bound a slice by the contents of its source. Raises StepError if the source fails."""

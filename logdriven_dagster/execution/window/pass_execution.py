@@ -13,7 +13,6 @@ from dataclasses import InitVar, dataclass, field
 
 from logdriven_dagster.config.models.incremental.batches import file_source
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.spark.actions import watched_by
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -35,6 +34,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.execution.window.discovery import SourceDiscovery, needs_discovery
+from logdriven_dagster.execution.window.engines import Engine
 from logdriven_dagster.execution.window.journal import Journal, Lost, unsuccessful
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.listeners import Interruption, Listeners
@@ -154,7 +154,7 @@ class PassExecution:
         self.application_id = engine.application_id
         with (
             watched_by(self._check),
-            engine.window(self.chain.runs, self.order.project) as self.chain.session,
+            engine.open_session(self.chain.runs, self.order.project) as self.chain.session,
         ):
             self.tries.until_done(self.chain.run)
 

@@ -191,8 +191,8 @@ def _refuse_overlapping(conn: Connection, first: Claim, past: EarlierAttempts) -
     """
     for row in past.overlapping:
         if not (row.expired and ATTEMPTS.take_over(conn, row, first.owner)):
-            what = f"job {row.job_id} of {row.owner} is running {row.job_schedule_id}"
-            raise AlreadyRunningError(f"{first.table} {first.window} overlaps the window of {what}")
+            running = f"{row.job_schedule_id}, which job {row.job_id} of {row.owner} is running"
+            raise AlreadyRunningError(f"{first.table} {first.window} overlaps {running}")
 
 
 def _turn(conn: Connection, request: Claim, past: EarlierAttempts) -> _NextAttempt:

@@ -148,7 +148,7 @@ def test_several_windows_are_refused_beside_files_of_others_as_one_is(lab: Lab):
     target = {"type": "parquet", "path": "out", "window_column": "day"}
     lab.table("ods.t", {"sql": "SELECT DATE'2022-01-01' AS day", "target": target})
     with (
-        lab.engine.window([lab.window_run("ods.t", day(n)) for n in (1, 2)]) as session,
+        lab.engine.open_session([lab.window_run("ods.t", day(n)) for n in (1, 2)]) as session,
         pytest.raises(TerminalStepError, match=r"contains others\.parquet, which no window wrote"),
     ):
         session.stage(lab.project.table("ods.t").steps[0])

@@ -26,8 +26,8 @@ def machine() -> Any:
 def start_machine() -> None:
     """Start the JVM as `SparkContext` does, in a process session that Ctrl-C does not reach.
 
-    It is not forked, as in PySpark: where gRPC is active, as it is with Sail, one of fifty forked
-    children dies before it becomes Java.
+    It is not forked, as in PySpark: where gRPC is active, as it is with Spark Connect, one of fifty
+    forked children dies before it becomes Java.
     """
     from pyspark.java_gateway import launch_gateway
 

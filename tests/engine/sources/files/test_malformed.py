@@ -457,7 +457,7 @@ def test_each_window_of_a_stretch_counts_its_own(lab: Lab, sql: str | None):
     step = {"source": source, "target": {**TARGET, "window_column": "at"}}
     lab.table("ods.t", step | ({"sql": sql} if sql else {}))
     runs = [lab.window_run("ods.t", days(n, n + 1)) for n in (1, 2, 3)]
-    with lab.engine.window(runs) as session:
+    with lab.engine.open_session(runs) as session:
         staged = session.stage(lab.project.table("ods.t").steps[0])
     assert [each.counts.malformed for each in staged] == [0, 2, 1]
     assert [each.counts.source for each in staged] == [1, 2, 1]

@@ -145,5 +145,6 @@ def test_another_zone_keeps_all_tables_from_sail(tmp_path: Path) -> None:
     text = (tmp_path / "logdriven.yaml").read_text()
     (tmp_path / "logdriven.yaml").write_text(text.replace("UTC", "Europe/Berlin"))
     add(tmp_path, "a.proven", PROVEN)
-    reason = EngineChoice(load_project(tmp_path)).why_spark("a.proven")
+    engine, reason = EngineChoice(load_project(tmp_path)).engine_and_reason("a.proven")
+    assert engine == "spark"
     assert reason == "timezone: times in Europe/Berlin are not supported on Sail"

@@ -107,7 +107,7 @@ def test_several_windows_in_one_pass_are_divided_by_window_and_partition(lab: La
     query = "SELECT id, timestamp'2022-01-01' + make_dt_interval(id) AS at, 's' AS s FROM range(3)"
     lab.table("ods.t", {"sql": query, "target": BY_TIME})
     runs = [lab.window_run("ods.t", day(n)) for n in (1, 2, 3)]
-    with lab.engine.window(runs) as session:
+    with lab.engine.open_session(runs) as session:
         lab.finish(session, "ods.t")
     assert [row[0] for row in lab.rows("ods.t")] == [0, 1, 2]
     assert are_placed(table)

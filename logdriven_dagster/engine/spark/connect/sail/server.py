@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.config.sql.proven import VERSION
+from logdriven_dagster.engine.spark.connect.sail.supported_sql import VERSION
 from logdriven_dagster.errors import UsageError
 
 _READY_SECONDS = 60.0

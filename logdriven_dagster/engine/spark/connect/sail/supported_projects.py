@@ -1,6 +1,6 @@
 """Features of a project that are not proven to behave on Sail as on Spark; see docs/sail.md.
 
-Features that are not on a list here, or in `config.sql.proven`, are rejected before anything runs.
+Features that are not on a list here, or in `supported_sql`, are rejected before anything runs.
 """
 
 import re
@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from logdriven_dagster.config.checking.project import ValidConfigs
-from logdriven_dagster.config.derived.running_order import running_order
+from logdriven_dagster.config.checking.engines import Documents
 from logdriven_dagster.config.locations import is_remote
-from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob
+from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
@@ -19,12 +18,12 @@ from logdriven_dagster.config.models.types.files import CsvSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import TableTarget, Target
 from logdriven_dagster.config.models.types.time_columns import TimeColumn, WindowColumn
-from logdriven_dagster.config.properties import query_of
-from logdriven_dagster.config.sql.proven import COMPARED, STORED
-from logdriven_dagster.config.sql.proven_casts import UnprovenError, type_named
-from logdriven_dagster.config.sql.proven_queries import Columns, safe_query
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.config.yaml.documents import Document, Location
+from logdriven_dagster.engine.spark.connect.sail.supported_casts import UnprovenError, type_named
+from logdriven_dagster.engine.spark.connect.sail.supported_queries import Columns, safe_query
+from logdriven_dagster.engine.spark.connect.sail.supported_sql import COMPARED, STORED
 from logdriven_dagster.errors import ConfigError
 
 SOURCES: Final[Mapping[str, frozenset[str]]] = {
@@ -66,27 +65,18 @@ _COLUMN = re.compile(
 _ALIASES = {"integer": "int", "long": "bigint", "bool": "boolean", "numeric": "decimal"}
 
 
-def unproven(
-    main: Document,
-    config: ProjectConfig,
-    tables: ValidConfigs[TableConfig],
-    jobs: ValidConfigs[JobConfig],
-) -> Iterator[ConfigError]:
-    """Yield an error for each feature of a project on Sail that is not proven there.
-
-    `main` is the document of `config`; `tables` and `jobs` are those with valid files.
-    """
-    yield from unproven_project(main, config)
+def unproven(project: Project, documents: Documents) -> Iterator[ConfigError]:
+    """Yield an error for each feature of a project on Sail that is not proven there."""
+    yield from unproven_project(documents.main, project.config)
     known: dict[str, Columns] = {}
-    for name in running_order(tables.items):
-        table, document = tables.items[name], tables.origins[name]
-        folder, variables = document.path.parent, config.variables
-        queries = {step.step: query_of(table, step, folder, variables) for step in table.steps}
+    for name, document in documents.tables.items():
+        table = project.tables[name]
+        queries = {step.step: project.step_sql(table, step) for step in table.steps}
         yield from unproven_table(table, document, queries, known)
 
-    for name, job in jobs.items.items():
+    for name, job in project.jobs.items():
         if isinstance(job, MaintenanceJob):
-            yield from _unproven_upkeep(job, jobs.origins[name])
+            yield from _unproven_upkeep(job, documents.jobs[name])
 
 
 def unproven_table(

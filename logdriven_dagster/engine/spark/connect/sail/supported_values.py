@@ -10,16 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from logdriven_dagster.config.sql.proven import (
-    CASTS,
-    COMPARED,
-    MOST_DIGITS,
-    MOST_SUMMED_DIGITS,
-    ORDERED,
-    WHOLE,
-    Type,
-)
-from logdriven_dagster.config.sql.proven_casts import (
+from logdriven_dagster.engine.spark.connect.sail.supported_casts import (
     BIGINT,
     BOOLEAN,
     INT,
@@ -33,6 +24,15 @@ from logdriven_dagster.config.sql.proven_casts import (
     safe_cast,
     type_written,
     whole_number,
+)
+from logdriven_dagster.engine.spark.connect.sail.supported_sql import (
+    CASTS,
+    COMPARED,
+    MOST_DIGITS,
+    MOST_SUMMED_DIGITS,
+    ORDERED,
+    WHOLE,
+    Type,
 )
 
 Column = Callable[[exp.Column], Type]
