@@ -79,7 +79,7 @@ def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
     is_wall = backend == "sqlite" or _holds_wall_times(field, backend)
     if kind not in ("string", "timestamp_ntz") or not is_wall:
         return None
-    shown = "not a time such as 2022-01-31 12:00:00"
+    shown = "a value that is not a time such as 2022-01-31 12:00:00"
     text = kind == "string"
     converted = None if text else checked(field, "TIMESTAMP_NTZ", matches(_WALL), shown)
     if backend == "sqlite":
@@ -90,7 +90,7 @@ def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
 def time_of_sqlite(field: "StructField") -> Exact | None:
     """Return the read of a date or time column, by its declared type; None for others."""
     if declared(field) == "DATE":
-        day = checked(field, "DATE", matches(DATE), "not a day such as 2022-01-31")
+        day = checked(field, "DATE", matches(DATE), "a value that is not a day such as 2022-01-31")
         return Exact("STRING", day, has_days=True)
     if declared(field).startswith(("DATETIME", "TIMESTAMP")):
         return Exact("STRING", _moment(field), has_days=True)

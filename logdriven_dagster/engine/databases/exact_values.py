@@ -27,7 +27,7 @@ _SHOWN = f"from_utc_timestamp(try_cast({ZONED} AS TIMESTAMP), '{{zone}}')"
 _MEANT = f"try_cast({ZONED.replace('{zone}', 'UTC')} AS TIMESTAMP)"
 EXISTS = f"({{v}} RLIKE ':[0-9.]+{OFFSET}$' OR {_SHOWN} = {_MEANT})"
 """Condition that the zone's clocks show a time's text; they skip some when they go forward."""
-NO_TIME = "not a time such as 2022-01-31 12:00:00 that the clocks of {zone} show"
+NO_TIME = "a value that is not a time such as 2022-01-31 12:00:00 that the clocks of {zone} show"
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,10 @@ def test_a_database_that_does_not_answer_holds_the_plan_up_for_seconds_only(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql+psycopg://etl@127.0.0.1:{silent.getsockname()[1]}/dw"
         into(shop, database(shop, url))
-        assert "is not known: connection dw: no answer within 1 s" in told(logdriven)
+        assert (
+            "is unknown whether the target has existing rows: connection dw: no answer within 1 s"
+            in told(logdriven)
+        )
 
 
 def test_a_missing_variable_is_told(shop, logdriven):

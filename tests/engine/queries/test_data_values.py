@@ -74,7 +74,7 @@ def test_parts_of_data_cannot_leave_the_folder_together():
 
 
 def test_a_row_is_no_server_and_no_bucket():
-    with pytest.raises(TerminalStepError, match="begins with a value of data"):
+    with pytest.raises(TerminalStepError, match="must not begin with a value of data"):
         into_path("s3://${row_f}/x", {"row_f": "elsewhere"})
 
 

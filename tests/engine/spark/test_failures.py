@@ -102,8 +102,8 @@ def test_an_error_of_a_query_is_told_in_one_sentence(lab: Lab, sql: str):
 
 
 FILES = {
-    ("a.csv", "1,2\n3,ten\n"): "{path}, line 2: column b holds 'ten', not a valid int; mend the "
-    "file, or let it through by mode: PERMISSIVE, which counts what is malformed",
+    ("a.csv", "1,2\n3,ten\n"): "{path}, line 2: column b holds 'ten', not a valid int; "
+    "fix the file, or accept it with mode: PERMISSIVE, which counts malformed records",
     ("a.json", '{"a": 1, "b": "ten"}\n'): "{path}, line 1: column b holds 'ten', not a valid int; "
     "fix the file, or accept it with mode: PERMISSIVE, which counts malformed records",
     ("a.parquet", "no Parquet at all"): "cannot read the file {path}: it is not a Parquet file",
@@ -256,7 +256,7 @@ def test_what_a_database_says_is_one_sentence_and_the_exception_stands_behind_it
     with pytest.raises(sa.exc.OperationalError) as caught, engine.begin() as conn:
         conn.execute(sa.text("SELECT * FROM nowhere"))
     sentence, _, whole = str(step_error(caught.value)).partition("\n\n")
-    assert sentence.startswith("the database says: no such table: nowhere")
+    assert sentence.startswith("the database: no such table: nowhere")
     assert whole == "OperationalError: no such table: nowhere"
 
 

@@ -120,9 +120,7 @@ def test_windows_of_one_table_are_locked_one_by_one_y10(log):
 
 def test_windows_that_overlap_never_run_side_by_side_y19(log):
     start(log, days(1, 8))
-    with pytest.raises(
-        AlreadyRunningError, match=r"overlaps .*, which job 1 of here:10:20 is running"
-    ):
+    with pytest.raises(AlreadyRunningError, match=r"overlaps .*, which job 1 of here"):
         start(log, day(3), owner=OTHER)
     start(log, day(8), owner=OTHER)
     expire(log)

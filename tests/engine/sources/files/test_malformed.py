@@ -248,7 +248,7 @@ def test_a_long_malformed_value_and_folders_of_two_depths_are_named(lab: Lab):
 
 def test_an_empty_text_of_json_is_no_number(lab: Lab):
     lab.file("in/f.json", '{"a": 1}\n{"a": ""}\n')
-    assert "in/f.json, line 2: column a holds '', not a valid int; mend" in refused(
+    assert "in/f.json, line 2: column a holds '', not a valid int; fix" in refused(
         lab, json_lines()
     )
 

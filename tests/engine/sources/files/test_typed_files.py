@@ -351,7 +351,7 @@ def test_orc_values_that_columns_would_change_are_refused(lab: Lab, case: str):
     path = write(lab, "f.orc", {"v": pa.array([value], arrow)})
     problem = refused(lab, source(f"v {declared}", "orc"))
     assert f"{path}: the column v is" in problem
-    assert f"write v {fix} there" in problem
+    assert f"write v {fix} in `columns`" in problem
     assert len(rows(lab, f"v {fix}", "orc")) == 1
 
 
