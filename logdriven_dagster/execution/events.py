@@ -9,6 +9,7 @@ from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.job_runs import JobRun, JobStepResult, RunStep
 from logdriven_dagster.model.lineage import QueryLineage
 from logdriven_dagster.model.runs import Published, Staged
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning import Plan
 
@@ -37,6 +38,14 @@ class WindowSucceeded:
     """Check → True if it passed; checks that did not run are missing."""
     lineage: tuple[QueryLineage, ...] = ()
     """The lineage of its queries, in the order of the steps; empty if it is unknown."""
+    source_rows: SourceRows | None = None
+    """The rows of a source without new ones, if some belong to no window."""
+
+    @property
+    def counted_sources(self) -> tuple[SourceRows, ...]:
+        """The rows of the sources that were counted."""
+        found = (self.source_rows, *(step.source_rows for step in self.steps))
+        return tuple(rows for rows in found if rows is not None)
 
 
 @dataclass(frozen=True, slots=True)

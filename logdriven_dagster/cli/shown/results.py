@@ -81,9 +81,7 @@ def window_result(event: WindowEvent) -> WindowResult | None:
                 rows_inserted=_sum(count.inserted for count in counts),
                 rows_updated=_sum(count.updated for count in counts),
                 rows_malformed=_sum(count.malformed for count in counts),
-                rows_of_no_window=_sum(
-                    step.source_rows.outside for step in steps if step.source_rows
-                ),
+                rows_of_no_window=_sum(rows.outside for rows in event.counted_sources),
                 seconds=round(seconds, 3),
             )
         case WindowFailed(attempt=attempt, step_id=step, error=error, stands=stands):

@@ -78,7 +78,7 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
     counts = [step.counts.source for step in event.steps if step.counts.source is not None]
     if counts:
         metadata["source_count"] = sum(counts)
-    if outside := sum(step.source_rows.outside for step in event.steps if step.source_rows):
+    if outside := sum(rows.outside for rows in event.counted_sources):
         metadata["rows_of_no_window"] = outside
     if malformed := sum(step.counts.malformed or 0 for step in event.steps):
         metadata["malformed_count"] = malformed
