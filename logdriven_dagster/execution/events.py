@@ -9,6 +9,7 @@ from logdriven_dagster.model.attempts import Attempt, Counts, Status
 from logdriven_dagster.model.job_runs import JobRun, JobStepResult, RunStep
 from logdriven_dagster.model.lineage import QueryLineage
 from logdriven_dagster.model.runs import Published, Staged
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning import Plan
 
@@ -37,6 +38,18 @@ class WindowSucceeded:
     """Check → True if it passed; checks that did not run are missing."""
     lineage: tuple[QueryLineage, ...] = ()
     """The lineage of its queries, in the order of the steps; empty if it is unknown."""
+    source_rows: SourceRows | None = None
+    """The rows of a source without new ones, if some belong to no window."""
+
+    @property
+    def counts(self) -> tuple[Counts, ...]:
+        """The counts of its steps, and of a source without new rows."""
+        of_steps = tuple(step.counts for step in self.steps)
+        return (
+            of_steps
+            if (rows := self.source_rows) is None
+            else (*of_steps, Counts(outside=rows.outside))
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,8 @@ def window_result(event: WindowEvent) -> WindowResult | None:
     match event:
         case WindowStarted() | WindowSetBack() | NeedUnmet():
             return None
-        case WindowSucceeded(attempt=attempt, steps=steps, seconds=seconds):
-            counts = Counts.sum(step.counts for step in steps)
+        case WindowSucceeded(attempt=attempt, seconds=seconds):
+            counts = Counts.sum(event.counts)
             return _attempted(
                 attempt,
                 "SUCCESS",

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.engine.arrow.rows import ArrowRows, fitted
 from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.engine.iceberg.files import is_partitioned_by, within
+from logdriven_dagster.engine.iceberg.names import name_of_table
 from logdriven_dagster.engine.iceberg.scan import plan
-from logdriven_dagster.engine.iceberg.schema import spark_schema
+from logdriven_dagster.engine.iceberg.schema import refuse_unreadable_types, spark_schema
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowR
     `column` is the window column. Returns None if the table has a column that only Spark reads, or
     values that PyIceberg changes. Raises TerminalStepError if rows could be read incorrectly.
     """
+    refuse_unreadable_types(table.schema(), name_of_table(table))
     schema = arrow_schema(spark_schema(table.schema()))
     if schema is None:
         return None

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.iceberg.names import name_of_table
+from logdriven_dagster.engine.iceberg.schema import refuse_unreadable_types
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -43,9 +44,13 @@ def matching_files(
 
 
 def refuse_unreadable(table: "Table") -> None:
-    """Raise TerminalStepError for equality deletes, which PyIceberg cannot resolve to rows."""
+    """Raise TerminalStepError for a type that is not read here, and for equality deletes.
+
+    PyIceberg cannot resolve equality deletes to rows.
+    """
     from pyiceberg.manifest import DataFileContent, ManifestContent
 
+    refuse_unreadable_types(table.schema(), name_of_table(table))
     snapshot = table.current_snapshot()
     for manifest in snapshot.manifests(table.io) if snapshot else ():
         if manifest.content != ManifestContent.DELETES:

@@ -26,6 +26,14 @@ _TO_SPARK = {
 }
 """Iceberg's type names → Spark's type classes, which can be created without a session."""
 
+_SUBSTITUTES = {
+    "time": "string",
+    "timestamp_ns": "timestamp",
+    "timestamptz_ns": "timestamptz",
+    "unknown": "string",
+}
+"""Types that are not read → the types to write instead; of all others `binary`."""
+
 
 def iceberg_schema(schema: "StructType") -> "Schema":
     """Return the schema of a new table, in which every column is optional.
@@ -94,20 +102,30 @@ def _primitives() -> "dict[str, Callable[[], Any]]":
     }
 
 
-def spark_schema(schema: "Schema") -> "StructType":
-    """Return the schema with which Spark reads the table's files.
+def refuse_unreadable_types(schema: "Schema", table: str) -> None:
+    """Raise TerminalStepError for a column of a type that is not read here, also a nested one."""
+    from pyiceberg.types import DecimalType, PrimitiveType
 
-    Raises TerminalStepError if Spark cannot read a column's type.
-    """
+    for name in schema.column_names:
+        kind = schema.find_type(name)
+        if not isinstance(kind, PrimitiveType) or isinstance(kind, DecimalType):
+            continue
+        if str(kind) not in _TO_SPARK:
+            fix = _SUBSTITUTES.get(str(kind), "binary")
+            raise TerminalStepError(
+                f"{table}: column {name} is a {kind}, which is not read here; write its values to "
+                f"a column of type {fix}, and drop it in the engine that writes the table: "
+                f"ALTER TABLE {table} DROP COLUMN {name}"
+            )
+
+
+def spark_schema(schema: "Schema") -> "StructType":
+    """Return the schema with which Spark reads the table's files."""
     from pyspark.sql.types import StructField, StructType
 
-    fields = []
-    for field in schema.fields:
-        try:
-            fields.append(StructField(field.name, spark_type(field.field_type)))
-        except TerminalStepError as error:
-            raise TerminalStepError(f"column {field.name}: {error}") from None
-    return StructType(fields)
+    return StructType(
+        [StructField(field.name, spark_type(field.field_type)) for field in schema.fields]
+    )
 
 
 def spark_type(kind: "IcebergType") -> "DataType":
@@ -124,8 +142,5 @@ def spark_type(kind: "IcebergType") -> "DataType":
         return spark.StructType(
             [spark.StructField(part.name, spark_type(part.field_type)) for part in kind.fields]
         )
-    name = _TO_SPARK.get(str(kind))
-    if name is None:
-        raise TerminalStepError(f"Spark cannot read Iceberg's type {kind} here")
-    made: DataType = getattr(spark, name)()
+    made: DataType = getattr(spark, _TO_SPARK[str(kind)])()
     return made

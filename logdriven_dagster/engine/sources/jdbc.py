@@ -12,6 +12,7 @@ from logdriven_dagster.engine.sources import keys
 from logdriven_dagster.engine.sources.readers import Ask, Reader, Reading
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ class JdbcReader(Reader):
         _ = reading
         assert isinstance(run.window, Slice)
         return keys.keys_in_database(project, run, source, int(run.window.low))
+
+    def count_rows_without_key(
+        self, project: Project, run: WindowRun, source: JdbcSource
+    ) -> SourceRows | None:
+        return keys.count_rows_in_database(project, run, source)
 
 
 def _read_keys(

@@ -19,11 +19,13 @@ from logdriven_dagster.engine.queries.rendering import render_for_database
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from sqlalchemy import ColumnElement, FromClause
+    from sqlalchemy.engine import Connection as SqlConnection
 
     from logdriven_dagster.config.connections import Connection
 
@@ -85,7 +87,7 @@ def keys_in_database(
     with database(connection) as engine, engine.connect() as c:
         origin = _origin(source, run, connection)
         column = _column(source)
-        sample = c.scalar(select(column).select_from(origin).where(column.is_not(None)).limit(1))
+        sample = _any_key(c, origin, column)
         if _whole(sample, source) is None:
             return None, None
         key = _number(column) if isinstance(sample, str) else column
@@ -94,6 +96,39 @@ def keys_in_database(
         if last is None:
             last = c.scalar(select(func.max(key)).select_from(origin))
     return _whole(first, source), _whole(last, source)
+
+
+def count_rows_in_database(
+    project: Project, run: WindowRun, source: JdbcSource
+) -> SourceRows | None:
+    """Count the rows of a database source if some have no key; otherwise return None.
+
+    An index on the key finds rows without one, as it finds the greatest key.
+    """
+    from sqlalchemy import case, func, select
+
+    connection, table = project.connection(source.connection), project.table(run.table)
+    with database(connection) as engine, engine.connect() as c:
+        origin, column = _origin(source, run, connection), _column(source)
+        count = select(func.count()).select_from(origin)
+        if not (unplaced := int(c.scalar(count.where(column.is_(None))) or 0)):
+            return None
+        before, first = 0, table.default_start
+        if isinstance(first, int):
+            is_text = isinstance(_any_key(c, origin, column), str)
+            key = _number(column) if is_text else column
+            is_before = func.sum(case((key <= _bound(first), 1), else_=0))
+            before = int(c.scalar(select(is_before).select_from(origin)) or 0)
+        total = int(c.scalar(count) or 0)
+    step = table.sliced_step.step
+    return SourceRows(run.table, step, total, unplaced=unplaced, before=before, after=0, future=0)
+
+
+def _any_key(c: "SqlConnection", origin: "FromClause", column: "ColumnElement[Any]") -> Any:
+    """Return a key of the source, which shows if all are text; None if there is none."""
+    from sqlalchemy import select
+
+    return c.scalar(select(column).select_from(origin).where(column.is_not(None)).limit(1))
 
 
 def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | None, int | None]":

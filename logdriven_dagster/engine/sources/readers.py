@@ -17,6 +17,7 @@ from logdriven_dagster.engine.sources import keys
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, KnownSources
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Frontier:
     """True if the source continues after the window."""
     notes: str = ""
     """A note for the run log."""
+    source_rows: SourceRows | None = None
+    """The rows of the source, if some belong to no window."""
 
 
 class Reader(ABC):
@@ -134,6 +137,13 @@ class Reader(ABC):
         if last is None and asked.slice.number:
             last = keys.greatest_in_frame(self.whole(asked, source.whole()), source)
         return first, last
+
+    def count_rows_without_key(
+        self, project: Project, run: WindowRun, source: Any
+    ) -> SourceRows | None:
+        """Count the source's rows if some have no key, for sources that are asked for keys."""
+        _ = project, run, source
+        return None
 
 
 def reader_of(source: Source) -> Reader:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
@@ -97,8 +97,13 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     if files is not None:
         looks.keep(found, files)
     if strict and found.outside:
-        raise TerminalStepError(f"{found.message}; the table has rows_outside: fail")
+        refuse_rows_outside(found)
     return found if is_news else None
+
+
+def refuse_rows_outside(rows: SourceRows) -> NoReturn:
+    """Raise TerminalStepError for the rows outside any window of a table that allows none."""
+    raise TerminalStepError(f"{rows.message}; the table says rows_outside: fail")
 
 
 def look_for_any(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:

@@ -109,8 +109,7 @@ class WindowSession:
             rows = self._results.rows_of_no_window(step)
         first, *others = staged
         if rows is not None:
-            counts = replace(first.counts, outside=rows.outside)
-            first = replace(first.noted(rows.message), counts=counts, source_rows=rows)
+            first = first.counted(rows)
         return (first, *others)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:

@@ -22,6 +22,7 @@ from logdriven_dagster.execution.window.tries import Tries
 from logdriven_dagster.execution.window.verdicts import refuse, refuse_replacement
 from logdriven_dagster.model.attempts import Status, StepOutcome
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.planning.resuming import resumable_steps
 
 
@@ -47,6 +48,8 @@ class Chain:
     """Check → True if the staged rows pass it; checks that did not run are missing."""
     notes: str = ""
     """Notes of the source for readers of the log."""
+    source_rows: SourceRows | None = None
+    """The rows of a sliced source, if some belong to no window; None once a step has them."""
     session: WindowSession | None = None
     fenced: bool = False
     """True if older attempts are fenced off and their results are taken over."""
@@ -142,6 +145,8 @@ class Chain:
             first, *others = self.order.stage(self._session, step)
             tell(source_type=first.source_type, **rows_of((first, *others)))
         first, self.notes = first.noted(self.notes), ""  # the first step usually reads the source
+        if (rows := self.source_rows) is not None:
+            first, self.source_rows = first.counted(rows), None
         self.staged[step.step] = (first, *others)
         if step.target is None and step.step not in self.journal.ended:
             self.journal.halt({step.step: [succeeded(each) for each in (first, *others)]})

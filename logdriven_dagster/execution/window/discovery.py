@@ -18,6 +18,7 @@ from logdriven_dagster.model.batches import Route, TakenBatches, marking_of
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
 from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
 from logdriven_dagster.runlog import RunLog, transitions
 from logdriven_dagster.runlog.attempts import progress
@@ -33,6 +34,8 @@ class Discovered:
     attempt: Attempt
     run: WindowRun
     notes: str = ""
+    source_rows: SourceRows | None = None
+    """The rows of the source, if some belong to no window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class SourceDiscovery:
         def work(conn: Connection) -> Attempt:
             return progress.bound(conn, attempt, found.window, has_more=found.has_more)
 
-        return Discovered(self.run_log.write(work), replace(run, window=found.window), found.notes)
+        bounded = replace(run, window=found.window)
+        return Discovered(self.run_log.write(work), bounded, found.notes, found.source_rows)
 
     def _arrivals(self, attempt: Attempt, run: WindowRun) -> Discovered:
         """Register new files, and take them. Source: BDRE, BatchEnqueuer."""

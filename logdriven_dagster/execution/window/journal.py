@@ -14,6 +14,7 @@ from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, Status, StepOutcome
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.runs import Staged
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.runlog import RunLog, transitions
 from logdriven_dagster.runlog.attempts import progress, steps
 from logdriven_dagster.runlog.attempts.steps import StepKey
@@ -112,12 +113,25 @@ class Journal:
 
         return self._at_once_or_one_by_one(work)
 
-    def pass_over(self, step_ids: Collection[str], output: str, ended: AttemptOutcome) -> None:
-        """Log that the attempts succeed without steps, since there was nothing to read."""
-        nothing = StepOutcome(Status.SKIPPED, Counts(0, 0, 0, 0), output=output)
+    def pass_over(
+        self,
+        step_ids: Collection[str],
+        output: str,
+        ended: AttemptOutcome,
+        source_rows: SourceRows | None,
+    ) -> None:
+        """Log that the attempts succeed without steps, since there was nothing to read.
+
+        `source_rows` are the rows of the source, if they were counted.
+        """
+        outside = source_rows.outside if source_rows else None
+        counts = Counts(0, 0, 0, 0, outside=outside)
+        nothing = StepOutcome(Status.SKIPPED, counts, output=output)
         ends = {(each.job_id, step_id): nothing for each in self.attempts for step_id in step_ids}
 
         def work(conn: Connection) -> None:
+            if source_rows is not None:
+                audits.record(conn, source_rows)
             transitions.succeed(conn, self.processes, self.attempts, ended, ends)
             for attempt in self.attempts:
                 self.announcer.nothing_new(conn, attempt)

@@ -172,7 +172,7 @@ class PassExecution:
         """Determine the end of the slice by its source, and log it before anything is read."""
         found = self.discovery.discover(self.attempts[0], self.chain.runs[0])
         self.journal.attempts, self.chain.runs = [found.attempt], [found.run]
-        self.chain.notes = found.notes
+        self.chain.notes, self.chain.source_rows = found.notes, found.source_rows
 
     def _has_nothing_to_do(self) -> bool:
         """Return True if a slice is empty, and no step may run without files."""
@@ -185,9 +185,11 @@ class PassExecution:
     def _nothing_new(self) -> list[WindowEvent]:
         """Log a success of windows for which there was nothing to read. Source: Sharp ETL."""
         start = self.attempts[0].window.range_start
-        output = self.chain.notes or (f"nothing new after {start}" if start else "nothing new")
+        rows = self.chain.source_rows
+        output = "; ".join(filter(None, [self.chain.notes, rows.message if rows else ""]))
+        output = output or (f"nothing new after {start}" if start else "nothing new")
         ended = AttemptOutcome(Status.SUCCESS, error_count=self.tries.failed)
-        self.journal.pass_over([step.step for step in self.order.steps], output, ended)
+        self.journal.pass_over([step.step for step in self.order.steps], output, ended, rows)
         return self._succeeded({})
 
     def _finish(self) -> list[WindowEvent]:
@@ -215,6 +217,7 @@ class PassExecution:
                 self.tries.failed,
                 self.timeout.overdue,
                 self.chain.checks,
+                source_rows=self.chain.source_rows,
             )
             for n, attempt in enumerate(self.attempts)
         ]

@@ -74,7 +74,7 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
     metadata = _attempt_metadata(event.attempt)
     metadata |= duration_shown(event.attempt.window, event.seconds, datetime.now(timezone.utc))
     has_rules = any(step.quality for step in event.steps)
-    metadata |= counts_shown([step.counts for step in event.steps], event.error_count, has_rules)
+    metadata |= counts_shown(event.counts, event.error_count, has_rules)
     if staged is not None:
         metadata |= columns_shown(staged.columns)
     if published is not None:

@@ -7,8 +7,8 @@ from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.iceberg.arrow_rows import arrow_rows
-from logdriven_dagster.engine.iceberg.names import identifier
-from logdriven_dagster.engine.iceberg.schema import spark_schema
+from logdriven_dagster.engine.iceberg.names import identifier, name_of_table
+from logdriven_dagster.engine.iceberg.schema import refuse_unreadable_types, spark_schema
 from logdriven_dagster.engine.queries.schemas import columns_of, window_column
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.contents import Contents, Holdings
@@ -35,6 +35,7 @@ class IcebergContents(Contents):
         found = _existing(project, target.name or table)
         if found is None:
             return Holdings()
+        refuse_unreadable_types(found.schema(), name_of_table(found))
         return Holdings(columns_of(spark_schema(found.schema())), total_rows(found))
 
     def rows(
