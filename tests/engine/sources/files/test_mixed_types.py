@@ -1,17 +1,18 @@
 """Columns that have different types in the Parquet or ORC files of one source."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from logdriven_dagster.engine.sources.files.typed.footers import Footer
+from logdriven_dagster.engine.sources.files.typed.footers import Footer, footers
 from logdriven_dagster.engine.sources.files.typed.held_types import UNION, Array, Struct
 from logdriven_dagster.engine.sources.files.typed.reading import typed_reading
 from logdriven_dagster.errors import TerminalStepError
@@ -133,6 +134,36 @@ def test_a_single_value_and_a_nested_one_are_refused_with_both_files(lab: Lab):
     other = write(lab.root / "in/2.parquet", {"v": pa.array([{"a": 1}], STRUCT)})
     problem = refused(lab, {"type": "parquet", "path": "in"})
     assert f"the column v is a single value in {one} and a struct in {other}" in problem
+
+
+def test_list_views_are_lists_and_shift_no_other_column(tmp_path: Path):
+    """A list view of structs counted as one leaf, so that the next column got another kind."""
+    pair = pa.struct([("a", pa.int64()), ("b", pa.string())])
+    for number, make in enumerate((pa.list_view, pa.large_list_view)):
+        columns = {"v": pa.array([[]], make(pair)), "u": pa.array([1], pa.uint8())}
+        path = write(tmp_path / f"{number}.parquet", columns)
+        held = dict(footers_of(path)[0].columns.fields)
+        assert held["v"] == Array(Struct((("a", "bigint"), ("b", "string"))))
+        assert held["u"] == "unsigned tinyint"
+
+
+def test_periods_of_pandas_are_refused_unless_columns_asks_for_their_numbers(tmp_path: Path):
+    """The number of a period has a meaning only with its frequency, which Spark does not read."""
+    periods = pd.Series(pd.period_range("2022-01", periods=2, freq="M"))
+    path = tmp_path / "f.parquet"
+    pd.DataFrame({"n": [1, 2], "v": periods}).to_parquet(path, engine="pyarrow")
+    found = footers_of(path)
+    with pytest.raises(
+        TerminalStepError, match=r'f\.parquet: the column v is a period, .*"n BIGINT, v BIGINT"'
+    ):
+        typed_reading(found, None, missing="")
+    fields = [StructField(name, LongType()) for name in ("n", "v")]
+    typed_reading(found, StructType(fields), missing="")
+
+
+def footers_of(path: str | Path) -> Sequence[Footer]:
+    stat = Path(path).stat()
+    return footers(frozenset({(str(path), stat.st_size, stat.st_mtime_ns)}), "parquet")
 
 
 def test_files_with_a_union_are_refused_whichever_columns_are_declared():

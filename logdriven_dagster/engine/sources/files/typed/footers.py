@@ -12,6 +12,7 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     INT128,
     NULL,
     OF_ORC,
+    PERIOD,
     UNION,
     UUID,
     Array,
@@ -183,7 +184,14 @@ def _of_parquet(fields: Any, columns: Iterator[Any], physical: Mapping[str, str]
 
     `columns` are the next leaves; `physical` are the kinds of those without a logical type.
     """
-    return Struct(tuple((field.name, _held(field.type, columns, physical)) for field in fields))
+    return Struct(tuple((field.name, _of_field(field, columns, physical)) for field in fields))
+
+
+def _of_field(field: "pa.Field", columns: Iterator[Any], physical: Mapping[str, str]) -> Held:
+    held = _held(field.type, columns, physical)
+    # PyArrow knows the type only in a process that has imported pandas' own part for it.
+    named = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode()
+    return PERIOD if getattr(field.type, "extension_name", named) == "pandas.period" else held
 
 
 def _held(kind: "pa.DataType", columns: Iterator[Any], physical: Mapping[str, str]) -> Held:
@@ -196,10 +204,12 @@ def _held(kind: "pa.DataType", columns: Iterator[Any], physical: Mapping[str, st
         is_variant = names in _VARIANT and dict(found.fields)["metadata"] == "binary"
         return "variant" if is_variant else found
     if pa.types.is_map(kind):
-        key = _held(kind.key_type, columns, physical)
-        return Map(key, _held(kind.item_type, columns, physical))
+        key = _of_field(kind.key_field, columns, physical)
+        return Map(key, _of_field(kind.item_field, columns, physical))
     if _is_list(kind):
-        return Array(_held(kind.value_type, columns, physical))
+        return Array(_of_field(kind.value_field, columns, physical))
+    if pa.types.is_nested(kind):
+        raise pa.ArrowNotImplementedError(str(kind))  # it has an unknown number of leaves
     column = next(columns)
     # Parquet has no such type: Arrow writes bare numbers, and the unit separately.
     return str(kind) if pa.types.is_duration(kind) else _kind(column, physical)
@@ -209,7 +219,8 @@ def _is_list(kind: "pa.DataType") -> bool:
     import pyarrow as pa
 
     lists: tuple[type, ...] = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
-    return isinstance(kind, lists)
+    views: tuple[type, ...] = (pa.ListViewType, pa.LargeListViewType)
+    return isinstance(kind, lists + views)
 
 
 def _kind(column: Any, physical: Mapping[str, str]) -> str:

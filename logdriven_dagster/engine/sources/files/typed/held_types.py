@@ -18,6 +18,8 @@ NANOS, NANOS_NTZ = "timestamp of nanoseconds", "timestamp_ntz of nanoseconds"
 _MILLIS, _MILLIS_NTZ = "timestamp of milliseconds", "timestamp_ntz of milliseconds"
 OF_ORC, UNION = "timestamp of ORC", "union"
 UUID, HALF, INT128 = "uuid", "float of 16 bits", "128-bit integer"
+PERIOD = "period"
+"""A span of pandas, whose number has a meaning only with its frequency."""
 NULL = "null"
 """A column that holds only NULL, which writers without a type for it call INT32."""
 ALL_NULL = "null in a column of "
@@ -89,7 +91,7 @@ _EXACT = {
     "time": {"string", "bigint"},
     "time of nanoseconds": {"string", "bigint"},
     "time of milliseconds": {"string", "int", "bigint"},
-    **{duration: {"bigint"} for duration in _DURATIONS},
+    **{duration: {"bigint"} for duration in (*_DURATIONS, PERIOD)},
     UUID: {"string", "binary"},
     HALF: {"float", "double", "binary"},
     "12-byte interval": {"binary"},
@@ -114,7 +116,7 @@ _NATURAL = {
     HALF: "float",
 }
 _UNREADABLE = {
-    **dict.fromkeys(_DURATIONS, "BIGINT"),
+    **dict.fromkeys((*_DURATIONS, PERIOD), "BIGINT"),
     "12-byte interval": "BINARY",
     INT128: "BINARY",
 }
@@ -303,7 +305,7 @@ def have_one_meaning(kinds: Collection[str], declared: str) -> bool:
     return (
         len(held) < 2
         or declared not in ("int", "bigint")
-        or not any(kind.startswith(("time", "duration")) for kind in held)
+        or not any(kind.startswith(("time", "duration", PERIOD)) for kind in held)
     )
 
 
