@@ -15,7 +15,10 @@ MARIADB = ("mysql", "mariadb")
 _POSTGRESQL = """
     SELECT a.attname, format_type(t.oid, -1), NULLIF(c.collname, 'default'),
         concat_ws(' ', format_type(a.atttypid, a.atttypmod), NULLIF(c.collname, 'default'),
-            NULLIF(a.attidentity, ''), NULLIF(a.attgenerated, ''))
+            NULLIF(a.attidentity, ''), NULLIF(a.attgenerated, '')),
+        CASE WHEN a.attgenerated <> '' THEN NULL
+            WHEN a.atttypid = 'varchar'::regtype THEN COALESCE(NULLIF(a.atttypmod, -1) - 4, 1 << 30)
+        END
     FROM pg_attribute a
     JOIN pg_type given ON given.oid = a.atttypid
     JOIN pg_type t ON t.oid = COALESCE(NULLIF(given.typbasetype, 0), given.oid)
@@ -23,16 +26,21 @@ _POSTGRESQL = """
     WHERE a.attrelid = to_regclass(:quoted) AND a.attnum > 0 AND NOT a.attisdropped
 """
 # Strict servers refuse NULL in a NOT NULL column, but a TIMESTAMP stores the current time instead.
+# The limit of TEXT columns is in bytes; a character has at most four.
 _MARIADB = """
     SELECT COLUMN_NAME, DATA_TYPE, COLLATION_NAME,
         CONCAT_WS(' ', COLUMN_TYPE, COLLATION_NAME,
             IF(IS_NULLABLE = 'NO' AND DATA_TYPE = 'timestamp', 'NOT NULL', NULL),
-            NULLIF(EXTRA, ''))
+            NULLIF(EXTRA, '')),
+        CASE WHEN EXTRA <> '' THEN NULL
+            WHEN DATA_TYPE = 'varchar' THEN CHARACTER_MAXIMUM_LENGTH
+            WHEN DATA_TYPE LIKE '%text' THEN CHARACTER_OCTET_LENGTH DIV 4
+        END
     FROM information_schema.COLUMNS
     WHERE TABLE_SCHEMA = COALESCE(:schema, DATABASE()) AND TABLE_NAME = :name
 """
 _SQLITE = """
-    SELECT name, lower(type), NULL, type || CASE WHEN pk > 0 THEN ' PRIMARY KEY' ELSE '' END
+    SELECT name, lower(type), NULL, type || CASE WHEN pk > 0 THEN ' PRIMARY KEY' ELSE '' END, NULL
     FROM pragma_table_xinfo(:name, :schema)
 """
 _COLUMNS = {
@@ -92,6 +100,10 @@ class Declaration:
     """The type without length or precision; for a domain, its base type."""
     collation: str | None
     text: str
+    holds: int | None
+    """Number of characters up to which any text of the column's collation is stored unchanged; None
+    if it is not known.
+    """
 
 
 def has_declarations(backend: str) -> bool:
@@ -106,8 +118,8 @@ def declarations(conn: "Connection", table: "Table") -> Mapping[str, Declaration
     query = text(_COLUMNS[conn.dialect.name])
     known = {name: value for name, value in _names(conn, table).items() if f":{name}" in query.text}
     return {
-        str(name).lower(): Declaration(kind, collation, declared)
-        for name, kind, collation, declared in conn.execute(query, known)
+        str(name).lower(): Declaration(kind, collation, declared, holds)
+        for name, kind, collation, declared, holds in conn.execute(query, known)
     }
 
 

@@ -79,6 +79,10 @@ class Move:
     """True if the database cannot change the value, by the declarations of both columns, or if its
     catalog is not known.
     """
+    unchanged: str | None
+    """A condition on the staged value, `{v}`, under which the database stores it unchanged, by the
+    declarations; NULL always is. None if there is no such condition.
+    """
     declared: str
 
 
@@ -136,8 +140,17 @@ def _move(
         found.replace("{scale}", str(scale)),
         is_proven=not has_declarations(backend)
         or (stores and theirs is not None and ours == theirs),
+        unchanged=_unchanged(kind, ours, theirs) if stores else None,
         declared=theirs.text if theirs else str(column.type),
     )
+
+
+def _unchanged(kind: str, ours: Declaration | None, theirs: Declaration | None) -> str | None:
+    if kind != "text" or ours is None or theirs is None or theirs.holds is None:
+        return None
+    if ours.collation != theirs.collation:
+        return None
+    return f"CHAR_LENGTH({{v}}) <= {theirs.holds}"
 
 
 def filled(conn: "Connection", template: str, column: "ColumnElement[Any]") -> str:

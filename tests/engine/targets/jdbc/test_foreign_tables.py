@@ -140,6 +140,8 @@ def maria(server_urls, request, tmp_path) -> Iterator[Shop]:
 A_UUID = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
 ODD_IN_POSTGRESQL: list[tuple[str, spark.DataType, Any, Any]] = [
     ("varchar(5)", TEXT, "ab ", "ab "),
+    ("varchar(3)", TEXT, "éé€", "éé€"),
+    ("varchar", TEXT, "ab ", "ab "),
     ("char(3)", TEXT, "NLD", "NLD"),
     ("numeric", cents(), Decimal("1.25"), Decimal("1.25")),
     ("numeric(20,8)", cents(8), Decimal("1.25"), Decimal("1.25")),
@@ -172,6 +174,7 @@ ODD_IN_POSTGRESQL: list[tuple[str, spark.DataType, Any, Any]] = [
 REFUSED_BY_POSTGRESQL: list[tuple[str, spark.DataType, Any]] = [
     ("varchar(3)", TEXT, "abc "),
     ("varchar(3)", TEXT, "abcd"),
+    ("varchar(3)", TEXT, "éé€ "),
     ("char(3)", TEXT, "NL"),
     ("real", DOUBLE, 0.1),
     ("float(10)", DOUBLE, 0.1),
@@ -196,8 +199,12 @@ REFUSED_BY_POSTGRESQL: list[tuple[str, spark.DataType, Any]] = [
 ]
 ODD_IN_MARIADB: list[tuple[str, spark.DataType, Any, Any]] = [
     ("TEXT", TEXT, "x" * 65_535, "x" * 65_535),
+    ("TEXT", TEXT, "é" * 20_000, "é" * 20_000),
     ("TINYTEXT", TEXT, "é ", "é "),
+    ("TINYTEXT", TEXT, "é" * 127, "é" * 127),
     ("VARCHAR(3)", TEXT, "ab ", "ab "),
+    ("VARCHAR(3)", TEXT, "éé€", "éé€"),
+    ("VARCHAR(3) CHARACTER SET latin1", TEXT, "éé ", "éé "),
     ("CHAR(3)", TEXT, "ab", "ab"),
     ("BINARY(3)", BYTES, b"abc", b"abc"),
     ("VARBINARY(3)", BYTES, b"a\0", b"a\0"),
@@ -221,8 +228,11 @@ REFUSED_BY_MARIADB: list[tuple[str, spark.DataType, Any]] = [
     ("TEXT", TEXT, "x" * 70_000),
     ("TEXT", TEXT, "x" * 65_536),
     ("TINYTEXT", TEXT, "x" * 256),
+    ("TINYTEXT", TEXT, "é" * 128),
     ("BLOB", BYTES, b"x" * 70_000),
     ("VARCHAR(3)", TEXT, "abc "),
+    ("VARCHAR(3)", TEXT, "éé€ "),
+    ("VARCHAR(3) CHARACTER SET latin1", TEXT, "ééé "),
     ("CHAR(3)", TEXT, "ab "),
     ("BINARY(3)", BYTES, b"ab"),
     ("DATETIME", WALL, LATE),
@@ -306,6 +316,21 @@ def test_a_refused_window_leaves_every_row_as_it_was(server_shop: Shop, mode: st
     assert server_shop.rows("SELECT id, v FROM t ORDER BY id") == [(1, "old"), (2, "old")]
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite_window", "upsert"])
+def test_texts_that_fit_their_column_are_proven_without_a_scan_of_the_target(
+    server_shop: Shop, mode: str
+):
+    key = {"key": ["id"]} if mode == "upsert" else {}
+    server_shop.run(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(5), {START} VARCHAR(32))")
+    ran: list[str] = []
+    sa.event.listen(
+        server_shop.engine, "before_cursor_execute", lambda *given: ran.append(given[2])
+    )
+    server_shop.publish([{"id": 1, "v": None}, {"id": 2, "v": "five "}], KINDS, mode=mode, **key)
+    assert ran
+    assert not [statement for statement in ran if "published" in statement]
+
+
 @pytest.mark.parametrize(("declared", "backend"), [("timestamp(0)", "pg"), ("DATETIME", "maria")])
 def test_a_window_column_of_less_precision_moves_no_row(
     server_urls, request, declared: str, backend: str
@@ -328,6 +353,11 @@ HIDING = {
         "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
     ],
     "a trigger that changes them": [
+        FUNCTION + "'BEGIN NEW.v := upper(NEW.v); RETURN NEW; END'",
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
+    ],
+    "a trigger that changes texts which fit": [
+        "ALTER TABLE t ALTER v TYPE varchar(9)",
         FUNCTION + "'BEGIN NEW.v := upper(NEW.v); RETURN NEW; END'",
         "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
     ],
@@ -367,9 +397,13 @@ def test_rows_that_a_trigger_puts_elsewhere_are_there_if_readers_see_them(pg: Sh
     "statements",
     [
         ["CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.v = UPPER(NEW.v)"],
+        [
+            "ALTER TABLE t MODIFY v VARCHAR(9)",
+            "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.v = UPPER(NEW.v)",
+        ],
         ["RENAME TABLE t TO b", "CREATE VIEW t AS SELECT * FROM b WHERE id < 0"],
     ],
-    ids=["trigger", "view"],
+    ids=["trigger", "trigger on texts which fit", "view"],
 )
 def test_triggers_and_views_of_mariadb_change_and_hide_nothing(maria: Shop, statements):
     maria.run(f"CREATE TABLE t (id INT, v LONGTEXT, {START} VARCHAR(32))", *statements)
