@@ -229,7 +229,7 @@ def test_a_table_that_is_replaced_as_a_whole_has_no_rows_of_a_window(lab: Lab, t
     lab.table("ods.t", {"sql": "SELECT 1 AS a", "target": {**target, "mode": "overwrite"}})
     lab.run("ods.t", day(1))
     assert seen(lab) == [{"a": 1}]
-    with pytest.raises(UsageError, match="replaced as a whole"):
+    with pytest.raises(UsageError, match="is replaced completely"):
         seen(lab, window=day(1))
 
 

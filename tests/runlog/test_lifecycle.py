@@ -321,7 +321,7 @@ def test_so_it_is_however_the_attempt_ended_b10(log, end):
 def test_batches_of_a_failed_slice_hold_the_next_one_b10(log):
     bdre.fill(log, [1, 2], {1: "EOD", 2: "EOD"})
     bdre.fail(log, KNOWN, bdre.init(log, KNOWN), "124")
-    with pytest.raises(EarlierWindowError, match="slice 0"):
+    with pytest.raises(EarlierWindowError, match="window 0"):
         bdre.init(log, KNOWN, number=1)
 
 

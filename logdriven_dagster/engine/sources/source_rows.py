@@ -103,7 +103,7 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
 
 def refuse_rows_outside(rows: SourceRows) -> NoReturn:
     """Raise TerminalStepError for the rows outside any window of a table that allows none."""
-    raise TerminalStepError(f"{rows.message}; the table says rows_outside: fail")
+    raise TerminalStepError(f"{rows.message}; the table has rows_outside: fail")
 
 
 def look_for_any(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:

@@ -61,7 +61,8 @@ def test_a_window_column_that_does_not_say_when_is_a_mistake(lab: Lab):
     number, text, missing = found(lab)
     place = "('steps', 0, 'source', 'window_column')"
     assert number.startswith(f"ods.t0 {place}: window_column ts is bigint, which is not a time")
-    assert text.startswith(f"ods.t1 {place}: window_column day is string; unit: epoch_s is for num")
+    problem = "window_column day is string; unit: epoch_s is only for numbers"
+    assert text.startswith(f"ods.t1 {place}: {problem}")
     assert missing.startswith(f"ods.t3 {place}: the source has no column no, its window_column")
 
 

@@ -135,7 +135,7 @@ def test_an_hour_of_waiting_begins_when_the_upstream_has_ended_d07(job):
     job.relate("{from: a, to: b, delay: 60 min}").run()
     assert job.statuses("b") == []
     assert job.states("b") == [(day(1), "blocked"), (day(2), "blocked")]
-    with pytest.raises(DependencyError, match="of the delay of 1:00:00 are left"):
+    with pytest.raises(DependencyError, match="of the delay of 1:00:00 remain"):
         claim(job, "b", day(1))
     job.ended_before("a", 61)
     job.run()

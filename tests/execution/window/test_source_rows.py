@@ -234,7 +234,7 @@ def test_a_database_of_which_no_row_belongs_to_a_window_is_no_quiet_success(
         assert not any("any window" in each for each in others)  # each process says it once
         result = window_result(succeeded[0])
         assert result is not None
-        found[name] = (first if "no window" in first else "", result.rows_of_no_window)
+        found[name] = (first if "any window" in first else "", result.rows_of_no_window)
     assert found == {
         "nulls": ("2 of 2 rows do not belong to any window: 2 with NULL or an invalid value", 2),
         "before": ("2 of 2 rows do not belong to any window: 2 before the first window", 2),
