@@ -93,7 +93,7 @@ class Measured:
             "v_table_log": lambda: self._read(
                 lambda conn: conn.execute(sa.text("SELECT * FROM v_table_log")).all()
             ),
-            "newest 100 attempts": lambda: self._read(history.attempts),
+            "newest 100 attempts": lambda: self._read(history.list_attempts),
             "metrics, first scrape": lambda: self._exporter().text(),
             "metrics, next scrapes": self._exporter().text,
             "report of a day": lambda: self._read(self._report),
@@ -106,11 +106,11 @@ class Measured:
         return Metrics(self.log, self.runner.judged_project, Today())
 
     def _statuses(self, conn: sa.Connection) -> object:
-        return history.latest_statuses(conn, self.project.tables)
+        return history.read_latest_statuses(conn, self.project.tables)
 
     def _report(self, conn: sa.Connection) -> object:
         now = datetime.now(timezone.utc)
-        return reports.attempts_between(conn, now - timedelta(hours=2), now)
+        return reports.list_attempts_between(conn, now - timedelta(hours=2), now)
 
     def _read(self, work: Callable[[sa.Connection], object]) -> object:
         return self.log.ask(work)

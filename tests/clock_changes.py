@@ -63,6 +63,6 @@ def null_table(name: str, period: str, start: str, *upstreams: str, **fields: st
 def attempted(runner: Runner) -> list[tuple[str, int, int, str]]:
     """Every attempt in the log: table, bounds in seconds, and status, in the order of windows."""
     with runner.run_log.read() as conn:
-        rows = logs.attempts(conn, limit=100_000)
+        rows = logs.list_attempts(conn, limit=100_000)
     kept = ("job_name", "window_start", "window_end", "status")
     return sorted(tuple(row[name] for name in kept) for row in rows)

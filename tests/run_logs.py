@@ -150,17 +150,17 @@ def real_upgrade() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def rows_of_one_project() -> Iterator[None]:
     """Let no statement of ours meet the rows of several projects."""
-    compiled = unions._compiled
+    compiled = unions._compile_query
 
     def checked(query: Select[Any], dialect: Dialect) -> SQLCompiler:
         one_project.refuse(None, query)
         return compiled(query, dialect)
 
     event.listen(Engine, "before_execute", one_project.refuse)
-    unions._compiled = checked
+    unions._compile_query = checked
     yield
     event.remove(Engine, "before_execute", one_project.refuse)
-    unions._compiled = compiled
+    unions._compile_query = compiled
 
 
 @pytest.fixture(autouse=True)

@@ -158,7 +158,7 @@ def windows(task: Task) -> list[float]:
     from logdriven_dagster.runlog.history import logs as history
 
     log, number = open_runner(load_project(task.state)).run_log, task.end - task.begin
-    rows = log.ask(lambda conn: history.attempts(conn, TABLE, number))
+    rows = log.ask(lambda conn: history.list_attempts(conn, TABLE, number))
     moments = [
         [datetime.fromisoformat(row[name]) for name in ("job_start_time", "job_end_time")]
         for row in reversed(rows)

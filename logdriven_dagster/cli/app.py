@@ -28,7 +28,7 @@ from logdriven_dagster.cli.commands import show as show_commands
 from logdriven_dagster.cli.commands import spark as spark_commands
 from logdriven_dagster.cli.commands import ui as ui_commands
 from logdriven_dagster.cli.commands import upkeep as upkeep_commands
-from logdriven_dagster.cli.installed import installed_command, installed_names
+from logdriven_dagster.cli.installed import find_installed, list_installed
 from logdriven_dagster.cli.options import GlobalNowOption, GlobalProjectOption
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -48,10 +48,10 @@ class _Commands(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         ours = super().list_commands(ctx)
-        return [*ours, *(name for name in installed_names() if name not in ours)]
+        return [*ours, *(name for name in list_installed() if name not in ours)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return super().get_command(ctx, cmd_name) or installed_command(cmd_name)
+        return super().get_command(ctx, cmd_name) or find_installed(cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -133,7 +133,7 @@ app.add_typer(upkeep_commands.app, name="upkeep", rich_help_panel="Maintenance")
 app.add_typer(_database, name="db", rich_help_panel="Maintenance")
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(__version__)
         raise typer.Exit
@@ -145,14 +145,16 @@ def logdriven(
     now: GlobalNowOption = None,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Log-driven ETL on Dagster and Spark: the run log decides what runs next."""
 
 
 @cache
-def _command_line() -> Any:
+def _build_command_line() -> Any:
     """Build the commands, their options and their help, which takes longer than most commands."""
     return typer.main.get_command(app)
 
@@ -161,7 +163,7 @@ def main() -> None:
     """Run the command line; every error is one message on stderr, without secrets."""
     guard_umask()
     try:
-        _command_line()()
+        _build_command_line()()
     except Exception as error:  # noqa: BLE001 - a traceback may hold secrets
         sys.exit(_report(error))
 

@@ -30,12 +30,12 @@ def show_in_panel(panel: str) -> Callable[[C], C]:
     return mark
 
 
-def installed_names() -> list[str]:
+def list_installed() -> list[str]:
     """Return the names of the commands, in their order."""
     return [point.name for point in entry_points_of(GROUP)]
 
 
-def installed_command(name: str) -> Any:
+def find_installed(name: str) -> Any:
     """Return a click command; None if no package registers this name.
 
     A command that cannot be loaded raises UsageError when it is run.
@@ -51,14 +51,14 @@ def installed_command(name: str) -> Any:
         else:
             panel = vars(found).get("help_panel", _PANEL)
             made.command(name, rich_help_panel=panel)(found)
-        made.callback()(_nothing)  # makes typer build a group that has the command
+        made.callback()(_do_nothing)  # makes typer build a group that has the command
         group: Any = typer.main.get_command(made)
         return group.commands[name]
     except Exception as error:  # noqa: BLE001 - a module of a package may raise any error
-        return _unusable(point, error)
+        return _build_unusable_command(point, error)
 
 
-def _unusable(point: EntryPoint, error: Exception) -> Any:
+def _build_unusable_command(point: EntryPoint, error: Exception) -> Any:
     problem = f"{point.value} cannot be used: {in_brief(f'{type(error).__name__}: {error}')}"
     made = typer.Typer()
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
@@ -68,16 +68,16 @@ def _unusable(point: EntryPoint, error: Exception) -> Any:
         help=problem,
         add_help_option=False,
         context_settings=settings,
-    )(_raising(problem))
+    )(_build_raising(problem))
     return typer.main.get_command(made)
 
 
-def _raising(problem: str) -> Callable[[], None]:
+def _build_raising(problem: str) -> Callable[[], None]:
     def fail() -> None:
         raise UsageError(f"{problem}; repair or remove the package that registers it as {GROUP}")
 
     return fail
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

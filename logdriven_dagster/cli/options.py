@@ -26,7 +26,9 @@ _PROJECT_HELP = "The project folder; default: LOGDRIVEN_PROJECT, then the curren
 _NOW_HELP = "The data clock, as ISO 8601 or yyyyMMddHHmmss; default zone: the project's time zone."
 
 
-def _inherited(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
+def _inherit_option(
+    ctx: typer.Context, param: typer.CallbackParam, value: str | None
+) -> str | None:
     """Return the option of the root command as a default.
 
     So `logdriven --project X plan` is the same as `logdriven plan --project X`.
@@ -41,10 +43,10 @@ GlobalProjectOption = Annotated[
 GlobalNowOption = Annotated[str | None, typer.Option("--now", help=_NOW_HELP)]
 ProjectOption = Annotated[
     str | None,
-    typer.Option("--project", "-p", metavar="FOLDER", callback=_inherited, help=_PROJECT_HELP),
+    typer.Option("--project", "-p", metavar="FOLDER", callback=_inherit_option, help=_PROJECT_HELP),
 ]
 NowOption = Annotated[
-    str | None, typer.Option("--now", metavar="TIME", callback=_inherited, help=_NOW_HELP)
+    str | None, typer.Option("--now", metavar="TIME", callback=_inherit_option, help=_NOW_HELP)
 ]
 WindowOption = Annotated[
     str | None,
@@ -117,7 +119,7 @@ ExcludeStepsOption = Annotated[
 ]
 
 
-def output_of(as_json: bool, log_format: LogFormat) -> "Output":
+def choose_output(as_json: bool, log_format: LogFormat) -> "Output":
     """Return the format of standard output from `--json` and `--log-format`."""
     if as_json and log_format is LogFormat.JSON:
         raise typer.BadParameter("--json and --log-format json exclude each other")
@@ -151,19 +153,19 @@ def open_to_run(
         now: The data clock as text; None for the current time.
         again: Tables to rerun, which are compared even if they did not change.
     """
-    from logdriven_dagster.cli.shown.definitions import changed_targets_of, print_changed_targets
+    from logdriven_dagster.cli.shown.definitions import find_changed_targets, print_changed_targets
     from logdriven_dagster.execution.definitions.registering import register
     from logdriven_dagster.execution.opening import open_runner
     from logdriven_dagster.model.definitions import Kind
 
     registered = register(Path(folder or "."), reason)
     changed = {change.name for change in registered.changes if change.kind is Kind.TABLE}
-    print_changed_targets(changed_targets_of(registered, changed | set(again)), to=sys.stderr)
-    clock = data_clock(registered.project, now)
+    print_changed_targets(find_changed_targets(registered, changed | set(again)), to=sys.stderr)
+    clock = read_data_clock(registered.project, now)
     return open_runner(registered.project, run_log=registered.run_log), clock
 
 
-def data_clock(project: "Project", text: str | None) -> datetime:
+def read_data_clock(project: "Project", text: str | None) -> datetime:
     """Return the time that `--now` names, by default the current time, in the project's zone."""
     if text is None:
         return datetime.now(project.zone)
@@ -180,7 +182,7 @@ def parse_time(project: "Project", text: str, option: str) -> datetime:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
-def window_named(runner: "Runner", table: str, text: str) -> "TimeWindow":
+def find_window(runner: "Runner", table: str, text: str) -> "TimeWindow":
     """Return the window that a text names, in the syntax of `refresh` and Dagster's partitions."""
     from logdriven_dagster.model.windows import as_instant
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from logdriven_dagster.cli.app import app
-from logdriven_dagster.cli.shown.rendering import console, number, table
+from logdriven_dagster.cli.shown.rendering import format_number, make_console, make_table
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.errors import LogdrivenError, UsageError
 from logdriven_dagster.execution.definitions.homes import open_run_log
@@ -66,7 +66,7 @@ def demonstrate(folder: Path, example: Path = EXAMPLE) -> int:
 def bad_day_failed(project: Project) -> bool:
     """Return True if the newest attempt at a day of flights is a failure of the bad day."""
     with open_run_log(project).read() as conn:
-        newest = history.attempts(conn, "ods.flights", limit=1)
+        newest = history.list_attempts(conn, "ods.flights", limit=1)
     return any(
         attempt["status"] == "FAILURE" and attempt["data_range_start"].startswith("20130116")
         for attempt in newest
@@ -81,7 +81,7 @@ def logdriven(folder: Path, *words: str) -> int:
 
 def say(text: str) -> None:
     """Print a paragraph between the commands."""
-    console().print(f"\n{text}", style="bold", highlight=False)
+    make_console().print(f"\n{text}", style="bold", highlight=False)
 
 
 def prepare(folder: Path, example: Path = EXAMPLE) -> None:
@@ -138,16 +138,16 @@ def _package_data() -> Path:
 
 def print_summary(project: Project) -> None:
     """Print the finished windows, rows read and rows written of each table."""
-    grid = table("table", "#windows done", "#rows read", "#rows written")
+    grid = make_table("table", "#windows done", "#rows read", "#rows written")
     for name, (windows, read, written) in finished(project).items():
-        grid.add_row(name, number(windows), number(read), number(written))
-    console().print(grid)
+        grid.add_row(name, format_number(windows), format_number(read), format_number(written))
+    make_console().print(grid)
 
 
 def finished(project: Project) -> dict[str, tuple[int, int, int]]:
     """Return number of windows, rows read and rows written of each table's finished windows."""
     with open_run_log(project).read() as conn:
-        return history.finished_counts(conn)
+        return history.count_finished(conn)
 
 
 def compare(project: Project) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, text
 
-from logdriven_dagster.cli.shown.rendering import console, table
+from logdriven_dagster.cli.shown.rendering import make_console, make_table
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.examples.demo import logdriven, print_summary, say
@@ -50,10 +50,10 @@ def show_query(engine: Engine, query: str) -> None:
         result = conn.execute(text(query))
         names, rows = list(result.keys()), result.all()
     numeric = [not isinstance(value, str) for value in rows[0]] if rows else [False] * len(names)
-    grid = table(*(f"#{name}" if n else name for name, n in zip(names, numeric, strict=True)))
+    grid = make_table(*(f"#{name}" if n else name for name, n in zip(names, numeric, strict=True)))
     for row in rows:
         grid.add_row(*map(str, row))
-    console().print(grid)
+    make_console().print(grid)
 
 
 def _clock(now: datetime) -> str:

@@ -65,7 +65,7 @@ def _rows_of_files(
     table = project.table(run.table)
     found = arrivals(project, file_source(table), run)
     (route,) = process_of(table).routes
-    loaded = run_log.ask(lambda conn: files.consumed_files(conn, route, found))
+    loaded = run_log.ask(lambda conn: files.find_consumed_files(conn, route, found))
     waiting = [file for file in found if file not in loaded]
     done, left = (
         engine().count_files(replace(run, files=_known(each)), step) if each else 0
@@ -100,7 +100,7 @@ def _steps(table: TableConfig) -> list[StepConfig]:
 
 def _read(run_log: RunLog, table: TableConfig, rows: SourceRows) -> int | None:
     """Return the number of rows read by windows; None if loaded files do not exist any more."""
-    read = run_log.ask(lambda conn: audits.rows_read(conn, rows.table, rows.step_id))
+    read = run_log.ask(lambda conn: audits.count_rows_read(conn, rows.table, rows.step_id))
     is_less = read is not None and rows.done is not None and rows.done < read
     return None if is_less and table.incremental.registers_files else read
 
@@ -121,7 +121,7 @@ def _done(run_log: RunLog, table: TableConfig, log: TableLog) -> tuple[TimeWindo
     if not table.is_sliced:
         return log.finished
     following = next_slice(table, log.last)
-    first, *_ = (*run_log.ask(lambda conn: slices.begun(conn, table)), following)
+    first, *_ = (*run_log.ask(lambda conn: slices.list_begun_slices(conn, table)), following)
     return range(int(first.low) + 1, int(following.low) + 1)
 
 

@@ -27,9 +27,9 @@ from logdriven_dagster.model.definitions import Kind, code_of
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.planning import Verdict, freshness, unfinished_windows, watermark
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.history.logs import standing
-from logdriven_dagster.runlog.jobs.history import latest_runs
-from logdriven_dagster.runlog.observed.activity import Ended, Today, failing_for
+from logdriven_dagster.runlog.history.logs import read_window_states
+from logdriven_dagster.runlog.jobs.history import read_latest_runs
+from logdriven_dagster.runlog.observed.activity import Ended, Today, measure_failing_time
 
 logger = logging.getLogger(__name__)
 
@@ -152,14 +152,14 @@ class _Seen:
 
     @classmethod
     def of(cls, conn: Connection, project: Project, today: Today) -> "_Seen":
-        logs = standing(conn, list(project.tables.values()))
+        logs = read_window_states(conn, list(project.tables.values()))
         oldest = [failed[0].job_id for failed in map(_failed, logs.values()) if failed]
         codes = [code_of(project.name, Kind.JOB, name) for name in project.jobs]
         return cls(
             logs,
-            failing_for(conn, oldest),
-            today.ended(conn),
-            latest_runs(conn, codes) if codes else {},
+            measure_failing_time(conn, oldest),
+            today.count_ended(conn),
+            read_latest_runs(conn, codes) if codes else {},
         )
 
 

@@ -278,7 +278,9 @@ class Runner:
                 f"{table} has numbered windows, not time windows; give their numbers or keys"
             )
         around = config.grid.covering(span)
-        finished = self.run_log.ask(lambda conn: overlaps.finished_windows(conn, table, around))
+        finished = self.run_log.ask(
+            lambda conn: overlaps.find_finished_windows(conn, table, around)
+        )
         found = refreshable_windows(config, span, [window for _, window in finished])
         whole = found[0].up_to_end_of(found[-1])
         if not span.contains(whole):
@@ -334,7 +336,7 @@ class Runner:
         Raises UsageError for an unknown key.
         """
         config = self.project.table(table)
-        begun = self.run_log.ask(lambda conn: slices.begun(conn, config, keys))
+        begun = self.run_log.ask(lambda conn: slices.list_begun_slices(conn, config, keys))
         known = {item.key: item for item in begun}
         following = next_slice(config, self._logs(self.project, [table])[table].last)
         if following.key not in known or known[following.key].is_empty:

@@ -152,6 +152,6 @@ def _in_use(run_log: RunLog) -> Callable[[int, str], bool]:
     """Return a predicate: True if a running or resumable attempt needs a job's staged data."""
 
     def in_use(job_id: int, name: str) -> bool:
-        return run_log.ask(lambda conn: steps.relied_on(conn, job_id, name))
+        return run_log.ask(lambda conn: steps.needs_staged_results(conn, job_id, name))
 
     return in_use

@@ -19,7 +19,7 @@ from logdriven_dagster.runlog.schema.attempts import (
     step_log_archive,
 )
 from logdriven_dagster.runlog.sql.clock import utc_from_now
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 _AT_ONCE = 1000
 
@@ -34,9 +34,9 @@ def archive(conn: Connection, tables: Collection[TableConfig], age: timedelta) -
     with the state that Dagster shows.
     """
     coverage.absorb(conn)
-    kept = _needed(conn, tables)
+    kept = _find_needed_attempts(conn, tables)
     old = select(job_log.c.job_id).where(
-        of_project(job_log), _old(age), job_log.c.job_id.not_in(kept)
+        match_project(job_log), _is_old(age), job_log.c.job_id.not_in(kept)
     )
     job_ids = conn.execute(old.order_by(job_log.c.job_id).limit(_AT_ONCE)).scalars().all()
     if job_ids:
@@ -49,7 +49,7 @@ def archive(conn: Connection, tables: Collection[TableConfig], age: timedelta) -
     return len(job_ids)
 
 
-def _old(age: timedelta) -> ColumnElement[bool]:
+def _is_old(age: timedelta) -> ColumnElement[bool]:
     finished = (
         (job_log.c.covered == 1)
         & job_log.c.status.in_(coverage.DONE)  # excludes rows set to FAILURE by hand
@@ -63,11 +63,11 @@ def _old(age: timedelta) -> ColumnElement[bool]:
     return and_(~running, ended, or_(finished, superseded))
 
 
-def _needed(conn: Connection, tables: Collection[TableConfig]) -> list[int]:
+def _find_needed_attempts(conn: Connection, tables: Collection[TableConfig]) -> list[int]:
     kept: list[int] = []
     for table in tables:
         newest = select(job_log.c.job_id).where(
-            of_project(job_log),
+            match_project(job_log),
             job_log.c.job_name == table.table,
             job_log.c.latest == 1,
             job_log.c.status == Status.SUCCESS.value,

@@ -17,7 +17,7 @@ from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema import attempts, observations
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.schema.definitions import table_definition_log
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 TABLE_NAMES: Mapping[Table, tuple[str, ...]] = MappingProxyType(
     {
@@ -60,7 +60,7 @@ def count_attempts(conn: Connection, table: str) -> int:
     """Count the attempts at windows of a table, including archived ones."""
     return sum(
         conn.execute(
-            select(func.count()).where(of_project(log), log.c.job_name == table)
+            select(func.count()).where(match_project(log), log.c.job_name == table)
         ).scalar_one()
         for log in (job_log, job_log_archive)
     )
@@ -81,7 +81,7 @@ def forget(conn: Connection, table: str) -> dict[str, int]:
     Raises AlreadyRunningError, and removes nothing, while a runner holds one of its windows.
     """
     held = select(job_log.c.job_id, job_log.c.owner).where(
-        of_project(job_log),
+        match_project(job_log),
         job_log.c.job_name == table,
         job_log.c.status == Status.RUNNING.value,
         is_expired(job_log) == 0,
@@ -100,7 +100,7 @@ def _deletes(table: str) -> list[tuple[Table, Delete]]:
 def _rows_of(table: str) -> list[tuple[Table, ColumnElement[bool]]]:
     """Return conditions for the rows of a table, those that refer to others first."""
     job_ids = [
-        select(log.c.job_id).where(of_project(log), log.c.job_name == table)
+        select(log.c.job_id).where(match_project(log), log.c.job_name == table)
         for log in (job_log, job_log_archive)
     ]
     of_attempts = [
@@ -108,7 +108,7 @@ def _rows_of(table: str) -> list[tuple[Table, ColumnElement[bool]]]:
     ]
     queries = observations.lineage_query
     relation = observations.lineage_relation
-    mine = select(queries.c.query_id).where(of_project(queries), queries.c.job_name == table)
+    mine = select(queries.c.query_id).where(match_project(queries), queries.c.job_name == table)
     of_queries = (relation, relation.c.query_id.in_(mine))
     named = [(rows, _names(rows, table)) for rows in TABLE_NAMES if rows not in _OF_ATTEMPTS]
     return [*of_attempts, of_queries, *named]
@@ -116,5 +116,5 @@ def _rows_of(table: str) -> list[tuple[Table, ColumnElement[bool]]]:
 
 def _names(rows: Table, table: str) -> ColumnElement[bool]:
     columns: list[Column[str]] = [rows.c[name] for name in TABLE_NAMES[rows]]
-    which = of_project(rows) & or_(*(column == table for column in columns))
+    which = match_project(rows) & or_(*(column == table for column in columns))
     return which & (rows.c.subject_type == "table") if "subject_type" in rows.c else which

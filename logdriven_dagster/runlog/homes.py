@@ -19,14 +19,14 @@ from logdriven_dagster.runlog.schema.attempts import (
     table_home,
 )
 from logdriven_dagster.runlog.sql.among import among
-from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
-from logdriven_dagster.runlog.sql.projects import PROJECT_ID, of_project
+from logdriven_dagster.runlog.sql.projects import PROJECT_ID, match_project
 from logdriven_dagster.runlog.store import OvertakenError
 
 _KNOWN = select(
     table_home.c.name, table_home.c.host, table_home.c.folder, table_home.c.place
-).where(of_project(table_home), among(table_home.c.name))
+).where(match_project(table_home), among(table_home.c.name))
 _ELSEWHERE = (
     select(
         table_home.c.place,
@@ -36,7 +36,7 @@ _ELSEWHERE = (
         project.c.folder,
     )
     .join_from(table_home, project, project.c.project_id == table_home.c.project_id)
-    .where(~of_project(table_home))
+    .where(~match_project(table_home))
 )
 """The tables of other projects."""
 
@@ -177,7 +177,7 @@ def taken_places(conn: Connection, homes: Iterable[Home]) -> list[TakenPlace]:
     """
     places = {home.place: home for home in homes if home.place is not None and "/" in home.place}
     found = []
-    for part in chunks(list(places)):
+    for part in split_into_chunks(list(places)):
         for row in conn.execute(_ELSEWHERE.where(table_home.c.place.in_(part))):
             home = places[row.place]
             if "://" in row.place or row.host == home.host:
@@ -201,7 +201,7 @@ def put(conn: Connection, homes: Iterable[Home], before: Mapping[str, Home]) -> 
         if old is None:
             _written(conn, insert(table_home).values(name=home.name, **values), home.name)
             continue
-        same = of_project(table_home) & (table_home.c.name == home.name)
+        same = match_project(table_home) & (table_home.c.name == home.name)
         same &= table_home.c.place.is_not_distinct_from(old.place)
         if conn.execute(update(table_home).where(same).values(**values)).rowcount != 1:
             raise OvertakenError(f"another process is recording {home.name}; try again")

@@ -31,12 +31,12 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.runlog.sql.clock import (
-    microseconds,
-    not_in_future,
+    count_microseconds,
+    match_past,
     utc_from_now,
     utc_now,
 )
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 _RUNNING = Status.RUNNING.value
 
@@ -79,8 +79,8 @@ class LeasedRows:
     """Ends the steps of such a row with it."""
 
     @cached_property
-    def _held(self) -> ColumnElement[bool]:
-        """The condition that matches rows of some `_holding` while their leases are valid.
+    def _valid_condition(self) -> ColumnElement[bool]:
+        """The condition that matches rows of some `_build_holding` while their leases are valid.
 
         The guard is the token, not the owner: one owner may hold a window twice. A row keeps its
         token for ever.
@@ -95,8 +95,8 @@ class LeasedRows:
         )
 
     @cached_property
-    def _known(self) -> Select[tuple[int, str]]:
-        """The query of the states of rows that some `_holding` has, or has had."""
+    def _states_query(self) -> Select[tuple[int, str]]:
+        """The query of the states of rows that some `_build_holding` has, or has had."""
         return select(self.key, self.log.c.status).where(self._mine)
 
     @cached_property
@@ -104,14 +104,14 @@ class LeasedRows:
         """A cached builder of the UPDATE of timestamps and a lease, which every window executes."""
 
         @cache
-        def made(
+        def build(
             now: frozenset[str], lease: timedelta | None, *where: ColumnElement[bool]
         ) -> Update:
             moments = {name: utc_now() for name in sorted(now)}
-            fresh = {} if lease is None else fresh_lease(lease)
-            return update(self.log).where(self._held, *where).values(**moments, **fresh)
+            fresh = {} if lease is None else build_lease_columns(lease)
+            return update(self.log).where(self._valid_condition, *where).values(**moments, **fresh)
 
-        return made
+        return build
 
     def renew(self, conn: Connection, holders: Sequence[Leased]) -> None:
         """Renew leases. Raises AttemptLostError if a row was ended or taken over.
@@ -122,11 +122,11 @@ class LeasedRows:
 
     def verify(self, conn: Connection, holders: Sequence[Leased]) -> None:
         """Verify the leases without a write. Raises AttemptLostError if one of them is lost."""
-        self._refuse_lost(conn, holders, self._in_state(conn, holders, _RUNNING))
+        self._refuse_lost(conn, holders, self._find_in_state(conn, holders, _RUNNING))
 
-    def _in_state(self, conn: Connection, holders: Sequence[Leased], *states: str) -> set[int]:
+    def _find_in_state(self, conn: Connection, holders: Sequence[Leased], *states: str) -> set[int]:
         """Return the keys of the rows that are in one of these states, by their tokens."""
-        rows = conn.execute(self._known, _holding(holders))
+        rows = conn.execute(self._states_query, _build_holding(holders))
         return {key for key, status in rows if status in states}
 
     def write(
@@ -146,16 +146,16 @@ class LeasedRows:
         values, does not match all rows: the caller must then roll back.
         """
         written = self._setting(frozenset(now), lease, *(() if where is None else (where,)))
-        if conn.execute(written, {**values, **_holding(holders)}).rowcount == len(holders):
+        if conn.execute(written, {**values, **_build_holding(holders)}).rowcount == len(holders):
             return True
         # The rows with valid leases have the status of this update by now.
-        ours = self._in_state(conn, holders, _RUNNING, values.get("status", _RUNNING))
+        ours = self._find_in_state(conn, holders, _RUNNING, values.get("status", _RUNNING))
         self._refuse_lost(conn, holders, ours)
         if where is None:
-            raise self.lost(conn, holders[0])
+            raise self.build_lost_error(conn, holders[0])
         return False
 
-    def lost(self, conn: Connection, holder: Leased) -> AttemptLostError:
+    def build_lost_error(self, conn: Connection, holder: Leased) -> AttemptLostError:
         """Return an error that states the fate of a row whose lease is lost."""
         status = conn.execute(select(self.log.c.status).where(self.key == holder.row_id)).scalar()
         ended = f"is {status} in the run log" if status else "is not in the run log any more"
@@ -165,12 +165,12 @@ class LeasedRows:
     def _refuse_lost(self, conn: Connection, holders: Sequence[Leased], held: set[int]) -> None:
         for holder in holders:
             if holder.row_id not in held:
-                raise self.lost(conn, holder)
+                raise self.build_lost_error(conn, holder)
 
-    def found(self, conn: Connection, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
+    def list_leased(self, conn: Connection, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
         """Select the leased rows; `expired` marks the rows whose lease has expired."""
         query = select(self.log, is_expired(self.log)).where(
-            of_project(self.log), self.running, *conditions
+            match_project(self.log), self.running, *conditions
         )
         return list(conn.execute(query).all())
 
@@ -180,19 +180,19 @@ class LeasedRows:
         The staged results of an attempt stay for the next attempt at its window.
         """
         reason = f"taken over from {row.owner} by {by}: its lease ran out"
-        return self.end(conn, row, Status.FAILURE, reason, expired(self.log))
+        return self.end(conn, row, Status.FAILURE, reason, match_expired(self.log))
 
     def bury_expired(self, conn: Connection, by: Owner | str) -> list[int]:
         """End every row whose lease has expired, and return the keys.
 
         This includes rows of tables and jobs that no longer run.
         """
-        over = self.found(conn, expired(self.log))
+        over = self.list_leased(conn, match_expired(self.log))
         return [row._mapping[self.key] for row in over if self.take_over(conn, row, by)]
 
     def bury(self, conn: Connection, row_id: int, owner: Owner) -> bool:
         """End the row of a process that is known to be dead; False if it had ended already."""
-        mine = self.found(conn, self.key == row_id, self.log.c.owner == str(owner))
+        mine = self.list_leased(conn, self.key == row_id, self.log.c.owner == str(owner))
         reason = f"taken over from {owner}: its process has ended"
         return any(self.end(conn, row, Status.FAILURE, reason) for row in mine)
 
@@ -221,7 +221,7 @@ class LeasedRows:
         return True
 
 
-def _holding(holders: Sequence[Leased]) -> dict[str, list[int]]:
+def _build_holding(holders: Sequence[Leased]) -> dict[str, list[int]]:
     """Return the rows and tokens of holders as parameters of their statements."""
     return {
         "holders": [holder.row_id for holder in holders],
@@ -230,7 +230,7 @@ def _holding(holders: Sequence[Leased]) -> dict[str, list[int]]:
 
 
 @cache
-def expired(log: Table) -> ColumnElement[bool]:
+def match_expired(log: Table) -> ColumnElement[bool]:
     """Match RUNNING rows whose lease has expired by the database's clock, or has no expiry.
 
     A heartbeat in the future shows that the clock was set back. A live holder renews its lease
@@ -239,25 +239,25 @@ def expired(log: Table) -> ColumnElement[bool]:
     return or_(
         log.c.lease_expires_at.is_(None),
         log.c.lease_expires_at < utc_now(),
-        not_(not_in_future(log.c.heartbeat_at)),
+        not_(match_past(log.c.heartbeat_at)),
     )
 
 
 @cache
 def is_expired(log: Table) -> ColumnElement[int]:
     """Return a column `expired` for rows of a log: 1 for a RUNNING row without a valid lease."""
-    over = (log.c.status == _RUNNING) & expired(log)
+    over = (log.c.status == _RUNNING) & match_expired(log)
     return case((over, 1), else_=0).label("expired")
 
 
-def fresh_lease(duration: timedelta) -> dict[str, ColumnElement[Any]]:
+def build_lease_columns(duration: timedelta) -> dict[str, ColumnElement[Any]]:
     """Return the columns of a lease that begins now, or is renewed now."""
     return {"heartbeat_at": utc_now(), "lease_expires_at": utc_from_now(duration)}
 
 
-def next_token(now: datetime, *earlier: int | None) -> int:
+def make_token(now: datetime, *earlier: int | None) -> int:
     """Return a token greater than the earlier ones.
 
     The clock makes it grow even if a new run log is used with old targets.
     """
-    return max(microseconds(now), *((token or 0) + 1 for token in earlier))
+    return max(count_microseconds(now), *((token or 0) + 1 for token in earlier))

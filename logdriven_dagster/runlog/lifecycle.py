@@ -34,7 +34,7 @@ from logdriven_dagster.runlog.attempts import steps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.steps import StepKey
 from logdriven_dagster.runlog.schema.attempts import job_log
-from logdriven_dagster.runlog.sql.windows import window_of_row
+from logdriven_dagster.runlog.sql.windows import build_window_of_row
 
 Run: TypeAlias = Attempt | str
 """An attempt, or the name of a table: its running attempt."""
@@ -128,8 +128,8 @@ def halt_job(
     110, 111, and 107 for a step that has batches and never ran: its batches would be archived
     unprocessed.
     """
-    attempt = _job(conn, processes, run, _UNHALTED)
-    waiting = transitions.unprocessed_steps(conn, attempt)
+    attempt = _find_attempt(conn, processes, run, _UNHALTED)
+    waiting = transitions.find_unprocessed_steps(conn, attempt)
     if waiting:
         what = f"{', '.join(waiting)} of job {attempt.job_id} took batches but did not run"
         fix = "run them, or skip them with halt_step and SKIPPED"
@@ -143,19 +143,19 @@ def term_job(conn: Connection, processes: Processes, run: Run, outcome: AttemptO
 
     Raises LifeCycleError 102, 105, 110.
     """
-    attempt = _job(conn, processes, run, _UNTERMINATED)
+    attempt = _find_attempt(conn, processes, run, _UNTERMINATED)
     transitions.fail(conn, processes, [attempt], outcome)
 
 
-def _job(
+def _find_attempt(
     conn: Connection, processes: Processes, run: Run, refused: Mapping[Status, tuple[int, str]]
 ) -> Attempt:
     """Return the attempt of a run.
 
     `refused` maps a state to a code and a remedy. Raises LifeCycleError for steps in such a state.
     """
-    attempt = _held(conn, processes, run, 105)
-    known = steps.of_jobs(conn, [attempt.job_id])
+    attempt = _find_held_attempt(conn, processes, run, 105)
+    known = steps.read_states(conn, [attempt.job_id])
     for status, (code, fix) in refused.items():
         if found := [step for (_, step), state in known.items() if state == status.value]:
             raise LifeCycleError(code, f"{', '.join(found)} of job {attempt.job_id}; {fix}")
@@ -164,28 +164,28 @@ def _job(
 
 def _step(conn: Connection, processes: Processes, run: Run, step: str) -> tuple[Attempt, str]:
     """Return the attempt, and the status of one of its steps."""
-    processes.parent(_table(run)).sub(step)
-    attempt = _held(conn, processes, run, 108)
-    status = steps.of_jobs(conn, [attempt.job_id]).get((attempt.job_id, step))
+    processes.parent(_get_table(run)).sub(step)
+    attempt = _find_held_attempt(conn, processes, run, 108)
+    status = steps.read_states(conn, [attempt.job_id]).get((attempt.job_id, step))
     if status is None:
         raise LifeCycleError(103, f"job {attempt.job_id} was started without the step {step}")
     return attempt, status
 
 
-def _table(run: Run) -> str:
+def _get_table(run: Run) -> str:
     return run if isinstance(run, str) else run.table
 
 
-def _held(conn: Connection, processes: Processes, run: Run, code: int) -> Attempt:
+def _find_held_attempt(conn: Connection, processes: Processes, run: Run, code: int) -> Attempt:
     """Return the attempt of a run, if the caller still holds it."""
-    process = processes.parent(_table(run))
-    attempt = _running(conn, process, code) if isinstance(run, str) else run
+    process = processes.parent(_get_table(run))
+    attempt = _find_running_attempt(conn, process, code) if isinstance(run, str) else run
     ATTEMPTS.verify(conn, [attempt])
     return attempt
 
 
-def _running(conn: Connection, process: Process, code: int) -> Attempt:
-    rows = ATTEMPTS.found(conn, job_log.c.job_name == process.table)
+def _find_running_attempt(conn: Connection, process: Process, code: int) -> Attempt:
+    rows = ATTEMPTS.list_leased(conn, job_log.c.job_name == process.table)
     if not rows:
         raise LifeCycleError(
             code, f"{process.table} has no running attempt; start one with init_job"
@@ -195,16 +195,16 @@ def _running(conn: Connection, process: Process, code: int) -> Attempt:
         raise UsageError(
             f"{process.table} has several running attempts: {several}; give the job_id of one"
         )
-    return _attempt(rows[0], process)
+    return _build_attempt(rows[0], process)
 
 
-def _attempt(row: Row[Any], process: Process) -> Attempt:
+def _build_attempt(row: Row[Any], process: Process) -> Attempt:
     lease = timedelta(minutes=1)
     if row.lease_expires_at is not None and row.heartbeat_at is not None:
         lease = row.lease_expires_at - row.heartbeat_at
     claim = Claim(
         table=row.job_name,
-        window=window_of_row(row.incremental_type, row._mapping, process.zone),
+        window=build_window_of_row(row.incremental_type, row._mapping, process.zone),
         period_minutes=row.job_period,
         incremental_type=row.incremental_type,
         project=row.project_name,

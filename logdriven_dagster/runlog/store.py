@@ -84,8 +84,8 @@ class RunLog:
         Raises RunLogError if it cannot be reached, its driver is missing, or a newer version wrote
         it.
         """
-        log = cls(_engine(_valid(url)))
-        if log._first_look() != HEAD:
+        log = cls(_make_engine(_validate_url(url)))
+        if log._check_version() != HEAD:
             log.upgrade()
         return log
 
@@ -95,11 +95,11 @@ class RunLog:
 
         Raises RunLogError if it cannot be reached, or its driver is missing.
         """
-        url = _valid(url)
+        url = _validate_url(url)
         if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
             return None
-        log = cls(_engine(url))
-        return log if log._version() == HEAD else None
+        log = cls(_make_engine(url))
+        return log if log._read_version() == HEAD else None
 
     def enter(self, project: Entrant) -> None:
         """Select the project of the log. Raises RunLogError if the log refuses it, or has another.
@@ -120,7 +120,7 @@ class RunLog:
 
         Raises RunLogError if the database cannot be used.
         """
-        with self._connected({_WRITES: True}) as conn, conn.begin():
+        with self._open_connection({_WRITES: True}) as conn, conn.begin():
             if self._entrant is not None and self._project_id is None:
                 conn.execution_options(**{PROJECT_ID: self._entrant.record(conn)})
             yield conn
@@ -134,7 +134,7 @@ class RunLog:
         commits by itself: that saves two round trips.
         """
         by_itself = alone and self._commits_by_itself
-        return self._again(lambda: self._write_once(work, by_itself=by_itself))
+        return self._retry(lambda: self._write_once(work, by_itself=by_itself))
 
     def ask(self, work: Callable[[Connection], T]) -> T:
         """Read in one transaction; again if the connection is lost, within `patience`."""
@@ -143,9 +143,9 @@ class RunLog:
             with self.read() as conn:
                 return work(conn)
 
-        return self._again(read_once)
+        return self._retry(read_once)
 
-    def _again(self, once: Callable[[], T]) -> T:
+    def _retry(self, once: Callable[[], T]) -> T:
         until: float | None = None
         failures = 0
         while True:
@@ -167,7 +167,7 @@ class RunLog:
     def _write_once(self, work: Callable[[Connection], T], *, by_itself: bool) -> T:
         commits, began = False, time.monotonic()
         try:
-            with self._connected(_BY_ITSELF) if by_itself else self.begin() as conn:
+            with self._open_connection(_BY_ITSELF) if by_itself else self.begin() as conn:
                 commits = by_itself
                 result = work(conn)
                 if time.monotonic() - began > _FROZEN_SECONDS:
@@ -186,7 +186,7 @@ class RunLog:
         On PostgreSQL each statement is a transaction of its own, which saves two round trips: with
         READ COMMITTED it sees the same rows as in a longer transaction.
         """
-        with self._connected(_BY_ITSELF if self._commits_by_itself else {}) as conn:
+        with self._open_connection(_BY_ITSELF if self._commits_by_itself else {}) as conn:
             yield conn
 
     @property
@@ -195,7 +195,7 @@ class RunLog:
         return self.engine.dialect.driver == "psycopg"
 
     @contextmanager
-    def _connected(self, options: dict[str, Any]) -> Iterator[Connection]:
+    def _open_connection(self, options: dict[str, Any]) -> Iterator[Connection]:
         try:
             own = self._own_number()
             with self.engine.connect().execution_options(**options, **own) as conn:
@@ -221,22 +221,22 @@ class RunLog:
         from logdriven_dagster.runlog.schema.migrating import upgrade
 
         def once() -> str:
-            with self._connected({_WRITES: True}) as conn:
+            with self._open_connection({_WRITES: True}) as conn:
                 upgrade(conn)
             return HEAD
 
-        return self._again(once)
+        return self._retry(once)
 
-    def _first_look(self) -> str | None:
+    def _check_version(self) -> str | None:
         """Return the version of the schema; a server that answers with an error is not retried."""
         try:
-            return self._version()
+            return self._read_version()
         except UnreachableError:
-            if _answers(self.engine):
-                return self._version()  # it has just come back, or refuses the connection
-        return self._again(self._version)
+            if _can_connect(self.engine):
+                return self._read_version()  # it has just come back, or refuses the connection
+        return self._retry(self._read_version)
 
-    def _version(self) -> str | None:
+    def _read_version(self) -> str | None:
         with self.read() as conn:
             if not inspect(conn).has_table(VERSION_TABLE):
                 return None
@@ -271,7 +271,7 @@ def _is_unreachable(error: SQLAlchemyError) -> bool:
     return bool(cause is not None and cause.args) and cause.args[0] in _MYSQL_AWAY
 
 
-def _answers(engine: Engine) -> bool:
+def _can_connect(engine: Engine) -> bool:
     """Return True if PostgreSQL takes connections; libpq has no code for its refusal of ours."""
     if engine.dialect.driver != "psycopg":
         return False
@@ -292,7 +292,7 @@ def _is_undone(cause: BaseException | None) -> bool:
     return number in (1205, 1213) or getattr(cause, "sqlstate", None) in _UNDONE_STATES
 
 
-def _valid(url: URL | str) -> URL:
+def _validate_url(url: URL | str) -> URL:
     try:
         url = make_url(url)
     except ArgumentError:
@@ -301,16 +301,16 @@ def _valid(url: URL | str) -> URL:
     return url
 
 
-def _engine(url: URL) -> Engine:
+def _make_engine(url: URL) -> Engine:
     if url.get_backend_name() not in _DATABASES:
-        raise _no_place(url)
+        raise _build_place_error(url)
     try:
         if url.get_backend_name() == "sqlite":
-            return _sqlite_engine(url)
+            return _make_sqlite_engine(url)
         # Read committed: the checks of a claim must see rows that other processes have just
         # committed.
         engine = create_engine(url, isolation_level="READ COMMITTED", connect_args=limits(url))
-        _ping_what_was_idle(engine)
+        _ping_idle_connections(engine)
         return engine
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get(str(error.name))
@@ -318,10 +318,10 @@ def _engine(url: URL) -> Engine:
         problem = f"the run log needs the package {error.name}; {fix}"
         raise RunLogError(problem) from None
     except NoSuchModuleError:
-        raise _no_place(url) from None
+        raise _build_place_error(url) from None
 
 
-def _ping_what_was_idle(engine: Engine) -> None:
+def _ping_idle_connections(engine: Engine) -> None:
     """Ping a server before a connection is used that was idle for some time.
 
     SQLAlchemy's own ping would be one in six round trips of a window. Work that fails in between is
@@ -343,12 +343,12 @@ def _ping_what_was_idle(engine: Engine) -> None:
             raise InvalidatePoolError(driver_words(error)) from None
 
 
-def _no_place(url: URL) -> RunLogError:
+def _build_place_error(url: URL) -> RunLogError:
     known = f"{', '.join(_DATABASES[:-1])} or {_DATABASES[-1]}"
     return RunLogError(f"the run log cannot be stored in {url.drivername}; use {known}")
 
 
-def _sqlite_engine(url: URL) -> Engine:
+def _make_sqlite_engine(url: URL) -> Engine:
     arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS}
     if not url.database or url.database == ":memory:":
         # An in-memory database exists for one connection, so all threads take turns with it.

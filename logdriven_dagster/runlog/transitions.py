@@ -95,11 +95,11 @@ def take(
     A table of files does so for itself, after it has listed them.
     """
     chosen = batches.take(conn, process, attempt, max_batches)
-    taken = TakenBatches(chosen.target_batch_id, _intakes(conn, process, chosen), goes_on)
+    taken = TakenBatches(chosen.target_batch_id, _build_intakes(conn, process, chosen), goes_on)
     assert isinstance(attempt.window, Slice)
     low, high = taken.bounds
     window = attempt.window.up_to(high, low)
-    bound = progress.bound(conn, attempt, window, has_more=chosen.has_more)
+    bound = progress.write_bounds(conn, attempt, window, has_more=chosen.has_more)
     return replace(bound, taken=taken)
 
 
@@ -130,15 +130,15 @@ def end_steps(
         return
     mine = {attempt.job_id: attempt for attempt in attempts}
     for (job_id, step), outcome in outcomes.items():
-        end = batches.processed if outcome.status in _GOOD_ENDS else batches.failed
+        end = batches.mark_processed if outcome.status in _GOOD_ENDS else batches.mark_failed
         end(conn, mine[job_id], step)
 
 
-def unprocessed_steps(conn: Connection, attempt: Attempt) -> list[str]:
+def find_unprocessed_steps(conn: Connection, attempt: Attempt) -> list[str]:
     """Return the steps that took batches and have not begun."""
-    known = steps.of_jobs(conn, [attempt.job_id])
+    known = steps.read_states(conn, [attempt.job_id])
     ready = [step for (_, step), state in known.items() if state == Status.READY.value]
-    fed = batches.steps_with_batches(conn, attempt) if ready else set()
+    fed = batches.find_steps_with_batches(conn, attempt) if ready else set()
     return [step for step in ready if step in fed]
 
 
@@ -164,10 +164,10 @@ def succeed(
     for attempt in exchanging:
         markings[attempt.job_id] = (
             marking
-            or union_of(batches.markings(conn, attempt))
+            or union_of(batches.list_markings(conn, attempt))
             or marking_of(attempt.window, process.zone, attempt.claim.now)
         )
-        batches.processed(conn, attempt)
+        batches.mark_processed(conn, attempt)
     ending.succeed(conn, attempts, outcome, ended_steps)
     made = []
     for attempt in exchanging:
@@ -196,7 +196,7 @@ def fail(
             if attempt.was_finished and outcome.published_nothing:
                 batches.give_back(conn, attempt.job_id)
             else:
-                batches.failed(conn, attempt)
+                batches.mark_failed(conn, attempt)
     ending.fail(conn, attempts, outcome, blamed)
 
 
@@ -205,7 +205,7 @@ def leave_standing(conn: Connection, job_id: int) -> None:
 
     No attempt resumes the ended one then, and batches that it took again leave the queue.
     """
-    standing = failed_refreshes.standing_behind(conn, job_id)
+    standing = failed_refreshes.find_standing_attempt(conn, job_id)
     if standing is not None:
         batches.give_back(conn, job_id)
         steps.forget_staged(conn, [job_id])
@@ -220,11 +220,11 @@ def _start_batches(
             batches.start(conn, attempt, step)
 
 
-def _intakes(
+def _build_intakes(
     conn: Connection, process: Process, chosen: batches.ChosenBatches
 ) -> tuple[Intake, ...]:
     by_batch: dict[int, list[Any]] = {}
-    for item in files.files_of_batches(conn, [batch.batch_id for batch in chosen.batches]):
+    for item in files.list_files_of_batches(conn, [batch.batch_id for batch in chosen.batches]):
         by_batch.setdefault(item.batch_id, []).append(item)
     intakes = []
     for sub in process.steps:

@@ -16,7 +16,7 @@ from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history import logs
-from logdriven_dagster.runlog.sql.windows import window_of
+from logdriven_dagster.runlog.sql.windows import build_window
 from logdriven_dagster.testing.null_engine import NullEngine, null_runner
 
 if TYPE_CHECKING:
@@ -114,12 +114,12 @@ class Sandbox:
     def log(self, table: str | None = None) -> list[dict[str, Any]]:
         """Return the attempts with their steps, oldest first, with the log's column names."""
         with self.runner.run_log.read() as conn:
-            return logs.attempts(conn, table, limit=_MOST_ATTEMPTS)[::-1]
+            return logs.list_attempts(conn, table, limit=_MOST_ATTEMPTS)[::-1]
 
     def statuses(self, table: str) -> dict[str, str]:
         """Return the status of the latest attempt at each window, oldest window first."""
         config = self.project.table(table)
-        latest = {window_of(config, row): row["status"] for row in self.log(table)}
+        latest = {build_window(config, row): row["status"] for row in self.log(table)}
         return {str(window): latest[window] for window in sorted(latest, key=lambda w: w.start)}
 
     def rows(

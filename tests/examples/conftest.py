@@ -38,7 +38,7 @@ class Example:
     def log(self, table: str) -> list[dict[str, Any]]:
         """The attempts at a table, oldest first."""
         with open_run_log(self.project).read() as conn:
-            return history.attempts(conn, table, limit=1000)[::-1]
+            return history.list_attempts(conn, table, limit=1000)[::-1]
 
     def written(self, table: str) -> list[int]:
         """The rows that the newest attempt at each window wrote."""

@@ -91,7 +91,7 @@ class World:
     def log(self, table: str | None = None) -> list[dict[str, Any]]:
         """The rows of the log, oldest first."""
         with self.runner.run_log.read() as conn:
-            return history.attempts(conn, table, limit=1000)[::-1]
+            return history.list_attempts(conn, table, limit=1000)[::-1]
 
     def statuses(self, table: str) -> list[tuple[str, str]]:
         """Day and status of each attempt, in the order in which they ran."""

@@ -18,7 +18,7 @@ from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.upkeep import archive_log
 from logdriven_dagster.runlog.observed.activity import Today
 from logdriven_dagster.runlog.schema.attempts import file
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.testing.null_engine import NullEngine, null_engine
 from tests.builders import at, day
 from tests.execution.two_projects import NOW, OnLog
@@ -50,7 +50,7 @@ def test_two_processes_at_once_give_each_project_its_own_windows(projects: tuple
         assert [row for row in found if row[0] == "ods.a"] == daily
         assert {row[3:] for row in found} == {("SUCCESS", "1")}
         with open_run_log(project.runner.project).read() as conn:
-            mine = select(func.count()).select_from(file).where(of_project(file))
+            mine = select(func.count()).select_from(file).where(match_project(file))
             assert conn.execute(mine).scalar() == files
 
 

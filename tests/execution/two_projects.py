@@ -99,7 +99,7 @@ class OnLog:
         """Every attempt that the log has for the project, by table and window."""
         names = ("job_name", "data_range_start", "data_range_end", "status", "attempt_number")
         with open_run_log(self.runner.project).read() as conn:
-            rows = history.attempts(conn, limit=1_000)
+            rows = history.list_attempts(conn, limit=1_000)
         return sorted(tuple(str(row[name]) for name in names) for row in rows)
 
     def stands(self) -> dict[str, Any]:
@@ -109,11 +109,11 @@ class OnLog:
 
         def ask(conn: Any) -> dict[str, Any]:
             return {
-                "logs": history.table_logs(conn, tables),
-                "statuses": history.latest_statuses(conn, runner.project.tables),
-                "counts": history.finished_counts(conn),
-                "jobs": job_history.latest_runs(conn, ["any"]),
-                "lineage": lineage_answers.of_table(conn, "ods.a"),
+                "logs": history.read_table_logs(conn, tables),
+                "statuses": history.read_latest_statuses(conn, runner.project.tables),
+                "counts": history.count_finished(conn),
+                "jobs": job_history.read_latest_runs(conn, ["any"]),
+                "lineage": lineage_answers.find_by_table(conn, "ods.a"),
             }
 
         found = runner.run_log.ask(ask)

@@ -73,7 +73,7 @@ def attempt(conn: Connection, name: str, run: Run) -> None:
 
 def planned(conn: Connection, project: Project) -> Plan:
     """The plan of the job."""
-    logs = history.table_logs(conn, list(project.tables.values()))
+    logs = history.read_table_logs(conn, list(project.tables.values()))
     return plan(project.tables, logs, NOW, project.select((JOB,)))
 
 

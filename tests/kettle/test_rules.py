@@ -104,7 +104,7 @@ def test_of_two_runs_in_one_second_exactly_one_is_the_latest_k16(kettle, log):
             ours.attempt(conn, "ods.to", twin)
         second = "UPDATE job_log SET job_start_time = '2022-01-03 12:00:00'"
         conn.exec_driver_sql(second)
-        assert history.latest_statuses(conn, ["ods.to"]) == {"ods.to": "SUCCESS"}
+        assert history.read_latest_statuses(conn, ["ods.to"]) == {"ods.to": "SUCCESS"}
     latest = rows(log, "SELECT status FROM v_window_log WHERE job_name = 'ods.to'")
     assert [row["status"] for row in latest if row["status"] != "SKIPPED"] == ["SUCCESS"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from logdriven_dagster.engine.targets.garbage import find_garbage
-from logdriven_dagster.runlog.observed.quality import newest
+from logdriven_dagster.runlog.observed.quality import list_newest
 from tests.builders import day, warehouse
 from tests.plugins.kafka.conftest import peer, topic
 from tests.plugins.kafka.peer import Peer
@@ -51,7 +51,7 @@ def test_slices_are_looked_at_like_windows(tmp_path: Path, spark: Any):
     shop.run(3)
     assert [row[0] for row in shop.rows("ods.orders")] == [2, 4]
     with shop.runner.run_log.read() as conn:
-        found = newest(conn, "ods.orders", limit=5)
+        found = list_newest(conn, "ods.orders", limit=5)
     counts = [attempt["rules"][0]["error_count"] for attempt in found if attempt["rules"]]
     assert counts == [1, 2]
 

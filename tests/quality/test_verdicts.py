@@ -14,7 +14,7 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.runlog.observed.quality import newest
+from logdriven_dagster.runlog.observed.quality import list_newest
 from tests.builders import at
 from tests.runlog.logbook import rows
 
@@ -60,7 +60,7 @@ class World:
 
     def found(self) -> dict[str, Any]:
         with self.runner.run_log.read() as conn:
-            return newest(conn, "ods.orders")[0]
+            return list_newest(conn, "ods.orders")[0]
 
 
 @pytest.fixture

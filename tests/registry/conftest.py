@@ -121,7 +121,7 @@ class Shop:
     def in_force(self, name: str = "ods.orders") -> Mapping[str, Any]:
         """The settings in force of a table, and its version."""
         return self.registry.run_log.ask(
-            lambda conn: definitions.settings(conn, "shop", Kind.TABLE, [name])
+            lambda conn: definitions.read_settings(conn, "shop", Kind.TABLE, [name])
         )[name]
 
     def rows(self, table: str) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from sqlalchemy import insert, text
 from logdriven_dagster.execution.definitions.changes import find
 from logdriven_dagster.model.definitions import Kind, code_of
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.definitions.history import users, users_query
+from logdriven_dagster.runlog.definitions.history import build_users_query, find_users
 from logdriven_dagster.runlog.schema.definitions import definition_use
 
 ERP = """
@@ -86,13 +86,13 @@ def test_of_10000_tables_the_users_of_a_connection_come_from_an_index(database_u
     with log.begin() as conn:
         conn.execute(insert(definition_use), rows)
         conn.execute(text("ANALYZE" + (" TABLE definition_use" if _is_maria(log) else "")))
-    query = users_query("shop", ["connection"], "c7").compile(
+    query = build_users_query("shop", ["connection"], "c7").compile(
         log.engine, compile_kwargs={"literal_binds": True}
     )
     explain = "EXPLAIN QUERY PLAN" if log.engine.dialect.name == "sqlite" else "EXPLAIN"
     with log.read() as conn:
         plan = str(conn.execute(text(f"{explain} {query}".replace(":", r"\:"))).all())
-        assert users(conn, "shop", ["connection"], "c7") == []  # of tables that are not there
+        assert find_users(conn, "shop", ["connection"], "c7") == []  # of tables that are not there
     assert "ix_definition_use" in plan
     log.engine.dispose()
 

@@ -76,7 +76,7 @@ def fail_refresh(log, window, trigger=Trigger.REFRESH, **fields):
 def table_log(log, *tables):
     tables = tables or (table(),)
     with log.read() as conn:
-        logs = history.table_logs(conn, tables)
+        logs = history.read_table_logs(conn, tables)
     return logs if len(tables) > 1 else logs[tables[0].table]
 
 

@@ -37,7 +37,7 @@ from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.history import refreshes
 from logdriven_dagster.runlog.observed import reports
 from logdriven_dagster.runlog.observed.activity import Today
-from logdriven_dagster.runlog.observed.mirror import ended_since
+from logdriven_dagster.runlog.observed.mirror import list_ended_since
 from logdriven_dagster.runlog.schema.attempts import (
     job_log,
     job_log_archive,
@@ -206,11 +206,11 @@ def test_what_operators_look_at_reads_no_history(world):
     ask = world.runner.run_log.ask
 
     def look() -> None:
-        ask(lambda conn: history.latest_statuses(conn, world.project.tables))
+        ask(lambda conn: history.read_latest_statuses(conn, world.project.tables))
         ask(lambda conn: conn.execute(sa.text("SELECT * FROM v_table_log")).all())
         ask(lambda conn: conn.execute(sa.text("SELECT * FROM v_job_log")).all())
-        ask(history.attempts)
-        ask(lambda conn: history.attempts(conn, "ods.t0000"))
+        ask(history.list_attempts)
+        ask(lambda conn: history.list_attempts(conn, "ods.t0000"))
 
     assert world.explained(look) == []
 
@@ -218,8 +218,8 @@ def test_what_operators_look_at_reads_no_history(world):
 def test_a_report_reads_what_ran_since(world):
     def report() -> None:
         span = SHAPE.now - timedelta(hours=2), SHAPE.now
-        world.runner.run_log.ask(lambda conn: reports.attempts_between(conn, *span))
-        world.runner.run_log.ask(lambda conn: reports.job_runs_between(conn, *span))
+        world.runner.run_log.ask(lambda conn: reports.list_attempts_between(conn, *span))
+        world.runner.run_log.ask(lambda conn: reports.list_job_runs_between(conn, *span))
 
     assert world.explained(report) == []
 
@@ -248,8 +248,8 @@ def test_the_work_of_the_database_does_not_grow_with_the_history(world, longer):
     def tick(of: World) -> None:
         list(of.runner.plan(of.shape.now).windows())
         ask = of.runner.run_log.ask
-        ask(lambda conn: history.latest_statuses(conn, of.project.tables))
-        ask(lambda conn: ended_since(conn, None, [], 2000))
+        ask(lambda conn: history.read_latest_statuses(conn, of.project.tables))
+        ask(lambda conn: list_ended_since(conn, None, [], 2000))
         ask(lambda conn: conn.execute(sa.text("SELECT * FROM v_table_log")).all())
         ask(lambda conn: conn.execute(sa.text("SELECT * FROM v_job_log")).all())
 

@@ -11,7 +11,7 @@ from logdriven_dagster.model.definitions import Home
 from logdriven_dagster.runlog import RunLog, homes
 from logdriven_dagster.runlog.homes import LogProject
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 from tests.builders import day
 from tests.one_project import unnamed
 from tests.runlog.logbook import open_log, rows, succeed, table_log
@@ -143,14 +143,14 @@ def test_a_project_with_windows_is_not_removed(log: RunLog):
 def test_a_log_that_no_project_has_entered_refuses_its_rows(log: RunLog):
     unbound = RunLog(log.engine)
     with pytest.raises(RunLogError, match="opened without a project"), unbound.read() as conn:
-        conn.execute(select(job_log).where(of_project(job_log)))
+        conn.execute(select(job_log).where(match_project(job_log)))
     succeed(log, day(1))
     with pytest.raises(RunLogError, match="another project"):
         log.enter(A)
 
 
 def test_the_guard_of_the_tests_finds_statements_that_do_not_name_the_project():
-    mine, key = of_project(job_log), job_log.c.job_id == 1
+    mine, key = match_project(job_log), job_log.c.job_id == 1
     log = job_log.alias()
     joined = select(step_log).join(job_log, job_log.c.job_id == step_log.c.job_id)
     assert unnamed(select(job_log)) == ["job_log"]

@@ -36,5 +36,5 @@ def test_no_name_finds_nothing(conn):
 
 def test_the_ranges_of_seventy_thousand_tables_are_one_statement(conn):
     names = [f"table_{n}" for n in range(70_000)]
-    rows = coverage.ranges(conn, [*names, "ods.visits"])
+    rows = coverage.list_ranges(conn, [*names, "ods.visits"])
     assert [row.job_name for row in rows] == ["ods.visits"]

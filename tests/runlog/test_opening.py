@@ -40,7 +40,7 @@ def test_the_columns_are_those_of_sharp_etl(log):
 def test_every_column_of_a_finished_attempt_is_filled(log):
     succeed(log, day(2))
     with log.read() as conn:
-        (row,) = history.attempts(conn)
+        (row,) = history.list_attempts(conn)
     assert row["job_name"] == "ods.t"
     assert row["job_schedule_id"] == "ods.t-20220102000000"
     assert (row["data_range_start"], row["data_range_end"]) == ("20220102000000", "20220103000000")

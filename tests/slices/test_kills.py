@@ -90,7 +90,7 @@ def test_killed_between_reading_and_finishing_every_row_is_there_once(folder: Pa
     assert values(folder, "ods.lines") == list("123")
     assert values(folder, "ods.views") == list("abcdef")
     with runner.run_log.read() as conn:
-        rows = history.attempts(conn, limit=1000)
+        rows = history.list_attempts(conn, limit=1000)
     ended = Counter((row["job_name"], row["status"]) for row in rows if row["data_range_end"])
     assert killed == sum(n for (_, status), n in ended.items() if status == "FAILURE") >= 5
     for table in ("ods.orders", "ods.lines", "ods.views", "dwd.copies"):

@@ -117,7 +117,7 @@ def launched(dev: DagsterDev) -> Launched:
 
 def attempts(shop: World, table: str) -> list[dict[str, Any]]:
     """The rows of a table's attempts, newest first."""
-    return open_runner(shop.project).run_log.ask(lambda conn: logs.attempts(conn, table))
+    return open_runner(shop.project).run_log.ask(lambda conn: logs.list_attempts(conn, table))
 
 
 def ended(dev: DagsterDev, backfill: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from logdriven_dagster.cli.options import (
     JsonOption,
     NowOption,
     ProjectOption,
-    data_clock,
     open_in_force,
+    read_data_clock,
 )
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ def audit(
     registered = open_in_force(project)
     loaded = registered.project
     runner = open_runner(loaded, run_log=registered.run_log)
-    clock = data_clock(loaded, now)
+    clock = read_data_clock(loaded, now)
     if as_json:
-        with rendering.only_json():
+        with rendering.redirect_output():
             found = runner.audit(table, clock)
-        rendering.print_json({"sources": [rows_json(rows) for rows in found]})
+        rendering.print_json({"sources": [convert_rows(rows) for rows in found]})
     else:
         found = runner.audit(table, clock)
         _print(found)
@@ -48,7 +48,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def rows_json(rows: "SourceRows") -> Mapping[str, object]:
+def convert_rows(rows: "SourceRows") -> Mapping[str, object]:
     """Convert a source for `audit --json` and `status --json`."""
     fields = asdict(rows)
     del fields["digest"]
@@ -71,7 +71,7 @@ def _print(found: "Sequence[SourceRows]") -> None:
         "late",
         "gone",
     )
-    grid = rendering.table("table · step", *(f"#{name}" for name in columns))
+    grid = rendering.make_table("table · step", *(f"#{name}" for name in columns))
     for rows in found:
         numbers = (
             rows.total,
@@ -85,8 +85,8 @@ def _print(found: "Sequence[SourceRows]") -> None:
             rows.late,
             rows.gone,
         )
-        grid.add_row(f"{rows.table} · {rows.step_id}", *map(rendering.number, numbers))
-    rendering.console().print(grid)
+        grid.add_row(f"{rows.table} · {rows.step_id}", *map(rendering.format_number, numbers))
+    rendering.make_console().print(grid)
     print_lost(found)
 
 

@@ -46,7 +46,7 @@ def apply(
     from logdriven_dagster.runlog import RunLog
 
     writing = rehearse if dry_run else RunLog.write
-    registered = register(_folder(project), by=operator, writing=writing)
+    registered = register(_get_folder(project), by=operator, writing=writing)
     show_changes(registered.changes, dry_run=dry_run, as_json=as_json)
 
 
@@ -114,27 +114,27 @@ def history(
 ) -> None:
     """Show every version with its operator, time, reason and changed fields."""
     from logdriven_dagster.cli.shown import rendering
-    from logdriven_dagster.cli.shown.definitions import version_json
+    from logdriven_dagster.cli.shown.definitions import convert_version
     from logdriven_dagster.execution.definitions.changes import ProjectRegistry
     from logdriven_dagster.model.definitions import content_differences
 
-    versions = ProjectRegistry.opened(_folder(project)).versions(name)
+    versions = ProjectRegistry.opened(_get_folder(project)).versions(name)
     contents = [version.in_force for version in versions]
     changed = [[], *map(content_differences, contents[:-1], contents[1:])]
     if as_json:
-        rendering.print_json_list(map(version_json, versions, changed))
+        rendering.print_json_list(map(convert_version, versions, changed))
         return
-    grid = rendering.table("#version", "operation", "operator", "time", "reason", "changed")
+    grid = rendering.make_table("#version", "operation", "operator", "time", "reason", "changed")
     for version, fields in zip(versions, changed, strict=True):
         grid.add_row(
             str(version.version),
             version.operation.value,
-            rendering.plain(version.operator),
+            rendering.format_plain(version.operator),
             version.time[:19].replace("T", " ") + "Z",
-            rendering.plain(version.reason),
+            rendering.format_plain(version.reason),
             ", ".join(dict.fromkeys(difference.path for difference in fields)),
         )
-    rendering.console().print(grid)
+    rendering.make_console().print(grid)
 
 
 def diff(
@@ -158,12 +158,12 @@ def diff(
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.definitions import changes as definitions
 
-    found = definitions.diff(_folder(project), name, _side(first), _side(second))
+    found = definitions.diff(_get_folder(project), name, _parse_side(first), _parse_side(second))
     if as_json:
-        differences = [definition_rendering.difference_json(item) for item in found.differences]
+        differences = [definition_rendering.convert_difference(item) for item in found.differences]
         rendering.print_json({"first": found.first, "second": found.second, "changed": differences})
         return
-    rendering.print_line(f"{name}  {_side_name(found.first)} → {_side_name(found.second)}")
+    rendering.print_line(f"{name}  {_format_side(found.first)} → {_format_side(found.second)}")
     definition_rendering.print_differences(found.differences)
     if not found.differences:
         rendering.print_line("  no difference")
@@ -183,7 +183,7 @@ def rollback(
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.execution.definitions import changes as definitions
 
-    done = definitions.rollback(_folder(project), name, version, operator)
+    done = definitions.rollback(_get_folder(project), name, version, operator)
     show_changes(done.changes, as_json=as_json)
     if done.file is not None and not as_json:
         print_line(
@@ -243,7 +243,7 @@ def find(
             "missing search text; for example `logdriven find ods.orders` or `--connection shop`",
             param_hint="TEXT",
         )
-    found = definitions.find(_folder(project), wanted, text)
+    found = definitions.find(_get_folder(project), wanted, text)
     _print_findings(found, as_json)
 
 
@@ -265,12 +265,12 @@ def _print_findings(found: "Sequence[Finding]", as_json: bool) -> None:
     if not found:
         rendering.print_line("No match in the applied definitions.")
         return
-    grid = rendering.table("kind", "name", "uses", "what", "step")
+    grid = rendering.make_table("kind", "name", "uses", "what", "step")
     for item in found:
         uses = "" if item.uses == "name" else item.uses
         cells = (item.name, uses, item.used if uses else "", item.step)
-        grid.add_row(item.kind.value.lower(), *map(rendering.plain, cells))
-    rendering.console().print(grid)
+        grid.add_row(item.kind.value.lower(), *map(rendering.format_plain, cells))
+    rendering.make_console().print(grid)
 
 
 def show_changes(
@@ -302,15 +302,15 @@ def _set(
     from logdriven_dagster.execution.definitions.changes import set_settings
     from logdriven_dagster.execution.definitions.registering import author
 
-    changes = set_settings(_folder(project), wanted, author(reason, operator))
+    changes = set_settings(_get_folder(project), wanted, author(reason, operator))
     show_changes(changes, as_json=as_json)
 
 
-def _folder(project: str | None) -> Path:
+def _get_folder(project: str | None) -> Path:
     return Path(project or ".")
 
 
-def _side(text: str | None) -> "Side | None":
+def _parse_side(text: str | None) -> "Side | None":
     if text is None:
         return None
     if text == "file":
@@ -321,5 +321,5 @@ def _side(text: str | None) -> "Side | None":
     return int(text)
 
 
-def _side_name(side: "Side") -> str:
+def _format_side(side: "Side") -> str:
     return "file" if side == "file" else f"version {side}"

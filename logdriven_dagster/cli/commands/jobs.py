@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from logdriven_dagster.cli.commands.run import TerminatedError, terminable
+from logdriven_dagster.cli.commands.run import TerminatedError, handle_termination
 from logdriven_dagster.cli.options import (
     JsonOption,
     LogFormat,
@@ -18,9 +18,9 @@ from logdriven_dagster.cli.options import (
     OverrideOption,
     ProjectOption,
     RecordedOption,
+    choose_output,
     open_in_force,
     open_to_run,
-    output_of,
     parse_overrides,
     retry_version,
 )
@@ -75,7 +75,7 @@ def run(
     from logdriven_dagster.execution.arguments import JobArguments
     from logdriven_dagster.execution.jobs.standard import run_job
 
-    output = output_of(as_json, log_format)
+    output = choose_output(as_json, log_format)
     arguments = JobArguments(
         kind.value if kind else None,
         overrides=parse_overrides(override),
@@ -97,7 +97,7 @@ def _watch(name: str, events: "Generator[JobEvent]", output: "Output") -> None:
     tally = JobTally(name)
     interrupted = 0
     try:
-        with terminable(), _display(output) as show, closing(events):
+        with handle_termination(), _show_events(output) as show, closing(events):
             for event in events:
                 tally.add(event)
                 show(event)
@@ -108,16 +108,16 @@ def _watch(name: str, events: "Generator[JobEvent]", output: "Output") -> None:
     if output == "json":
         rendering.print_json(tally.as_json())
     elif output == "text":
-        rendering.print_line(tally.sentence())
+        rendering.print_line(tally.format_sentence())
     elif tally.exit_code and not interrupted:
-        rendering.print_error(tally.sentence())
+        rendering.print_error(tally.format_sentence())
     if interrupted:
         rendering.print_error(f"interrupted; run {tally.job_run_id} is logged as DISCARDED")
     raise typer.Exit(interrupted or tally.exit_code)
 
 
 @contextmanager
-def _display(output: "Output") -> "Iterator[Callable[[JobEvent], None]]":
+def _show_events(output: "Output") -> "Iterator[Callable[[JobEvent], None]]":
     """Yield a function that shows each event, with standard output reserved for `output`."""
     from logdriven_dagster.cli.shown import progress
 
@@ -143,17 +143,19 @@ def _show(event: "JobEvent") -> None:
         case JobStarted(run=run, notes=notes):
             rendering.print_line(f"run {run.job_run_id} of {run.job}")
             for note in notes:
-                rendering.print_line(rendering.plain(f"warning: {note}", "yellow"))
+                rendering.print_line(rendering.format_plain(f"warning: {note}", "yellow"))
         case StepTriedAgain(step=step, error=error, error_count=number):
             rendering.print_line(
-                rendering.plain(f"try {number} of {step.step} failed: {in_brief(error)}", "yellow")
+                rendering.format_plain(
+                    f"try {number} of {step.step} failed: {in_brief(error)}", "yellow"
+                )
             )
         case StepEnded(step=step, result=result, seconds=seconds):
-            line = rendering.state(result.status.value)
+            line = rendering.format_state(result.status.value)
             message = in_brief(result.error or "") or result.output
             text = f"  {step.exec_order} {step.step}  {result.row_count:,} rows, "
-            text += rendering.seconds(seconds) + (f"\n{message}" if message else "")
-            rendering.print_line(line.append_text(rendering.plain(text)))
+            text += rendering.format_seconds(seconds) + (f"\n{message}" if message else "")
+            rendering.print_line(line.append_text(rendering.format_plain(text)))
         case StepStarted() | JobEnded():
             return
         case _:
@@ -168,27 +170,29 @@ def list_jobs(project: ProjectOption = None, as_json: JsonOption = False) -> Non
 
     registered = open_in_force(project)
     loaded = registered.project
-    latest = _latest(loaded, registered.run_log)
-    rows = [_job_row(loaded, name, latest.get(name)) for name in sorted(loaded.jobs)]
+    latest = _read_latest(loaded, registered.run_log)
+    rows = [_build_job_row(loaded, name, latest.get(name)) for name in sorted(loaded.jobs)]
     if as_json:
         rendering.print_json_list(rows)
         return
     if not rows:
         rendering.print_line("No jobs. Add a file to jobs/ to define one.")
         return
-    grid = rendering.table("job", "type", "enabled", "release", "schedule", "#parts", "latest run")
+    grid = rendering.make_table(
+        "job", "type", "enabled", "release", "schedule", "#parts", "latest run"
+    )
     for row in rows:
         parts = row["tables"] if row["type"] == "standard" else row["steps"]
         grid.add_row(
             row["job"],
             row["type"],
-            "yes" if row["enabled"] else rendering.plain("no", "yellow"),
+            "yes" if row["enabled"] else rendering.format_plain("no", "yellow"),
             row["release_state"],
             row["schedule"] or "–",
             str(len(parts)),
-            rendering.state(row["status"]) if row["status"] else "–",
+            rendering.format_state(row["status"]) if row["status"] else "–",
         )
-    rendering.console().print(grid)
+    rendering.make_console().print(grid)
 
 
 @app.command()
@@ -208,11 +212,11 @@ def status(
     loaded, run_log = registered.project, registered.run_log
     if name is not None:
         loaded.job(name)
-    latest = _latest(loaded, run_log)
+    latest = _read_latest(loaded, run_log)
     chosen = [latest[key] for key in sorted(latest) if name in (None, key)]
     if name is not None and chosen:
         number = chosen[0]["job_run_id"]
-        chosen[0]["attempts"] = run_log.ask(lambda c: job_history.attempts_of(c, number))
+        chosen[0]["attempts"] = run_log.ask(lambda c: job_history.list_attempts_of_run(c, number))
     if as_json:
         rendering.print_json_list(chosen)
     elif not chosen:
@@ -225,7 +229,7 @@ def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.notifications.wording import clock, elapsed
 
-    grid = rendering.table("#run", "job · part", "status", "began", "#time", "#rows", "error")
+    grid = rendering.make_table("#run", "job · part", "status", "began", "#time", "#rows", "error")
     for run in runs:
         error = (
             "its lease has expired; the next run takes it over" if run["expired"] else run["error"]
@@ -233,40 +237,42 @@ def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
         grid.add_row(
             str(run["job_run_id"]),
             run["job_name"],
-            rendering.state(run["status"]),
+            rendering.format_state(run["status"]),
             clock(run["begin_time"], project.zone),
-            rendering.seconds(elapsed(run["begin_time"], run["end_time"])),
+            rendering.format_seconds(elapsed(run["begin_time"], run["end_time"])),
             "",
-            rendering.plain((error or "").splitlines()[0] if error else "", "red"),
+            rendering.format_plain((error or "").splitlines()[0] if error else "", "red"),
             style="bold",
         )
         for line in (run["blocked"] or "").splitlines():
-            message = rendering.plain(line, "yellow")
+            message = rendering.format_plain(line, "yellow")
             grid.add_row("", "  blocked", "", "", "", "", message, style="dim")
         for step in run["steps"]:
-            grid.add_row(*_part(f"{step['exec_order']} {step['step_id']}", step), style="dim")
+            grid.add_row(
+                *_format_part(f"{step['exec_order']} {step['step_id']}", step), style="dim"
+            )
         for attempt in run.get("attempts", ()):
             part = f"{attempt['job_name']} {attempt['data_range_start']}"
-            grid.add_row(*_part(part, _attempt(attempt)), style="dim")
-    rendering.console().print(grid)
+            grid.add_row(*_format_part(part, _convert_attempt(attempt)), style="dim")
+    rendering.make_console().print(grid)
 
 
-def _part(label: str, row: Mapping[str, Any]) -> list[Any]:
+def _format_part(label: str, row: Mapping[str, Any]) -> list[Any]:
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.notifications.wording import elapsed
 
     return [
         "",
         f"  {label}",
-        rendering.state(row["status"]),
+        rendering.format_state(row["status"]),
         "",
-        rendering.seconds(elapsed(row["begin_time"], row["end_time"])),
-        rendering.number(row["row_count"]),
-        rendering.plain((row["error"] or "").split("\n")[0], "red"),
+        rendering.format_seconds(elapsed(row["begin_time"], row["end_time"])),
+        rendering.format_number(row["row_count"]),
+        rendering.format_plain((row["error"] or "").split("\n")[0], "red"),
     ]
 
 
-def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_attempt(row: Mapping[str, Any]) -> dict[str, Any]:
     errors = [step["error"] for step in row["steps"] if step["error"]]
     return {
         "status": row["status"],
@@ -277,16 +283,18 @@ def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _latest(project: "Project", run_log: Any) -> dict[str, dict[str, Any]]:
+def _read_latest(project: "Project", run_log: Any) -> dict[str, dict[str, Any]]:
     from logdriven_dagster.model.definitions import Kind, code_of
     from logdriven_dagster.runlog.jobs import history as job_history
 
     codes = [code_of(project.name, Kind.JOB, name) for name in project.jobs]
-    found: dict[str, dict[str, Any]] = run_log.ask(lambda c: job_history.latest_runs(c, codes))
+    found: dict[str, dict[str, Any]] = run_log.ask(lambda c: job_history.read_latest_runs(c, codes))
     return found
 
 
-def _job_row(project: "Project", name: str, latest: Mapping[str, Any] | None) -> dict[str, Any]:
+def _build_job_row(
+    project: "Project", name: str, latest: Mapping[str, Any] | None
+) -> dict[str, Any]:
     from logdriven_dagster.config.models.jobs import StandardJob
 
     job = project.jobs[name]

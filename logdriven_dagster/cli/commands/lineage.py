@@ -38,11 +38,11 @@ def lineage(
         raise typer.BadParameter("give exactly one of NAME, --job-id and --batch")
     loaded = open_project(project)
     if name is not None and (name in loaded.tables or name in loaded.jobs):
-        document = _neighbours(loaded, name, everything=everything)
+        document = _find_neighbours(loaded, name, everything=everything)
     elif name is not None:
-        document = _column(loaded, name)
+        document = _convert_column(loaded, name)
     else:
-        document = _queries(loaded, job_id, batch)
+        document = _read_queries(loaded, job_id, batch)
     if as_json:
         print_json(document)
     else:
@@ -71,17 +71,17 @@ def properties(
     if as_json:
         rendering.print_json(shown)
         return
-    grid = rendering.table("group", "key", "value")
+    grid = rendering.make_table("group", "key", "value")
     for name, keys in shown.items():
         for key, value in keys.items():
-            grid.add_row(name, key, rendering.plain(value))
+            grid.add_row(name, key, rendering.format_plain(value))
     if shown:
-        rendering.console().print(grid)
+        rendering.make_console().print(grid)
     else:
         rendering.print_line(f"{table} has no properties.")
 
 
-def _neighbours(project: "Project", name: str, *, everything: bool) -> dict[str, Any]:
+def _find_neighbours(project: "Project", name: str, *, everything: bool) -> dict[str, Any]:
     from logdriven_dagster.config.derived.neighbours import jobs_of, neighbours
 
     found = neighbours(project, name, "all" if everything else "direct")
@@ -90,12 +90,12 @@ def _neighbours(project: "Project", name: str, *, everything: bool) -> dict[str,
         "name": name,
         "kind": "table" if name in project.tables else "job",
         "jobs": own,
-        "upstream": [_neighbour(item) for item in found if item.direction == "U"],
-        "downstream": [_neighbour(item) for item in found if item.direction == "D"],
+        "upstream": [_convert_neighbour(item) for item in found if item.direction == "U"],
+        "downstream": [_convert_neighbour(item) for item in found if item.direction == "D"],
     }
 
 
-def _neighbour(item: "Neighbour") -> dict[str, Any]:
+def _convert_neighbour(item: "Neighbour") -> dict[str, Any]:
     return {
         "kind": item.kind,
         "name": item.name,
@@ -105,18 +105,18 @@ def _neighbour(item: "Neighbour") -> dict[str, Any]:
     }
 
 
-def _column(project: "Project", name: str) -> dict[str, Any]:
+def _convert_column(project: "Project", name: str) -> dict[str, Any]:
     from logdriven_dagster.errors import UsageError
     from logdriven_dagster.execution.definitions.homes import open_run_log
     from logdriven_dagster.model.lineage import ColumnRef, Container, NodeType
-    from logdriven_dagster.runlog.observed.lineage_answers import by_column
+    from logdriven_dagster.runlog.observed.lineage_answers import find_by_column
 
     held, _, column = name.rpartition(".")
     kind = NodeType.TEMP if _is_view(project, held) else NodeType.TABLE
     asked = ColumnRef(Container(held, kind), column)
     log = open_run_log(project)
     try:
-        links = log.ask(lambda conn: by_column(conn, asked))
+        links = log.ask(lambda conn: find_by_column(conn, asked))
     except UsageError:
         if held not in project.tables and not {*":/#"} & {*name}:
             project.select((name,))  # suggests the table or job
@@ -146,25 +146,25 @@ def _link(item: "Link") -> dict[str, Any]:
     }
 
 
-def _queries(project: "Project", job_id: int | None, batch: int | None) -> dict[str, Any]:
+def _read_queries(project: "Project", job_id: int | None, batch: int | None) -> dict[str, Any]:
     from logdriven_dagster.execution.definitions.homes import open_run_log
-    from logdriven_dagster.runlog.observed.lineage_answers import by_attempt, by_batch
+    from logdriven_dagster.runlog.observed.lineage_answers import find_by_attempt, find_by_batch
 
     log = open_run_log(project)
     if job_id is not None:
-        return _attempt(log.ask(lambda conn: by_attempt(conn, job_id)))
+        return _convert_attempt(log.ask(lambda conn: find_by_attempt(conn, job_id)))
     assert batch is not None
-    return _batch(log.ask(lambda conn: by_batch(conn, batch)))
+    return _batch(log.ask(lambda conn: find_by_batch(conn, batch)))
 
 
-def _attempt(item: "AttemptLineage") -> dict[str, Any]:
+def _convert_attempt(item: "AttemptLineage") -> dict[str, Any]:
     queries = [_query(query) for query in item.queries]
     return {"job_id": item.job_id, "table": item.table, "queries": queries}
 
 
 def _batch(item: "BatchLineage") -> dict[str, Any]:
     sources = [dict(zip(("table", "batch_id", "job_id"), s, strict=True)) for s in item.sources]
-    attempts = [_attempt(attempt) for attempt in item.attempts]
+    attempts = [_convert_attempt(attempt) for attempt in item.attempts]
     return {"batch_id": item.batch_id, "sources": sources, "attempts": attempts}
 
 
@@ -214,16 +214,16 @@ def _print_side(side: str, rows: Iterable[Mapping[str, Any]]) -> None:
         return
     rendering.print_line(f"{side.capitalize()}:")
     if "source" in rows[0]:
-        grid = rendering.table("#distance", "column", "source", "by")
+        grid = rendering.make_table("#distance", "column", "source", "by")
         for row in rows:
             by = f"{row['table']}.{row['step']}"
             grid.add_row(str(row["distance"]), row["target"], row["source"], by)
     else:
-        grid = rendering.table("#distance", "kind", "name", "reason")
+        grid = rendering.make_table("#distance", "kind", "name", "reason")
         for row in rows:
             because = [*row["because"], *([] if row["managed"] else ["not managed"])]
             grid.add_row(str(row["distance"]), row["kind"], row["name"], ", ".join(because))
-    rendering.console().print(grid)
+    rendering.make_console().print(grid)
 
 
 def _print_attempt(attempt: Mapping[str, Any]) -> None:
@@ -236,10 +236,10 @@ def _print_attempt(attempt: Mapping[str, Any]) -> None:
         rendering.print_line(f"step {query['step']} ({query['type']}) makes {query['result']}:")
         for line in query["query"].strip().splitlines():
             rendering.print_line(f"    {line}")
-        grid = rendering.table("column", "source", "via")
+        grid = rendering.make_table("column", "source", "via")
         for made in query["columns"]:
             through = ", ".join([*(f"{name}()" for name in made["functions"]), *made["temps"]])
             grid.add_row(made["column"], ", ".join(made["from"]) or "–", through)
-        rendering.console().print(grid)
+        rendering.make_console().print(grid)
         if query["absent"]:
             rendering.print_line(f"  unknown lineage: {query['absent']}")

@@ -10,9 +10,9 @@ from logdriven_dagster.cli.options import (
     JsonOption,
     ProjectOption,
     WindowOption,
+    find_window,
     open_in_force,
     open_project,
-    window_named,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def log(
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.config.models.dependencies import is_asset
     from logdriven_dagster.execution.opening import open_runner
-    from logdriven_dagster.runlog.history.logs import attempts, attempts_of
+    from logdriven_dagster.runlog.history.logs import list_attempts, list_attempts_at
 
     if window is not None and table is None:
         raise typer.BadParameter(
@@ -45,10 +45,10 @@ def log(
     name = table if table is None or is_asset(table) else loaded.table(table).table
     if name is not None and window is not None:
         runner = open_runner(loaded, run_log=registered.run_log)
-        chosen = window_named(runner, name, window)
-        rows = runner.run_log.ask(lambda conn: attempts_of(conn, [(name, chosen)], limit)[0])
+        chosen = find_window(runner, name, window)
+        rows = runner.run_log.ask(lambda conn: list_attempts_at(conn, [(name, chosen)], limit)[0])
     else:
-        rows = registered.run_log.ask(lambda conn: attempts(conn, name, limit))
+        rows = registered.run_log.ask(lambda conn: list_attempts(conn, name, limit))
     if as_json:
         rendering.print_json_list(rows)
     elif rows:
@@ -63,7 +63,7 @@ def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.notifications import wording as shown
 
-    grid = rendering.table(
+    grid = rendering.make_table(
         "#job", "table · step", "window", "status", "started", "#time", "#read", "#written", "error"
     )
     for row in rows:
@@ -71,15 +71,15 @@ def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
             str(row["job_id"]),
             row["job_name"],
             shown.window(row),
-            rendering.state(row["status"]),
+            rendering.format_state(row["status"]),
             shown.clock(row["job_start_time"], zone) or "–",
-            rendering.seconds(shown.seconds(row)),
+            rendering.format_seconds(shown.seconds(row)),
             *("", "", (row["runtime_args"] or {}).get("--definition", "")),
             style="bold",
         )
         for step in row["steps"]:
             grid.add_row("", *_step_cells(step), style="dim")
-    rendering.console().print(grid)
+    rendering.make_console().print(grid)
 
 
 def _print_errors(rows: list[dict[str, Any]]) -> None:
@@ -111,13 +111,13 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
     return [
         f"  {step['step_id']}",
         "",
-        rendering.state(step["status"]),
+        rendering.format_state(step["status"]),
         "",
         f"{step['duration']} s",
-        rendering.number(step["source_count"]),
-        rendering.number(step["target_count"])
-        + rendering.merged(step["inserted_count"], step["updated_count"]),
-        rendering.plain(
+        rendering.format_number(step["source_count"]),
+        rendering.format_number(step["target_count"])
+        + rendering.format_merged(step["inserted_count"], step["updated_count"]),
+        rendering.format_plain(
             "".join(message), "red" if step["error"] else "dim" if skipped else "yellow"
         ),
     ]

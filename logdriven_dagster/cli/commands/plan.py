@@ -13,8 +13,8 @@ from logdriven_dagster.cli.options import (
     NowOption,
     ProjectOption,
     TablesArgument,
-    data_clock,
     open_in_force,
+    read_data_clock,
 )
 
 if TYPE_CHECKING:
@@ -40,18 +40,18 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show pending windows, oldest first, with the reason why a window is blocked."""
-    from logdriven_dagster.cli.shown.definitions import changed_targets_of, print_changed_targets
+    from logdriven_dagster.cli.shown.definitions import find_changed_targets, print_changed_targets
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
     from logdriven_dagster.execution.opening import open_runner
 
     registered = open_in_force(project)
     loaded = registered.project
     runner = open_runner(loaded, run_log=registered.run_log)
-    found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
+    found = runner.plan(read_data_clock(loaded, now), loaded.select(tables or []))
     windows = islice(found.windows(), limit)
     apart = _apart(loaded, found)
     existing = _existing_rows(runner, found)
-    changed = changed_targets_of(registered, found.tables)
+    changed = find_changed_targets(registered, found.tables)
     if as_json:
         notes = _notes(apart, existing, changed)
         print_json_list(_window_json(each, notes.get(each.table, {})) for each in windows)
@@ -90,11 +90,11 @@ def _apart(project: "Project", found: "Plan") -> dict[str, str]:
 
 def _existing_rows(runner: "Runner", found: "Plan") -> "list[ExistingRows]":
     """Return existing rows in the targets of tables that are about to run for the first time."""
-    from logdriven_dagster.runlog.history.logs import published
+    from logdriven_dagster.runlog.history.logs import find_published_tables
 
     pending = [name for name, table in found.tables.items() if table.pending]
     with runner.run_log.read() as conn:
-        known = published(conn, pending)
+        known = find_published_tables(conn, pending)
     new = [name for name in pending if name not in known]
     if not new:
         return []
@@ -107,14 +107,14 @@ def _notes(
     apart: "Mapping[str, str]", existing: "list[ExistingRows]", changed: "list[ChangedTarget]"
 ) -> dict[str, dict[str, object]]:
     """Return the additional `--json` keys of each table's windows."""
-    from logdriven_dagster.cli.shown.definitions import changed_target_json
+    from logdriven_dagster.cli.shown.definitions import convert_changed_target
 
     notes: dict[str, dict[str, object]] = {name: {"one_by_one": why} for name, why in apart.items()}
     for name in {name for rows in existing for name in rows.tables}:
         texts = [rows.text for rows in existing if name in rows.tables]
         notes.setdefault(name, {})["existing_rows"] = texts
     for each in changed:
-        notes.setdefault(each.table, {})["changed_target"] = changed_target_json(each)
+        notes.setdefault(each.table, {})["changed_target"] = convert_changed_target(each)
     return notes
 
 
@@ -132,31 +132,31 @@ def _window_json(planned: "PlannedWindow", notes: "Mapping[str, object]") -> dic
 def _print_windows(windows: "Iterator[PlannedWindow]") -> None:
     from logdriven_dagster.cli.shown import rendering
 
-    grid = rendering.table("table", "window", "state", "reason")
+    grid = rendering.make_table("table", "window", "state", "reason")
     for planned in windows:
-        window, reason = str(planned.window), rendering.plain(planned.reason)
-        grid.add_row(planned.table, window, rendering.state(planned.state.value), reason)
+        window, reason = str(planned.window), rendering.format_plain(planned.reason)
+        grid.add_row(planned.table, window, rendering.format_state(planned.state.value), reason)
     if not grid.row_count:
         rendering.print_line("Nothing is pending.")
         return
-    rendering.console().print(grid)
+    rendering.make_console().print(grid)
 
 
 def _print_tables(found: "Plan") -> None:
     from logdriven_dagster.cli.shown import rendering
 
-    grid = rendering.table("table", "watermark", "#pending", "next window", "state", "reason")
+    grid = rendering.make_table("table", "watermark", "#pending", "next window", "state", "reason")
     for name, table in found.tables.items():
         first = next(found.queue(name), None)
         grid.add_row(
             name,
             _cell(_watermark(table)),
-            rendering.number(table.pending),
+            rendering.format_number(table.pending),
             str(first.window) if first else "–",
-            rendering.state(first.state.value if first else "up to date"),
-            rendering.plain(first.reason if first else ""),
+            rendering.format_state(first.state.value if first else "up to date"),
+            rendering.format_plain(first.reason if first else ""),
         )
-    rendering.console().print(grid)
+    rendering.make_console().print(grid)
 
 
 def status(
@@ -167,54 +167,58 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show the state of every table, and differences between files and registry."""
-    from logdriven_dagster.cli.commands.audit import print_lost, rows_json
+    from logdriven_dagster.cli.commands.audit import convert_rows, print_lost
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.cli.shown.definitions import (
-        changed_targets_of,
-        disagreements_json,
+        convert_disagreements,
+        find_changed_targets,
         print_changed_targets,
         print_disagreements,
     )
-    from logdriven_dagster.cli.shown.freshness import freshness_json, freshness_shown, print_late
+    from logdriven_dagster.cli.shown.freshness import (
+        convert_freshness,
+        format_freshness,
+        print_late,
+    )
     from logdriven_dagster.execution.definitions.disagreements import Disagreements
     from logdriven_dagster.execution.definitions.removed_tables import removed_tables
     from logdriven_dagster.execution.opening import open_runner
     from logdriven_dagster.planning import freshness
-    from logdriven_dagster.runlog.history.logs import latest_statuses
+    from logdriven_dagster.runlog.history.logs import read_latest_statuses
     from logdriven_dagster.runlog.observed import audits
 
     registered = open_in_force(project)
     loaded = registered.project
     runner = open_runner(loaded, run_log=registered.run_log)
-    clock = data_clock(loaded, now)
+    clock = read_data_clock(loaded, now)
     found = runner.plan(clock, loaded.select(tables or []))
     standing = {name: freshness(each.table, each.log, clock) for name, each in found.tables.items()}
     with runner.run_log.read() as conn:
-        latest = latest_statuses(conn, found.tables)
-        looked = audits.found(conn, found.tables)
+        latest = read_latest_statuses(conn, found.tables)
+        looked = audits.read_source_rows(conn, found.tables)
     disagreements = Disagreements.of(registered)
     removed = removed_tables(registered) if not tables else []
-    changed = {each.table: each for each in changed_targets_of(registered, found.tables)}
+    changed = {each.table: each for each in find_changed_targets(registered, found.tables)}
     rows = [
         _status_json(table, latest.get(name), changed.get(name))
-        | {"freshness": freshness_json(standing[name], clock)}
+        | {"freshness": convert_freshness(standing[name], clock)}
         for name, table in found.tables.items()
     ]
     if as_json:
-        fields = {"tables": rows, "sources": [rows_json(each) for each in looked]}
+        fields = {"tables": rows, "sources": [convert_rows(each) for each in looked]}
         fields["removed_tables"] = [asdict(each) for each in removed]
-        rendering.print_json({**fields, "definitions": disagreements_json(disagreements)})
+        rendering.print_json({**fields, "definitions": convert_disagreements(disagreements)})
         return
     # Without a freshness rule, there is no column for it.
     asked = ["fresh"] if any(standing.values()) else []
     head = ("table", "watermark", "#pending", "#failed", "#running", "last status")
-    grid = rendering.table(*head, *asked)
+    grid = rendering.make_table(*head, *asked)
     for row in rows:
         last, name = row["last_status"], str(row["table"])
         cells = [_cell(row[field]) for field in _COUNTED]
-        fresh = [freshness_shown(standing[name], clock)] if asked else []
-        grid.add_row(*cells, rendering.state(str(last or "–")), *fresh)
-    rendering.console().print(grid)
+        fresh = [format_freshness(standing[name], clock)] if asked else []
+        grid.add_row(*cells, rendering.format_state(str(last or "–")), *fresh)
+    rendering.make_console().print(grid)
     print_late(standing)
     _print_parts(found)
     _print_made_without(found)
@@ -237,7 +241,7 @@ _COUNTED = ("table", "watermark", "pending", "failed", "running")
 def _status_json(
     table: "TablePlan", last_status: str | None, changed: "ChangedTarget | None"
 ) -> dict[str, object]:
-    from logdriven_dagster.cli.shown.definitions import changed_target_json
+    from logdriven_dagster.cli.shown.definitions import convert_changed_target
 
     statuses = [window.status.value for window in table.log.open]
     return {
@@ -260,7 +264,7 @@ def _status_json(
             for item in table.log.left_out
         ],
         "failed_refreshes": [_refresh_json(item) for item in table.log.failed_refreshes],
-        "changed_target": None if changed is None else changed_target_json(changed),
+        "changed_target": None if changed is None else convert_changed_target(changed),
     }
 
 
@@ -272,13 +276,13 @@ def _refresh_json(failed: "OpenWindow") -> dict[str, object]:
 
 def _print_parts(found: "Plan") -> None:
     """Print the remainders of windows that a changed grid has left; they run without any action."""
-    from logdriven_dagster.cli.shown.rendering import brief, print_line
+    from logdriven_dagster.cli.shown.rendering import format_brief, print_line
 
     for name, table in found.tables.items():
         if parts := table.unfinished.parts:
             shown = ", ".join(map(str, parts[:_PARTS])) + (", …" if len(parts) > _PARTS else "")
             grid = table.table.grid
-            windows = f"windows of {grid.period} from {brief(grid.clock)} in {grid.zone}"
+            windows = f"windows of {grid.period} from {format_brief(grid.clock)} in {grid.zone}"
             print_line(
                 f"{name}: its {windows} do not match the finished windows, because period, "
                 "default_start or timezone has changed; the remaining parts of windows run "
@@ -325,13 +329,13 @@ def _watermark(table: "TablePlan") -> datetime | str:
 
 
 def _cell(value: object) -> str:
-    from logdriven_dagster.cli.shown.rendering import brief, number
+    from logdriven_dagster.cli.shown.rendering import format_brief, format_number
 
     match value:
         case int():
-            return number(value)
+            return format_number(value)
         case datetime():
-            return brief(value)
+            return format_brief(value)
         case _:
             return str(value) or "–"
 

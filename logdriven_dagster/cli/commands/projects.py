@@ -189,12 +189,12 @@ def _of_another(project: "Project") -> str | None:
 
 def _unseen_by_spark(project: str | None) -> "tuple[ConfigError, ...]":
     """Return the parts that Spark could not check; InvalidProjectError for its errors."""
-    from logdriven_dagster.cli.shown.rendering import only_json
+    from logdriven_dagster.cli.shown.rendering import redirect_output
     from logdriven_dagster.config.loading import read_sources
     from logdriven_dagster.errors import InvalidProjectError
     from logdriven_dagster.execution.analysing import analysis_of
 
-    with only_json():
+    with redirect_output():
         analysis = analysis_of(read_sources(project or "."))
     if analysis.mistakes:
         raise InvalidProjectError(analysis.mistakes)

@@ -23,12 +23,12 @@ def quality(
     """Show the results of the data quality rules, newest attempt first."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.definitions.homes import open_run_log
-    from logdriven_dagster.runlog.observed.quality import newest
+    from logdriven_dagster.runlog.observed.quality import list_newest
 
     loaded = open_project(project)
     name = loaded.table(table).table
     with open_run_log(loaded).read() as conn:
-        attempts = newest(conn, name, limit)
+        attempts = list_newest(conn, name, limit)
     if as_json:
         rendering.print_json_list(attempts)
     elif not attempts:
@@ -42,13 +42,13 @@ def _print_attempt(attempt: Mapping[str, Any]) -> None:
 
     start, end = attempt["data_range_start"] or "?", attempt["data_range_end"] or "?"
     rendering.print_line(f"job {attempt['job_id']}, {start} – {end}, {attempt['status']}")
-    grid = rendering.table("step", "column", "rule", "level", "#rows", "#checked", "first ids")
+    grid = rendering.make_table("step", "column", "rule", "level", "#rows", "#checked", "first ids")
     for rule in attempt["rules"]:
-        grid.add_row(*_cells(rule))
-    rendering.console().print(grid)
+        grid.add_row(*_format_cells(rule))
+    rendering.make_console().print(grid)
 
 
-def _cells(rule: Mapping[str, Any]) -> "list[str | Text]":
+def _format_cells(rule: Mapping[str, Any]) -> "list[str | Text]":
     from logdriven_dagster.cli.shown import rendering
 
     broken = rule["warn_count"] + rule["error_count"]
@@ -59,9 +59,9 @@ def _cells(rule: Mapping[str, Any]) -> "list[str | Text]":
     return [
         rule["step"],
         rule["column"] or "–",
-        rendering.plain(rule["rule"], colour if broken else "green"),
+        rendering.format_plain(rule["rule"], colour if broken else "green"),
         rule["level"],
-        rendering.number(broken),
-        rendering.number(rule["checked_count"]),
-        rendering.plain(ids, "dim"),
+        rendering.format_number(broken),
+        rendering.format_number(rule["checked_count"]),
+        rendering.format_plain(ids, "dim"),
     ]

@@ -25,8 +25,8 @@ from logdriven_dagster.cli.options import (
     ProjectOption,
     RecordedOption,
     TablesArgument,
+    choose_output,
     open_to_run,
-    output_of,
     parse_duration,
     parse_time,
     run_arguments,
@@ -103,8 +103,8 @@ def run(
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Catch up: run all pending windows, oldest first, upstreams before downstreams."""
-    output = output_of(as_json, log_format)
-    mode, patience = _mode(once, latest_only), parse_duration(wait or "0 s", "--wait")
+    output = choose_output(as_json, log_format)
+    mode, patience = _choose_mode(once, latest_only), parse_duration(wait or "0 s", "--wait")
     arguments = run_arguments(
         override=override,
         from_step=from_step,
@@ -116,7 +116,7 @@ def run(
     runner, clock = open_to_run("run", project, now)
     names = runner.project.select(tables or [])
     _refuse_unknown_steps(runner, names, arguments)
-    job = _only_job(runner.project, tables)
+    job = _find_only_job(runner.project, tables)
     view, limit = (job.job, max_windows or job.max_windows) if job else (None, max_windows)
 
     def plan() -> "Plan":
@@ -133,11 +133,13 @@ def run(
         wait=patience,
     )
     if now is None:
-        events = _with_freshness(runner, events)
-    _watch(events, lambda: _pending(plan(), limit), output, lambda: plan().firsts())
+        events = _notify_freshness(runner, events)
+    _watch(events, lambda: _count_pending(plan(), limit), output, lambda: plan().firsts())
 
 
-def _with_freshness(runner: "Runner", events: "Generator[WindowEvent]") -> "Generator[WindowEvent]":
+def _notify_freshness(
+    runner: "Runner", events: "Generator[WindowEvent]"
+) -> "Generator[WindowEvent]":
     """Yield the events of a catch-up, then notify about tables that are late or fresh again."""
     with runner.outbox.gathered():
         yield from events
@@ -153,19 +155,19 @@ def _refuse_unknown_steps(
         chosen_steps(runner.project.table(name), arguments)
 
 
-def _pending(plan: "Plan", limit: int | None) -> int:
+def _count_pending(plan: "Plan", limit: int | None) -> int:
     """Return the number of windows to expect."""
     pending = sum(table.pending for table in plan.tables.values())
     return min(pending, limit or pending)
 
 
-def _mode(once: bool, latest_only: bool) -> "CatchUp | None":
+def _choose_mode(once: bool, latest_only: bool) -> "CatchUp | None":
     if once and latest_only:
         raise typer.BadParameter("--once and --latest-only exclude each other")
     return "once" if once else "latest_only" if latest_only else None
 
 
-def _only_job(project: "Project", names: list[str] | None) -> "StandardJob | None":
+def _find_only_job(project: "Project", names: list[str] | None) -> "StandardJob | None":
     """Return the job if it is the only name: its relations and its own limit apply."""
     from logdriven_dagster.config.models.jobs import StandardJob
 
@@ -190,7 +192,7 @@ def refresh(
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Rerun the windows of a range, finished or not, oldest first."""
-    output = output_of(as_json, log_format)
+    output = choose_output(as_json, log_format)
     arguments = run_arguments(
         override=override,
         from_step=from_step,
@@ -201,7 +203,7 @@ def refresh(
     )
     runner, clock = open_to_run("refresh", project, now, again=[table])
     _refuse_unknown_steps(runner, [table], arguments)
-    find = _slices if runner.project.table(table).is_sliced else _windows
+    find = _find_slices if runner.project.table(table).is_sliced else _find_windows
     windows = find(runner, table, start, end)
     events = runner.refresh_windows(table, windows, clock, arguments)
     _watch(events, lambda: len(windows), output)
@@ -231,8 +233,8 @@ def skip(
 ) -> None:
     """Skip windows permanently; downstream tables continue with the existing rows."""
     runner, clock = open_to_run("skip", project, now)
-    windows = _from_window(runner, table, window, end)
-    runner.skip(table, windows, clock, reason, _operator(operator))
+    windows = _find_windows_from(runner, table, window, end)
+    runner.skip(table, windows, clock, reason, _get_operator(operator))
     _print_each("SKIPPED", table, windows)
 
 
@@ -248,12 +250,12 @@ def unskip(
 ) -> None:
     """Make skipped windows pending again."""
     runner, clock = open_to_run("unskip", project, now)
-    windows = _from_window(runner, table, window, end)
-    runner.unskip(table, windows, clock, reason, _operator(operator))
+    windows = _find_windows_from(runner, table, window, end)
+    runner.unskip(table, windows, clock, reason, _get_operator(operator))
     _print_each("PENDING", table, windows)
 
 
-def _operator(given: str | None) -> str:
+def _get_operator(given: str | None) -> str:
     from logdriven_dagster.execution.definitions.registering import author
 
     return author("", given).operator
@@ -266,16 +268,16 @@ def _print_each(what: str, table: str, windows: "Sequence[TimeWindow]") -> None:
         print_line(f"{what}  {table} {window}")
 
 
-def _from_window(
+def _find_windows_from(
     runner: "Runner", table: str, start: str, end: str | None
 ) -> "Sequence[TimeWindow]":
     """Return the window that starts at `start`, or those from there to `end`."""
     if end is not None:
-        return _windows(runner, table, start, end)
+        return _find_windows(runner, table, start, end)
     return runner.windows_from(table, parse_time(runner.project, start, "--window"))
 
 
-def _windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
+def _find_windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
     from logdriven_dagster.model.windows import TimeWindow
 
     project = runner.project
@@ -285,7 +287,7 @@ def _windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[Ti
     return runner.windows(table, TimeWindow(first, last))
 
 
-def _slices(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
+def _find_slices(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
     from logdriven_dagster.planning.slices import slices_within
 
     known = runner.slices(table)
@@ -315,7 +317,7 @@ def _watch(
 
     tally = Tally()
     try:
-        with terminable(), display(output, total) as show, closing(events):
+        with handle_termination(), display(output, total) as show, closing(events):
             for event in events:
                 tally.add(event)
                 show(event)
@@ -330,11 +332,11 @@ def _watch(
             report(tally, output)
         raise
     report(tally, output, left() if tally.is_idle else ())
-    raise typer.Exit(tally.summary().exit_code)
+    raise typer.Exit(tally.summarize().exit_code)
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
+def handle_termination() -> Iterator[None]:
     """Let SIGTERM interrupt the running window, which is then logged as DISCARDED.
 
     A second SIGTERM raises again, because Python ignores exceptions inside a finalizer.
@@ -344,14 +346,14 @@ def terminable() -> Iterator[None]:
         raise TerminatedError
 
     before = signal.signal(signal.SIGTERM, terminate)
-    logging.getLogger().addFilter(_tells_more)
+    logging.getLogger().addFilter(_is_informative)
     try:
         yield
     finally:
-        logging.getLogger().removeFilter(_tells_more)
+        logging.getLogger().removeFilter(_is_informative)
         signal.signal(signal.SIGTERM, before)
 
 
-def _tells_more(record: logging.LogRecord) -> bool:
+def _is_informative(record: logging.LogRecord) -> bool:
     """Drop Py4J's traceback of an interruption, which our own message covers."""
     return not str(record.msg).startswith("KeyboardInterrupt while sending command")

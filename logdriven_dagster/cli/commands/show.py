@@ -9,9 +9,9 @@ from logdriven_dagster.cli.options import (
     NowOption,
     ProjectOption,
     WindowOption,
-    data_clock,
+    find_window,
     open_in_force,
-    window_named,
+    read_data_clock,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def show(
     runner = open_runner(registered.project, run_log=registered.run_log)
     table = runner.project.table(table).table
     if counts:
-        found = _counts(runner, table, data_clock(runner.project, now), limit)
+        found = _read_counts(runner, table, read_data_clock(runner.project, now), limit)
         rows.print_counts(table, found, as_json=as_json)
     else:
         _print_rows(runner, table, window, sql, limit=limit, as_json=as_json)
@@ -69,9 +69,9 @@ def _print_rows(
     from logdriven_dagster.engine.looking import look
 
     project = runner.project
-    chosen = None if window is None else window_named(runner, table, window)
+    chosen = None if window is None else find_window(runner, table, window)
     most = limit if as_json else limit + 1  # one more shows that there are more
-    with rendering.only_json():  # Spark may start, and print
+    with rendering.redirect_output():  # Spark may start, and print
         read = look(project, lambda: runner.engine, table, window=chosen, sql=sql, limit=most)
     if as_json:
         rows.print_rows_as_json(read, project.zone)
@@ -79,10 +79,10 @@ def _print_rows(
         rows.print_rows(read, project.zone, limit)
 
 
-def _counts(runner: "Runner", table: str, now: "datetime", most: int) -> "list[WindowCount]":
+def _read_counts(runner: "Runner", table: str, now: "datetime", most: int) -> "list[WindowCount]":
     from logdriven_dagster.planning.gaps import with_missing
-    from logdriven_dagster.runlog.history.window_counts import window_counts
+    from logdriven_dagster.runlog.history.window_counts import read_window_counts
 
     config = runner.project.table(table)
-    counts = runner.run_log.ask(lambda conn: window_counts(conn, config, most))
+    counts = runner.run_log.ask(lambda conn: read_window_counts(conn, config, most))
     return with_missing(config, runner.plan(now, [table]).tables[table].log, counts, now, most)

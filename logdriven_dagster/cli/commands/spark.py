@@ -42,7 +42,7 @@ def start(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
 
     from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 
-    started = connect_server.start(loaded, _waiting(at_once))
+    started = connect_server.start(loaded, _make_waiter(at_once))
     place = f"the Spark server of {loaded.name} at {_place(started.server)}"
     if not started.seconds:
         typer.echo(f"{place} is already running")
@@ -60,7 +60,7 @@ def stop(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
 
     from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 
-    server = connect_server.stop(loaded, _waiting(at_once))
+    server = connect_server.stop(loaded, _make_waiter(at_once))
     server_name = f"the Spark server of {loaded.name}"
     typer.echo(f"{server_name} has stopped" if server else f"{server_name} is not running")
 
@@ -69,7 +69,7 @@ def stop(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
 def status(project: ProjectOption = None, as_json: JsonOption = False) -> None:
     """Show whether the project's Spark server runs; exits with 1 if it does not."""
     loaded = open_project(project)
-    found = _status(loaded)
+    found = _read_status(loaded)
     if as_json:
         import json
 
@@ -106,7 +106,7 @@ def warm(copy: CopyOption = None, project: ProjectOption = None) -> None:
     typer.echo(f"the archive of Spark's classes {made}: {trained.file}, {size} MB")
 
 
-def _status(project: "Project") -> dict[str, Any]:
+def _read_status(project: "Project") -> dict[str, Any]:
     from logdriven_dagster.engine.spark.server import lifecycle as connect_server
     from logdriven_dagster.engine.spark.server import state as server_state
 
@@ -141,7 +141,7 @@ def _place(server: "Server") -> str:
     return f"sc://localhost:{server.port}"
 
 
-def _waiting(at_once: bool) -> "Callable[[Server], None]":
+def _make_waiter(at_once: bool) -> "Callable[[Server], None]":
     from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 
     def wait(server: "Server") -> None:

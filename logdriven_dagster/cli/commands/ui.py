@@ -45,8 +45,8 @@ def ui(
     """Open the project in Dagster's web interface, with its daemon; Ctrl-C ends both."""
     loaded = open_project(project)
     _refuse_missing_server()
-    port = _free_port(host, port)
-    home = _home(loaded)
+    port = _find_free_port(host, port)
+    home = _find_home(loaded)
     workspace = loaded.root / _HOME / "workspace.yaml"
     workspace.parent.mkdir(parents=True, exist_ok=True)
     workspace.write_text(_WORKSPACE.format(name=loaded.name))
@@ -64,8 +64,10 @@ def ui(
         env=os.environ | {"DAGSTER_HOME": str(home), "LOGDRIVEN_PROJECT": str(loaded.root)},
     ) as process:
         signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-        if _answers(process, f"http://{_reached(host)}:{port}"):
-            typer.echo(f"{loaded.name} is at http://{_reached(host)}:{port} (Ctrl-C ends it)")
+        if _wait_for_server(process, f"http://{_get_reachable_host(host)}:{port}"):
+            typer.echo(
+                f"{loaded.name} is at http://{_get_reachable_host(host)}:{port} (Ctrl-C ends it)"
+            )
         code = _wait(process)
     raise typer.Exit(code)
 
@@ -79,7 +81,7 @@ def _refuse_missing_server() -> None:
         )
 
 
-def _home(project: "Project") -> Path:
+def _find_home(project: "Project") -> Path:
     """Return the folder of Dagster's instance: DAGSTER_HOME, or the project's own."""
     if home := os.environ.get("DAGSTER_HOME"):
         return Path(home).resolve()
@@ -90,7 +92,7 @@ def _home(project: "Project") -> Path:
     return own
 
 
-def _free_port(host: str, wanted: int | None) -> int:
+def _find_free_port(host: str, wanted: int | None) -> int:
     """Return the requested port, otherwise 3000, otherwise any free one."""
     for port in (wanted,) if wanted else (3000, 0):
         with socket.socket() as tried:
@@ -103,11 +105,11 @@ def _free_port(host: str, wanted: int | None) -> int:
     raise UsageError(f"port {wanted} on {host} is in use; choose another with --port")
 
 
-def _reached(host: str) -> str:
+def _get_reachable_host(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
 
 
-def _answers(process: subprocess.Popen[bytes], url: str) -> bool:
+def _wait_for_server(process: subprocess.Popen[bytes], url: str) -> bool:
     """Wait until the web server answers; return False if it ended before."""
     while process.poll() is None:
         try:

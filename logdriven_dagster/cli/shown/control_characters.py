@@ -7,7 +7,7 @@ _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 """Control characters except tabs and line ends, and characters that change text direction."""
 
 
-def visible(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     r"""Return the text with `\x1b` and other control characters escaped."""
     return _OBEYED.sub(lambda match: _escape(ord(match[0])), text)
 
@@ -18,4 +18,4 @@ def _escape(code: int) -> str:
 
 def write_document(text: str) -> None:
     """Write a document to standard output: unchanged for programs, escaped on a terminal."""
-    sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
+    sys.stdout.write(escape_control_characters(text) if sys.stdout.isatty() else text)

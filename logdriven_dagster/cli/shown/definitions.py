@@ -5,7 +5,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from logdriven_dagster.cli.shown.rendering import console, plain, print_line
+from logdriven_dagster.cli.shown.rendering import format_plain, make_console, print_line
 from logdriven_dagster.config.models.settings import SETTINGS, shown_setting
 
 if TYPE_CHECKING:
@@ -25,14 +25,16 @@ _COLOURS = {"add": "green", "modify": "yellow", "delete": "red"}
 def print_changes(changes: "Iterable[VersionChange]") -> None:
     """Print each change: the definition, its versions, and the old and new value of each field."""
     for change in changes:
-        head = plain(f"{change.kind.value.lower():<9}", "dim")
-        head.append_text(plain(change.name, "bold"))
-        head.append_text(plain(f"  {_versions(change)}", _COLOURS[change.operation.value]))
+        head = format_plain(f"{change.kind.value.lower():<9}", "dim")
+        head.append_text(format_plain(change.name, "bold"))
+        head.append_text(
+            format_plain(f"  {_format_versions(change)}", _COLOURS[change.operation.value])
+        )
         print_line(head)
         print_differences(change.differences())
 
 
-def _versions(change: "VersionChange") -> str:
+def _format_versions(change: "VersionChange") -> str:
     match change.operation.value:
         case "add":
             return f"new: version {change.version}"
@@ -47,19 +49,19 @@ def print_differences(differences: "Iterable[Difference]") -> None:
     for difference in differences:
         path, before, after = difference.path, difference.before, difference.after
         if any(isinstance(value, str) and "\n" in value for value in (before, after)):
-            print_line(plain(f"  {path}:", "cyan"))
-            for line in _unified(_lines(before), _lines(after)):
+            print_line(format_plain(f"  {path}:", "cyan"))
+            for line in _compare_lines(_split_lines(before), _split_lines(after)):
                 print_line(line)
             continue
-        old, new = _shown(path, before), _shown(path, after)
-        text = plain(f"  {path}: ", "cyan")
+        old, new = _format_value(path, before), _format_value(path, after)
+        text = format_plain(f"  {path}: ", "cyan")
         separator = "\n    " if max(len(old), len(new)) > _LONG else ""
-        text.append_text(plain(f"{separator}{old}", "red")).append(separator or " → ")
-        text.append_text(plain(("→ " if separator else "") + new, "green"))
+        text.append_text(format_plain(f"{separator}{old}", "red")).append(separator or " → ")
+        text.append_text(format_plain(("→ " if separator else "") + new, "green"))
         print_line(text)
 
 
-def _shown(path: str, value: Any) -> str:
+def _format_value(path: str, value: Any) -> str:
     if path in SETTINGS and not isinstance(value, (dict, list)):
         return shown_setting(path, value)
     if value is None:
@@ -67,15 +69,15 @@ def _shown(path: str, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _lines(value: Any) -> list[str]:
+def _split_lines(value: Any) -> list[str]:
     return [] if value is None else str(value).splitlines()
 
 
-def _unified(before: list[str], after: list[str]) -> "Iterator[Text]":
+def _compare_lines(before: list[str], after: list[str]) -> "Iterator[Text]":
     colours = {"+": "green", "-": "red", "@": "dim"}
     for number, line in enumerate(difflib.unified_diff(before, after, lineterm="", n=2)):
         if number >= 2:  # skip the header, since there are no files
-            yield plain(f"    {line}", colours.get(line[0], ""))
+            yield format_plain(f"    {line}", colours.get(line[0], ""))
 
 
 def change_json(change: "VersionChange") -> dict[str, object]:
@@ -86,11 +88,11 @@ def change_json(change: "VersionChange") -> dict[str, object]:
         "code": change.code,
         "operation": change.operation.value,
         "version": change.version,
-        "changed": [difference_json(difference) for difference in change.differences()],
+        "changed": [convert_difference(difference) for difference in change.differences()],
     }
 
 
-def difference_json(difference: "Difference") -> dict[str, object]:
+def convert_difference(difference: "Difference") -> dict[str, object]:
     """Convert one field; settings as in the registry's columns: seconds, 0 and 1."""
     return {
         "field": difference.path,
@@ -99,7 +101,7 @@ def difference_json(difference: "Difference") -> dict[str, object]:
     }
 
 
-def version_json(version: "Version", changed: "Iterable[Difference]") -> dict[str, object]:
+def convert_version(version: "Version", changed: "Iterable[Difference]") -> dict[str, object]:
     """Convert a version for `history --json`."""
     return {
         "version": version.version,
@@ -107,11 +109,13 @@ def version_json(version: "Version", changed: "Iterable[Difference]") -> dict[st
         "operator": version.operator,
         "time": version.time,
         "reason": version.reason,
-        "changed": [difference_json(difference) for difference in changed],
+        "changed": [convert_difference(difference) for difference in changed],
     }
 
 
-def changed_targets_of(registered: "Registered", names: "Collection[str]") -> "list[ChangedTarget]":
+def find_changed_targets(
+    registered: "Registered", names: "Collection[str]"
+) -> "list[ChangedTarget]":
     """Return the given tables that write in another way than their finished windows did."""
     from logdriven_dagster.execution.definitions.changed_targets import changed_targets
 
@@ -121,10 +125,10 @@ def changed_targets_of(registered: "Registered", names: "Collection[str]") -> "l
 def print_changed_targets(found: "Iterable[ChangedTarget]", to: "IO[str] | None" = None) -> None:
     """Print a sentence for each table that writes in another way."""
     for changed in found:
-        console(to).print(plain(changed.text), soft_wrap=True)
+        make_console(to).print(format_plain(changed.text), soft_wrap=True)
 
 
-def changed_target_json(changed: "ChangedTarget") -> dict[str, object]:
+def convert_changed_target(changed: "ChangedTarget") -> dict[str, object]:
     """Convert `changed_target` of a table; no range if no refresh can rewrite all rows."""
     start, end = changed.span.bounds if changed.span else (None, None)
     return {
@@ -140,7 +144,7 @@ def print_disagreements(found: "Disagreements") -> None:
     """Print differences between files and registry, disabled definitions and overrides."""
     lines = []
     if found.unapplied:
-        named = [_unapplied(change) for change in found.unapplied]
+        named = [_describe_unapplied(change) for change in found.unapplied]
         lines.append(("Not applied yet", named, "`logdriven apply` or the next run applies it"))
     if found.kept:
         named = [f"{name} (version {version})" for name, version in found.kept.items()]
@@ -149,42 +153,44 @@ def print_disagreements(found: "Disagreements") -> None:
         if names:
             lines.append((head, list(names), ""))
     for head, named, note in lines:
-        text = plain(f"{head}: ", "bold").append_text(plain(_listed(named)))
-        print_line(text.append_text(plain(f"; {note}" if note else "", "dim")))
+        text = format_plain(f"{head}: ", "bold").append_text(format_plain(_format_list(named)))
+        print_line(text.append_text(format_plain(f"; {note}" if note else "", "dim")))
     _print_overrides(found.overrides)
 
 
 def _print_overrides(overrides: "Sequence[Override]") -> None:
     if overrides:
-        head = plain("Operators' settings", "bold")
+        head = format_plain("Operators' settings", "bold")
         print_line(
-            head.append_text(plain("; reset one with `logdriven set NAME --reset FIELD`", "dim"))
+            head.append_text(
+                format_plain("; reset one with `logdriven set NAME --reset FIELD`", "dim")
+            )
         )
     for item in overrides[:_LISTED]:
-        print_line(f"  {_override(item)}")
+        print_line(f"  {_describe_override(item)}")
     if (more := len(overrides) - _LISTED) > 0:
         print_line(f"  and {more:,} more")
 
 
-def _listed(named: list[str]) -> str:
+def _format_list(named: list[str]) -> str:
     more = len(named) - _LISTED
     return ", ".join(named[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _unapplied(change: "VersionChange") -> str:
+def _describe_unapplied(change: "VersionChange") -> str:
     if change.operation.value != "modify":
         return f"{change.name} ({'new' if change.operation.value == 'add' else 'deleted'})"
     count = len(change.differences())
     return f"{change.name} ({count} field{'' if count == 1 else 's'})"
 
 
-def _override(item: "Override") -> str:
+def _describe_override(item: "Override") -> str:
     was, now = shown_setting(item.field, item.declared), shown_setting(item.field, item.in_force)
     who = f", {item.operator} {str(item.time)[:16]}Z" if item.operator else ", by SQL"
     return f"{item.name} {item.field} {was} → {now}{who}"
 
 
-def disagreements_json(found: "Disagreements") -> Mapping[str, object]:
+def convert_disagreements(found: "Disagreements") -> Mapping[str, object]:
     """Convert `definitions` of `status --json`."""
     return {
         "unapplied": [change_json(change) for change in found.unapplied],

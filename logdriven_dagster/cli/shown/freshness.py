@@ -4,21 +4,21 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from logdriven_dagster.cli.shown.rendering import print_line, seconds, state
+from logdriven_dagster.cli.shown.rendering import format_seconds, format_state, print_line
 from logdriven_dagster.planning import Freshness, Verdict
 
 
-def freshness_shown(found: Freshness | None, now: datetime) -> Any:
+def format_freshness(found: Freshness | None, now: datetime) -> Any:
     """Return `fresh`, or the time for which the table has been late."""
     if found is None:
         return "–"
     if found.verdict is Verdict.FRESH:
-        return state("fresh")
-    late = seconds(found.overdue(now).total_seconds())
-    return state(found.verdict.value, f"{found.verdict.value}, {late}")
+        return format_state("fresh")
+    late = format_seconds(found.overdue(now).total_seconds())
+    return format_state(found.verdict.value, f"{found.verdict.value}, {late}")
 
 
-def freshness_json(found: Freshness | None, now: datetime) -> dict[str, object] | None:
+def convert_freshness(found: Freshness | None, now: datetime) -> dict[str, object] | None:
     """Convert the verdict with its windows and times; null if not judged."""
     if found is None:
         return None

@@ -52,13 +52,13 @@ class JobTally:
         """The exit code of the command: 1 unless the run succeeded."""
         return 0 if self.status == Status.SUCCESS.value else 1
 
-    def sentence(self) -> str:
+    def format_sentence(self) -> str:
         """Return the result of the run in one line, with more lines on failure."""
         parts = [f"{self.name}: {self.status}"]
         if self.steps:
             done = sum(item.result.status is Status.SUCCESS for item in self.steps)
             parts.append(f"{done} steps done")
-        summary = self.windows.summary()
+        summary = self.windows.summarize()
         if summary.results:
             parts.append(f"{summary.count('SUCCESS')} windows done, {summary.failed} failed")
         if self.blocked:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from logdriven_dagster.cli.shown import rendering
-from logdriven_dagster.cli.shown.results import RunSummary, Tally, WindowResult, window_result
+from logdriven_dagster.cli.shown.results import RunSummary, Tally, WindowResult, build_window_result
 from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.events import NeedUnmet, WindowEvent, WindowStarted
 from logdriven_dagster.execution.listeners.log_lines import lines_to
@@ -25,25 +25,25 @@ Show: TypeAlias = Callable[[WindowEvent], None]
 def display(output: Output, total: Callable[[], int]) -> Iterator[Show]:
     """Show a bar over `total()` windows on a terminal, else a line per window, or only JSON."""
     if output == "json":
-        with rendering.only_json():
+        with rendering.redirect_output():
             yield lambda _: None
     elif output == "log":
-        with rendering.only_json() as stream, lines_to(stream):
+        with rendering.redirect_output() as stream, lines_to(stream):
             yield tell_unmet
     elif sys.stdout.isatty():
-        with _bar(total()) as show:
+        with _show_bar(total()) as show:
             yield show
     else:
         yield show_line
 
 
 @contextmanager
-def _bar(total: int) -> Iterator[Show]:
+def _show_bar(total: int) -> Iterator[Show]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeElapsedColumn as Elapsed
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Elapsed())
-    with Progress(*columns, console=rendering.console(), transient=True) as bars:
+    with Progress(*columns, console=rendering.make_console(), transient=True) as bars:
         task = bars.add_task("planning", total=total)
 
         def show(event: WindowEvent) -> None:
@@ -51,13 +51,13 @@ def _bar(total: int) -> Iterator[Show]:
                 bars.update(task, description=f"{event.attempt.table} {event.attempt.window}")
                 return
             if isinstance(event, NeedUnmet):
-                bars.console.print(_unmet(event))
-            result = window_result(event)
+                bars.console.print(_format_unmet(event))
+            result = build_window_result(event)
             if result is None or result.status == "SKIPPED":
                 return
             bars.advance(task)
             if result.status != "SUCCESS":
-                bars.console.print(_line(result))
+                bars.console.print(_format_line(result))
 
         yield show
 
@@ -65,54 +65,54 @@ def _bar(total: int) -> Iterator[Show]:
 def tell_unmet(event: object) -> None:
     """Print on standard error the unmet need that prevented some tables from starting."""
     if isinstance(event, NeedUnmet):
-        rendering.print_error(_unmet(event).plain)
+        rendering.print_error(_format_unmet(event).plain)
 
 
 def show_line(event: WindowEvent) -> None:
     """Print one line for a window that has ended, or for an unmet need."""
     if isinstance(event, NeedUnmet):
-        rendering.print_line(_unmet(event))
-    result = window_result(event)
+        rendering.print_line(_format_unmet(event))
+    result = build_window_result(event)
     # There may be thousands of skipped windows; the summary counts them.
     if result and result.status != "SKIPPED":
-        rendering.print_line(_line(result))
+        rendering.print_line(_format_line(result))
         sys.stdout.flush()
 
 
-def _line(result: WindowResult) -> "Text":
+def _format_line(result: WindowResult) -> "Text":
     from rich.text import Text
 
     window = result.window
-    line = Text.assemble(rendering.state(result.status), f"  {result.table} {window}")
+    line = Text.assemble(rendering.format_state(result.status), f"  {result.table} {window}")
     if result.status == "SUCCESS":
-        read, written = map(rendering.number, (result.rows_read, result.rows_written))
-        merged = rendering.merged(result.rows_inserted, result.rows_updated)
-        time = rendering.seconds(result.seconds)
+        read, written = map(rendering.format_number, (result.rows_read, result.rows_written))
+        merged = rendering.format_merged(result.rows_inserted, result.rows_updated)
+        time = rendering.format_seconds(result.seconds)
         line.append(f"  {read} read, {written} written{merged}, {time}", "dim")
         if result.rows_malformed:
-            line.append(f", {rendering.number(result.rows_malformed)} malformed", "yellow")
+            line.append(f", {rendering.format_number(result.rows_malformed)} malformed", "yellow")
         if result.rows_of_no_window:
-            number = rendering.number(result.rows_of_no_window)
+            number = rendering.format_number(result.rows_of_no_window)
             line.append(f", {number} rows of its sources do not belong to any window", "yellow")
         return line.append(f"; ran {result.definition}" if result.definition else "")
     step = f"step {result.step}: " if result.step else ""
     ran = f"ran {result.definition}; " if result.definition else ""
     stands = "; only the refresh failed: the published rows are unchanged" if result.stands else ""
     reason = in_brief(result.reason or "")
-    return line.append_text(rendering.plain(f"  {ran}{step}{reason}{stands}"))
+    return line.append_text(rendering.format_plain(f"  {ran}{step}{reason}{stands}"))
 
 
 _NAMED = 5
 """The maximum number of tables that a line names."""
 
 
-def _unmet(event: NeedUnmet) -> "Text":
+def _format_unmet(event: NeedUnmet) -> "Text":
     from rich.text import Text
 
     more = len(event.tables) - _NAMED
     names = ", ".join(event.tables[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-    line = Text.assemble(rendering.state("FAILURE"), "  ")
-    return line.append_text(rendering.plain(f"{event.reason}; not started: {names}"))
+    line = Text.assemble(rendering.format_state("FAILURE"), "  ")
+    return line.append_text(rendering.format_plain(f"{event.reason}; not started: {names}"))
 
 
 def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> None:
@@ -120,9 +120,9 @@ def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> 
 
     If nothing was done, `left` holds the windows with which the tables will begin.
     """
-    summary = tally.summary()
+    summary = tally.summarize()
     if output == "json":
-        windows = [_left_json(planned) for planned in left]
+        windows = [_convert_left(planned) for planned in left]
         rendering.print_json(summary.as_json() | {"left": windows})
     elif output == "text" and summary.results:
         _print_summary(summary)
@@ -145,29 +145,31 @@ def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> 
         rendering.print_error(f"{message}, {next_one}")
 
 
-def _left_json(planned: PlannedWindow) -> dict[str, object]:
+def _convert_left(planned: PlannedWindow) -> dict[str, object]:
     start, end = planned.window.bounds
     fields = {"state": planned.state.value, "reason": planned.reason}
     return {"table": planned.table, "data_range_start": start, "data_range_end": end, **fields}
 
 
 def _print_summary(summary: RunSummary) -> None:
-    grid = rendering.table(
+    grid = rendering.make_table(
         "table", "#done", "#failed", "#skipped", "#refused", "#rows read", "#rows written", "#time"
     )
-    parts = summary.by_table()
+    parts = summary.group_by_table()
     for name, part in parts.items():
-        grid.add_row(name, *_cells(part))
+        grid.add_row(name, *_format_cells(part))
     if len(parts) > 1:
         grid.add_section()
-        grid.add_row(f"{len(parts)} tables", *_cells(summary), style="bold")
-    rendering.console().print(grid)
+        grid.add_row(f"{len(parts)} tables", *_format_cells(summary), style="bold")
+    rendering.make_console().print(grid)
 
 
-def _cells(summary: RunSummary) -> "list[str | Text]":
+def _format_cells(summary: RunSummary) -> "list[str | Text]":
     counts: list[str | Text] = []
     for status in ("SUCCESS", "FAILURE", "SKIPPED", "REFUSED"):
         count = summary.failed if status == "FAILURE" else summary.count(status)
-        counts.append(rendering.state(status, rendering.number(count)) if count else "–")
-    counts += map(rendering.number, (summary.rows_read, summary.rows_written))
-    return [*counts, rendering.seconds(summary.seconds)]
+        counts.append(
+            rendering.format_state(status, rendering.format_number(count)) if count else "–"
+        )
+    counts += map(rendering.format_number, (summary.rows_read, summary.rows_written))
+    return [*counts, rendering.format_seconds(summary.seconds)]

@@ -42,7 +42,7 @@ _FILE_WIDTH = 160
 """Columns if there is no terminal width: pipes, files, CI logs."""
 
 
-def console(stream: IO[str] | None = None) -> "Console":
+def make_console(stream: IO[str] | None = None) -> "Console":
     """Return a console on standard output or another stream; brackets in texts are not markup."""
     from logdriven_dagster.cli.shown.terminal import Terminal
 
@@ -53,10 +53,10 @@ def console(stream: IO[str] | None = None) -> "Console":
 
 def print_line(text: "str | Text") -> None:
     """Print one line to standard output, without wrapping."""
-    console().print(redact(text) if isinstance(text, str) else text, soft_wrap=True)
+    make_console().print(redact(text) if isinstance(text, str) else text, soft_wrap=True)
 
 
-def table(*columns: str) -> "Table":
+def make_table(*columns: str) -> "Table":
     """Return an empty table; a column whose name starts with `#` holds right-aligned numbers."""
     from rich import box
     from rich.table import Table
@@ -73,35 +73,35 @@ def table(*columns: str) -> "Table":
     return grid
 
 
-def state(word: str, text: str | None = None) -> "Text":
+def format_state(word: str, text: str | None = None) -> "Text":
     """Return a state, or a text about it, in the state's colour."""
     from rich.text import Text
 
     return Text(word if text is None else text, _COLOURS.get(word, ""))
 
 
-def plain(text: str | None, style: str = "") -> "Text":
+def format_plain(text: str | None, style: str = "") -> "Text":
     """Return a text of unknown origin, with secrets redacted."""
     from rich.text import Text
 
-    from logdriven_dagster.cli.shown.control_characters import visible
+    from logdriven_dagster.cli.shown.control_characters import escape_control_characters
 
-    return Text(visible(redact(text or "")), style)
+    return Text(escape_control_characters(redact(text or "")), style)
 
 
-def number(value: int | None) -> str:
+def format_number(value: int | None) -> str:
     """Format a number as `336,776`; a dash for None."""
     return "–" if value is None else f"{value:,}"
 
 
-def merged(inserted: int | None, updated: int | None) -> str:
+def format_merged(inserted: int | None, updated: int | None) -> str:
     """Format an upsert's counts as ` (1 inserted, 2 updated)`; empty for other modes."""
     if inserted is None and updated is None:
         return ""
-    return f" ({number(inserted)} inserted, {number(updated)} updated)"
+    return f" ({format_number(inserted)} inserted, {format_number(updated)} updated)"
 
 
-def seconds(value: float | None) -> str:
+def format_seconds(value: float | None) -> str:
     """Format a duration as `0.8 s`, `3 min 05 s` or `2 h 03 min`; a dash for None."""
     if value is None:
         return "–"
@@ -113,7 +113,7 @@ def seconds(value: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def brief(moment: datetime | None) -> str:
+def format_brief(moment: datetime | None) -> str:
     """Format a time as `2013-01-01`, with a time of day other than midnight; a dash for None."""
     return "–" if moment is None else windows.brief(moment)
 
@@ -128,19 +128,19 @@ def point_to_errors(tables: Iterable[str]) -> None:
 
 def print_json(value: object) -> None:
     """Print one JSON document to standard output; times in ISO 8601."""
-    sys.stdout.write(json.dumps(_jsonable(value), indent=2) + "\n")
+    sys.stdout.write(json.dumps(_convert_to_json(value), indent=2) + "\n")
 
 
 def print_json_list(items: Iterable[Mapping[str, object]]) -> None:
     """Print a JSON list, one item per line, as the items arrive: a plan may hold millions."""
     separator = "[\n"
     for item in items:
-        sys.stdout.write(separator + json.dumps(_jsonable(item)))
+        sys.stdout.write(separator + json.dumps(_convert_to_json(item)))
         separator = ",\n"
     sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
-def _jsonable(value: object) -> object:
+def _convert_to_json(value: object) -> object:
     """Convert a value to JSON types; texts are redacted before quoting can split a secret."""
     match value:
         case None | bool() | int() | float():
@@ -148,15 +148,15 @@ def _jsonable(value: object) -> object:
         case datetime() | date():
             return value.isoformat()
         case Mapping():
-            return {str(key): _jsonable(part) for key, part in value.items()}
+            return {str(key): _convert_to_json(part) for key, part in value.items()}
         case list() | tuple():
-            return [_jsonable(part) for part in value]
+            return [_convert_to_json(part) for part in value]
         case _:
             return redact(str(value))
 
 
 @contextmanager
-def only_json() -> Iterator[IO[str]]:
+def redirect_output() -> Iterator[IO[str]]:
     """Redirect other writers of standard output (the JVM, a user's `print`) to stderr.
 
     Yields a stream to the real standard output.
@@ -182,19 +182,19 @@ def print_error(error: Exception | str) -> None:
     """Print an error as one message on stderr, with one line for each mistake of a project."""
     from rich.text import Text
 
-    stderr = console(sys.stderr)
+    stderr = make_console(sys.stderr)
     if isinstance(error, InvalidProjectError):
-        mistakes = [_mistake(mistake) for mistake in error.errors]
+        mistakes = [_format_mistake(mistake) for mistake in error.errors]
         message = mistakes[0]
         if len(mistakes) > 1:
             stderr.print(Text("\n").join(mistakes), soft_wrap=True)
             message = Text(f"{len(mistakes)} mistakes")
     else:
-        message = plain(str(error))
+        message = format_plain(str(error))
     stderr.print(Text("Error: ", "bold red").append_text(message), soft_wrap=True)
 
 
-def _mistake(mistake: ConfigError) -> "Text":
+def _format_mistake(mistake: ConfigError) -> "Text":
     """Format `path:line: field: problem; hint` in colours, with a relative path if possible."""
     from rich.text import Text
 

@@ -66,14 +66,14 @@ class WindowResult:
         return {"table": table, "data_range_start": start, "data_range_end": end, **values}
 
 
-def window_result(event: WindowEvent) -> WindowResult | None:
+def build_window_result(event: WindowEvent) -> WindowResult | None:
     """Return the result that an event reports; None if the window has not ended."""
     match event:
         case WindowStarted() | WindowSetBack() | NeedUnmet():
             return None
         case WindowSucceeded(attempt=attempt, seconds=seconds):
             counts = Counts.sum(event.counts)
-            return _attempted(
+            return _build_result(
                 attempt,
                 "SUCCESS",
                 rows_read=counts.source,
@@ -86,11 +86,11 @@ def window_result(event: WindowEvent) -> WindowResult | None:
             )
         case WindowFailed(attempt=attempt, step_id=step, error=error, stands=stands):
             took = round(event.seconds, 3)
-            return _attempted(
+            return _build_result(
                 attempt, "FAILURE", seconds=took, step=step, reason=error, stands=stands
             )
         case WindowLost(attempt=attempt, reason=why):
-            return _attempted(attempt, "LOST", reason=str(why))
+            return _build_result(attempt, "LOST", reason=str(why))
         case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
             return WindowResult(event.table, event.window, "ELSEWHERE", reason=str(event.reason))
         case WindowRefused(table=table, window=window, reason=refusal):
@@ -99,7 +99,7 @@ def window_result(event: WindowEvent) -> WindowResult | None:
             return WindowResult(table, window, "SKIPPED", reason=why)
 
 
-def _attempted(attempt: Attempt, status: str, **fields: Any) -> WindowResult:
+def _build_result(attempt: Attempt, status: str, **fields: Any) -> WindowResult:
     return WindowResult(
         attempt.table,
         attempt.window,
@@ -130,7 +130,7 @@ class RunSummary:
         """Count the windows with this status."""
         return sum(result.status == status for result in self.results)
 
-    def by_table(self) -> "dict[str, RunSummary]":
+    def group_by_table(self) -> "dict[str, RunSummary]":
         """Return the results of each table, tables in the order of their first results."""
         tables: dict[str, list[WindowResult]] = {}
         for result in self.results:
@@ -205,7 +205,7 @@ class Tally:
                 self.unmet.append(event)
             case WindowRefused() | WindowSkipped():
                 pass
-        if result := window_result(event):
+        if result := build_window_result(event):
             self.results.append(result)
 
     @property
@@ -213,6 +213,6 @@ class Tally:
         """True if nothing was done and no unmet need explains it."""
         return not self.unmet and all(result.status in _NOT_OURS for result in self.results)
 
-    def summary(self) -> RunSummary:
+    def summarize(self) -> RunSummary:
         """Summarize the results so far."""
         return RunSummary(self.results, time.monotonic() - self.started, self.unmet)

@@ -27,8 +27,8 @@ def print_rows(read: "pa.Table", zone: ZoneInfo, limit: int) -> None:
         columns = ", ".join(read.column_names)
         rendering.print_line(f"No rows. Columns: {columns}")
         return
-    grid = _grid(read, found)
-    console = rendering.console()
+    grid = _build_grid(read, found)
+    console = rendering.make_console()
     if grid.__rich_measure__(console, console.options.update(max_width=10_000)).minimum <= (
         console.width
     ):
@@ -41,24 +41,24 @@ def print_rows(read: "pa.Table", zone: ZoneInfo, limit: int) -> None:
 
 def print_rows_as_json(read: "pa.Table", zone: ZoneInfo) -> None:
     """Print the rows as a JSON list, timestamps with their offsets, decimals as text."""
-    rendering.print_json_list(_finite(row) for row in records(read, zone))
+    rendering.print_json_list(_replace_non_finite(row) for row in records(read, zone))
 
 
-def _grid(read: "pa.Table", found: Sequence[Mapping[str, Any]]) -> Any:
+def _build_grid(read: "pa.Table", found: Sequence[Mapping[str, Any]]) -> Any:
     """Return a table whose heading has names and types."""
     import pyarrow as pa
 
-    grid = rendering.table()
+    grid = rendering.make_table()
     for field, kind in zip(read.schema, type_names(read), strict=True):
         is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        heading = rendering.plain(field.name).append(f"\n{kind}", "dim not bold")
+        heading = rendering.format_plain(field.name).append(f"\n{kind}", "dim not bold")
         grid.add_column(
             heading,
             justify="right" if is_number or pa.types.is_decimal(field.type) else "left",
             no_wrap=True,
         )
     for row in found:
-        grid.add_row(*(_cell(value, _LONGEST) for value in row.values()))
+        grid.add_row(*(_format_cell(value, _LONGEST) for value in row.values()))
     return grid
 
 
@@ -71,25 +71,25 @@ def _print_records(read: "pa.Table", found: Sequence[Mapping[str, Any]]) -> None
     for number, row in enumerate(found, 1):
         rendering.print_line(Text(f"row {number}", "bold"))
         for (name, value), kind in zip(row.items(), kinds, strict=True):
-            line = Text("  ").append_text(rendering.plain(name.ljust(width)))
-            line.append(f"  {kind.ljust(wide)}  ", "dim").append_text(_cell(value))
+            line = Text("  ").append_text(rendering.format_plain(name.ljust(width)))
+            line.append(f"  {kind.ljust(wide)}  ", "dim").append_text(_format_cell(value))
             rendering.print_line(line)
 
 
-def _cell(value: Any, longest: int | None = None) -> "Text":
+def _format_cell(value: Any, longest: int | None = None) -> "Text":
     text = text_of(value)
     if longest is not None and len(text) > longest:
         text = text[: longest - 1] + "…"
-    return rendering.plain(text, "dim" if value is None else "")
+    return rendering.format_plain(text, "dim" if value is None else "")
 
 
-def _finite(value: Any) -> Any:
+def _replace_non_finite(value: Any) -> Any:
     """Return the value with text for the numbers that JSON lacks."""
     match value:
         case Mapping():
-            return {key: _finite(each) for key, each in value.items()}
+            return {key: _replace_non_finite(each) for key, each in value.items()}
         case list():
-            return [_finite(each) for each in value]
+            return [_replace_non_finite(each) for each in value]
         case float() if not math.isfinite(value):
             return str(Decimal(value))
         case _:
@@ -108,17 +108,17 @@ def print_counts(table: str, found: Iterable[WindowCount], *, as_json: bool) -> 
     from rich.text import Text
 
     most = max((count.rows or 0 for count in counts), default=0)
-    grid = rendering.table("window", "status", "#rows", "")
+    grid = rendering.make_table("window", "status", "#rows", "")
     for count in counts:
         word = "missing" if count.status is None else count.status.value
         written = count.rows if word == "SUCCESS" else None
         grid.add_row(
             str(count.window),
-            rendering.state(word),
-            rendering.number(written),
-            Text(_bar(written, most), "green"),
+            rendering.format_state(word),
+            rendering.format_number(written),
+            Text(_format_bar(written, most), "green"),
         )
-    rendering.console().print(grid)
+    rendering.make_console().print(grid)
 
 
 def _count_json(table: str, count: WindowCount) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ def _count_json(table: str, count: WindowCount) -> Mapping[str, Any]:
     return {"table": table, **window, "status": status, "rows": count.rows}
 
 
-def _bar(rows: int | None, most: int) -> str:
+def _format_bar(rows: int | None, most: int) -> str:
     """Return a bar of up to 50 characters, with at least one mark for a non-zero count."""
     if not rows:
         return ""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from logdriven_dagster.cli.shown.control_characters import visible
+from logdriven_dagster.cli.shown.control_characters import escape_control_characters
 
 
 class Terminal(Console):
@@ -16,4 +16,8 @@ class Terminal(Console):
     ) -> Iterable[Segment]:
         """Return Rich's segments with control characters in their texts escaped."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=visible(segment.text))
+            yield (
+                segment
+                if segment.control
+                else segment._replace(text=escape_control_characters(segment.text))
+            )

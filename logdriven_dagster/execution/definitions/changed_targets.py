@@ -26,7 +26,7 @@ from logdriven_dagster.model.windows import Along, TimeWindow, refresh_command
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import history
 from logdriven_dagster.runlog.schema.attempts import job_log
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 _OF_LOWER_KEYS = "the next window begins after the last key; rows with lower keys are not loaded"
 _OF_BOTH_TYPES = "windows of both types, or of neither, may load a row"
@@ -93,7 +93,7 @@ def _revised(project: Project, names: Iterable[str]) -> list[str]:
 def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator[ChangedTarget]:
     codes = {code_of(project.name, Kind.TABLE, name): name for name in names}
     earlier: dict[str, list[Version]] = {}
-    for version in history.versions(conn, Kind.TABLE, codes):
+    for version in history.list_versions(conn, Kind.TABLE, codes):
         earlier.setdefault(codes[version.code], []).append(version)
     for name, versions in earlier.items():
         table, differing = project.table(name), {}
@@ -186,7 +186,7 @@ def _written(
             func.max(job_log.c.window_end).label("end"),
         )
         .where(
-            of_project(job_log),
+            match_project(job_log),
             job_log.c.job_name == table.table,
             job_log.c.latest == 1,
             job_log.c.status == Status.SUCCESS.value,

@@ -35,7 +35,7 @@ from logdriven_dagster.runlog.definitions import history as definition_history
 from logdriven_dagster.runlog.definitions import registry as definitions
 from logdriven_dagster.runlog.definitions.changes import Wanted, put, set_columns
 from logdriven_dagster.runlog.definitions.history import Finding
-from logdriven_dagster.runlog.definitions.rows import OPERATIONAL, Author, contents, lock
+from logdriven_dagster.runlog.definitions.rows import OPERATIONAL, Author, lock, read_contents
 
 T = TypeVar("T")
 
@@ -69,9 +69,9 @@ class ProjectRegistry:
 
         Raises UsageError for an unknown name.
         """
-        kind = self.ask(definition_history.kind_of, name)
+        kind = self.ask(definition_history.find_kind, name)
         if kind is None:
-            near = difflib.get_close_matches(name, self.ask(definition_history.names), n=1)
+            near = difflib.get_close_matches(name, self.ask(definition_history.list_names), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else "; `logdriven apply` registers files"
             raise UsageError(f"{name!r} is not registered{hint}")
         return kind
@@ -80,7 +80,7 @@ class ProjectRegistry:
         """Return every version of a definition, oldest first."""
         kind = self.kind(name)
         code = code_of(self.project, kind, name)
-        return self.run_log.ask(lambda conn: definition_history.versions(conn, kind, [code]))
+        return self.run_log.ask(lambda conn: definition_history.list_versions(conn, kind, [code]))
 
 
 Settings: TypeAlias = Mapping[str, Mapping[str, str | None]]
@@ -94,7 +94,7 @@ def set_settings(root: Path | str, wanted: Settings, by: Author) -> list[Version
     settings, and for invalid values; nothing is written then.
     """
     registry = ProjectRegistry.opened(root)
-    if any(registry.ask(definition_history.kind_of, name) is None for name in wanted):
+    if any(registry.ask(definition_history.find_kind, name) is None for name in wanted):
         register(root)
     kinds = {name: registry.kind(name) for name in wanted}
     parsed = {name: dict(_parsed(kinds[name], name, given)) for name, given in wanted.items()}
@@ -139,7 +139,7 @@ def _completed(
     if _RESET not in values.values():
         return dict(values)
     code = code_of(project, kind, name)
-    content = contents(conn, kind, [code]).get(code)
+    content = read_contents(conn, kind, [code]).get(code)
     declared = json.loads(content)["settings"] if content else {}
     return {n: declared.get(n) if value is _RESET else value for n, value in values.items()}
 
@@ -251,11 +251,11 @@ def find(root: Path | str, wanted: Mapping[str, str], text: str | None = None) -
     """
     registry = ProjectRegistry.opened(root)
     found: list[list[Finding]] = [
-        registry.ask(definition_history.users, [kind], used) for kind, used in wanted.items()
+        registry.ask(definition_history.find_users, [kind], used) for kind, used in wanted.items()
     ]
     if text is not None:
-        named = registry.ask(definition_history.named, text)
-        found.append(named + registry.ask(definition_history.users, USED_KINDS, text))
+        named = registry.ask(definition_history.find_by_name, text)
+        found.append(named + registry.ask(definition_history.find_users, USED_KINDS, text))
     return _common(found)
 
 

@@ -71,7 +71,7 @@ def _where(rows: list[tuple[str, Mapping[str, Any]]], field: str, value: Any) ->
 def _settings(registered: Registered, kind: Kind) -> dict[str, Mapping[str, Any]]:
     """Return name → the settings that will be in force once the files are applied."""
     project = registered.project.name
-    rows = registered.run_log.ask(lambda conn: definitions.settings(conn, project, kind))
+    rows = registered.run_log.ask(lambda conn: definitions.read_settings(conn, project, kind))
     for change in registered.changes:
         if change.kind is kind:
             rows.pop(change.name, None)
@@ -95,7 +95,7 @@ def _overrides(
         codes = [code_of(project, kind, name) for name in differing]
         logged: dict[str, list[Version]] = {}
         for version in registered.run_log.ask(
-            lambda conn, kind=kind, codes=codes: definition_history.versions(conn, kind, codes)  # type: ignore[misc]
+            lambda conn, kind=kind, codes=codes: definition_history.list_versions(conn, kind, codes)  # type: ignore[misc]
         ):
             logged.setdefault(version.name, []).append(version)
         for name in sorted(differing):

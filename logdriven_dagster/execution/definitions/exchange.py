@@ -62,7 +62,9 @@ def export(root: Path | str, *, history: bool = False) -> dict[str, Any]:
             "definitions": {
                 section: [
                     _exported(version)
-                    for version in definition_history.latest_versions(conn, registry.project, kind)
+                    for version in definition_history.list_latest_versions(
+                        conn, registry.project, kind
+                    )
                 ]
                 for section, kind in SECTIONS.items()
             },
@@ -96,8 +98,8 @@ def _exported(version: Version) -> dict[str, Any]:
 
 def _histories(conn: Connection, project: str, kind: Kind) -> Iterator[dict[str, Any]]:
     by_code: dict[str, list[Version]] = {}
-    codes = definition_history.logged_codes(conn, project, kind)
-    for version in definition_history.versions(conn, kind, codes):
+    codes = definition_history.list_logged_codes(conn, project, kind)
+    for version in definition_history.list_versions(conn, kind, codes):
         by_code.setdefault(version.code, []).append(version)
     for code, versions in by_code.items():
         entries = [
@@ -159,7 +161,7 @@ class _DefinitionImport:
         name = self.folder.project.name
         if kind is Kind.PROJECT:
             # logdriven.yaml always takes precedence; a new log continues with its version number.
-            known = definition_history.kind_of(conn, name, name) is Kind.PROJECT
+            known = definition_history.find_kind(conn, name, name) is Kind.PROJECT
             for item in () if known else self.of(kind):
                 content = Declared(kind, name, canonical(item.content.as_dict))
                 yield Wanted(content, {}, content.digest, item.version)

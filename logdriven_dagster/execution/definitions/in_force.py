@@ -161,7 +161,7 @@ def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
 
     def read(conn: Connection) -> dict[Kind, dict[str, Mapping[str, Any]]]:
         kinds = (Kind.TABLE, Kind.JOB, Kind.STEP)
-        return {kind: definitions.settings(conn, project.name, kind) for kind in kinds}
+        return {kind: definitions.read_settings(conn, project.name, kind) for kind in kinds}
 
     settings = run_log.ask(read)
     tables, jobs, steps = settings[Kind.TABLE], settings[Kind.JOB], settings[Kind.STEP]

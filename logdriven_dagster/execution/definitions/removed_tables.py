@@ -90,7 +90,7 @@ def _removed(registered: Registered) -> Iterator[RemovedTable]:
 def _place(registered: Registered, name: str) -> str | None:
     project = registered.project
     code = code_of(project.name, Kind.TABLE, name)
-    versions = registered.run_log.ask(lambda conn: history.versions(conn, Kind.TABLE, [code]))
+    versions = registered.run_log.ask(lambda conn: history.list_versions(conn, Kind.TABLE, [code]))
     for version in reversed(versions):
         if (table := recorded_table(project, version)) is not None:
             return place_of_table(project, table)

@@ -113,7 +113,7 @@ def bury_dead_runs(run_log: RunLog, by: Owner) -> int:
 
 def _bury_dead(conn: Connection, code: str | None = None) -> int:
     """End the runs of this machine's dead processes now, without waiting for their leases."""
-    dead = [(n, owner) for n, owner in job_runs.living_owners(conn, code) if is_dead(owner)]
+    dead = [(n, owner) for n, owner in job_runs.find_living_owners(conn, code) if is_dead(owner)]
     return sum(job_runs.RUNS.bury(conn, job_run_id, owner) for job_run_id, owner in dead)
 
 
@@ -125,7 +125,7 @@ def _start(
     _bury_dead(conn, code)
     steps: tuple[RunStep, ...] = ()
     if isinstance(job, MaintenanceJob):
-        stopped = job_runs.stopped_at(conn, code)
+        stopped = job_runs.find_stopped_step(conn, code)
         steps = steps_to_run(job, arguments, stopped=stopped)
     given = {**project.config.variables, **job.parameters, **arguments.overrides}
     request = JobRequest(

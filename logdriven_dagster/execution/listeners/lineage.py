@@ -90,7 +90,7 @@ class LineageRecorder:
     def _computed(self, digest: str, query: Query, results: _Columns) -> tuple[int, QueryLineage]:
         """Compute and store the lineage of a query, given the known columns of its inputs."""
         names = list(dict.fromkeys(query.names.values()))
-        columns = self.run_log.ask(lambda conn: lineage.known_columns(conn, names))
+        columns = self.run_log.ask(lambda conn: lineage.read_known_columns(conn, names))
         made = lineage_of(query, {**columns, **results})
         made = replace(made, text=redact(made.text), absent=made.absent and redact(made.absent))
         if made.absent:

@@ -17,7 +17,7 @@ from logdriven_dagster.planning.freshness import (
     freshness,
 )
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.history.logs import standing
+from logdriven_dagster.runlog.history.logs import read_window_states
 from logdriven_dagster.runlog.observed import freshness_notices
 from logdriven_dagster.runlog.observed.freshness_notices import Standing
 from logdriven_dagster.runlog.observed.notifications import Event
@@ -36,7 +36,7 @@ def judged(run_log: RunLog, project: Project, now: datetime) -> dict[str, Freshn
     tables = [table for table in project.tables.values() if table.fresh is not None]
     if not tables:
         return {}
-    logs = run_log.ask(lambda conn: standing(conn, tables))
+    logs = run_log.ask(lambda conn: read_window_states(conn, tables))
     found = {table.table: freshness(table, logs[table.table], now) for table in tables}
     return {name: each for name, each in found.items() if each is not None}
 
@@ -51,7 +51,7 @@ def tell(outbox: Outbox, project: Project, found: Mapping[str, Freshness]) -> No
     if not standings:
         return
     run_log, owner = outbox.run_log, str(outbox.owner)
-    news = run_log.ask(lambda conn: freshness_notices.changed(conn, standings))
+    news = run_log.ask(lambda conn: freshness_notices.find_changed(conn, standings))
     if not news:
         return  # the usual result of a tick, without a write transaction
     told = run_log.write(lambda conn: freshness_notices.post(conn, news, owner))

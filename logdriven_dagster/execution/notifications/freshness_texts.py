@@ -10,7 +10,7 @@ from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow, instant
 from logdriven_dagster.planning.freshness import allowance, due, outcome
-from logdriven_dagster.runlog.history.logs import standing
+from logdriven_dagster.runlog.history.logs import read_window_states
 from logdriven_dagster.runlog.observed.notifications import Notice
 
 
@@ -18,7 +18,7 @@ def logs_of(conn: Connection, project: Project, notices: Collection[Notice]) -> 
     """Return the logs of the tables that freshness notices refer to."""
     names = {notice.subject for notice in notices if notice.subject_type == "freshness"}
     tables = [project.tables[name] for name in sorted(names) if name in project.tables]
-    return standing(conn, tables) if tables else {}
+    return read_window_states(conn, tables) if tables else {}
 
 
 def words(project: Project, notice: Notice, log: TableLog | None) -> tuple[str, str]:

@@ -167,9 +167,9 @@ def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
     notices = sorted(parcel.notices, key=lambda notice: (order.index(notice.event), notice.job_id))
     shown = notices[:_MOST_FACTS]
     wanted = [notice.job_id for notice in shown if notice.subject_type == "table"]
-    attempts = {row["job_id"]: row for row in history.attempts_by_id(conn, wanted)}
+    attempts = {row["job_id"]: row for row in history.list_attempts_by_id(conn, wanted)}
     runs = [notice.job_id for notice in shown if notice.subject_type == "job"]
-    of_jobs = notifications.job_runs(conn, runs) if runs else {}
+    of_jobs = notifications.read_job_runs(conn, runs) if runs else {}
     logs = freshness_texts.logs_of(conn, project, shown)
 
     def told(notice: Notice) -> Fact:

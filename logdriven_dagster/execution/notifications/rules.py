@@ -90,7 +90,7 @@ class Announcer:
         """Write notices about a job run that has just ended by itself."""
 
         def failed_before() -> bool:
-            return notifications.job_failed_before(conn, run.job_run_id)
+            return notifications.has_job_failed_before(conn, run.job_run_id)
 
         events = events_by_recipient(self.rules, status, failed_before)
         self._post(conn, "job", run.job, run.job_run_id, events)
@@ -98,7 +98,7 @@ class Announcer:
     def _of(self, conn: Connection, attempt: Attempt, status: Status) -> dict[str, Event]:
         def failed_before() -> bool:
             again = attempt.attempt_number > 1
-            return again and notifications.window_failed_before(conn, attempt.job_id)
+            return again and notifications.has_window_failed_before(conn, attempt.job_id)
 
         return events_by_recipient(self.rules, status, failed_before)
 
@@ -183,7 +183,7 @@ class Outbox:
             return ()
         try:
             with self.run_log.read() as conn:
-                return notifications.waiting(conn, recipients, str(self.owner))
+                return notifications.find_waiting_recipients(conn, recipients, str(self.owner))
         except Exception as error:  # noqa: BLE001 - the run has ended, and its outcome stays
             logger.warning("could not read the notifications: %s", redact(str(error)))
             return ()
@@ -210,9 +210,11 @@ class Outbox:
                 parcel.recipient,
                 text,
             )
-            self.run_log.write(lambda conn: notifications.unreached(conn, parcel, text))
+            self.run_log.write(
+                lambda conn: notifications.record_failed_delivery(conn, parcel, text)
+            )
         else:
-            self.run_log.write(lambda conn: notifications.sent(conn, parcel))
+            self.run_log.write(lambda conn: notifications.record_sent(conn, parcel))
 
 
 class _Gathers(Protocol):

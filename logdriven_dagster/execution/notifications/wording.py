@@ -10,7 +10,7 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.model.attempts import Status
 
 Row = Mapping[str, Any]
-"""A row of `job_log` with its `steps`, as `history.attempts` returns it."""
+"""A row of `job_log` with its `steps`, as `history.list_attempts` returns it."""
 
 
 def moment(text: str | None) -> str:

@@ -89,7 +89,7 @@ def _with_replaced(conn: Connection, claims: list[Claim], log: TableLog) -> list
     overlaps.refuse_part(claims[0].table, first, log.once_finished)
     span = first.up_to_end_of(last)
     is_over = any(done.overlaps(span) for done in log.finished)
-    return overlaps.with_replaced(conn, claims) if is_over else claims
+    return overlaps.add_replaced_windows(conn, claims) if is_over else claims
 
 
 def _with_late(conn: Connection, order: Order, claims: list[Claim]) -> list[Claim]:
@@ -162,7 +162,7 @@ def _logs_before(
 
 
 def _logs(conn: Connection, order: Order) -> dict[str, TableLog]:
-    return history.table_logs(conn, with_upstreams(order.table, order.tables))
+    return history.read_table_logs(conn, with_upstreams(order.table, order.tables))
 
 
 def _logs_without_dead(conn: Connection, order: Order) -> dict[str, TableLog]:
@@ -315,7 +315,7 @@ def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dic
         for name in names
         for upstream in with_upstreams(project.tables[name], project.tables)
     }
-    logs = history.table_logs(conn, list(wanted.values()))
+    logs = history.read_table_logs(conn, list(wanted.values()))
     return {
         name: replace(log, open=tuple(map(_as_failed_if_dead, log.open))) if log.open else log
         for name, log in logs.items()

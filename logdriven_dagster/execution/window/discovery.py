@@ -58,7 +58,7 @@ class SourceDiscovery:
         found = frontier(self.project, run, lambda: self.engine().reading(run))
 
         def work(conn: Connection) -> Attempt:
-            return progress.bound(conn, attempt, found.window, has_more=found.has_more)
+            return progress.write_bounds(conn, attempt, found.window, has_more=found.has_more)
 
         bounded = replace(run, window=found.window)
         return Discovered(self.run_log.write(work), bounded, found.notes, found.source_rows)
@@ -120,7 +120,7 @@ class SourceDiscovery:
     ) -> None:
         """Keep, delete or move files whose runner died after it had finished their window."""
         if file_source(table).after_success != "keep":
-            done = self.run_log.ask(lambda conn: files.consumed_files(conn, route, found))
+            done = self.run_log.ask(lambda conn: files.find_consumed_files(conn, route, found))
             self._apply_after_success(table, done)
 
     def _apply_after_success(self, table: TableConfig, done: Sequence[FoundFile]) -> None:

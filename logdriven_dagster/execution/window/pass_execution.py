@@ -282,7 +282,7 @@ class PassExecution:
         if self.chain.session is None:
             return
         with suppress(RunLogError), self.journal.run_log.read() as conn:
-            if not steps.staged(conn, self.attempts[0].job_id):
+            if not steps.find_staged_results(conn, self.attempts[0].job_id):
                 self.chain.discard()
 
 

@@ -21,7 +21,7 @@ from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageEr
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, code_of
-from logdriven_dagster.runlog.attempts.inheritance import last_version
+from logdriven_dagster.runlog.attempts.inheritance import find_last_version
 from logdriven_dagster.runlog.definitions import registry as definitions
 
 _TRIED_AGAIN = (Status.FAILURE, Status.DISCARDED, Status.RUNNING)
@@ -37,7 +37,7 @@ def prepared(conn: Connection, order: Order) -> Order:
     if project.version(Kind.TABLE, name) is None:
         _refuse_disabled(order.table)
         return order
-    settings = definitions.settings(conn, project.name, Kind.TABLE, [name])
+    settings = definitions.read_settings(conn, project.name, Kind.TABLE, [name])
     version = recorded_version(conn, order)
     if version is not None:
         project = _at(conn, project, name, version)
@@ -61,7 +61,7 @@ def recorded_version(conn: Connection, order: Order) -> int | None:
     """Return the version of the last attempt, if it is to run again and is not the current one."""
     if _retry_version(order) == "latest":
         return None
-    last = last_version(conn, order.table.table, order.window)
+    last = find_last_version(conn, order.table.table, order.window)
     if last is None or last[0] not in _TRIED_AGAIN:
         return None
     present = order.project.version(Kind.TABLE, order.table.table)
@@ -82,7 +82,7 @@ def _of_its_job(table: TableConfig, order: Order) -> TableConfig:
 def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
     """Return the project with an earlier version of one table, if it has the same windows."""
     code = code_of(project.name, Kind.TABLE, name)
-    content = definitions.content_of(conn, Kind.TABLE, code, version)
+    content = definitions.read_content(conn, Kind.TABLE, code, version)
     if content is None:
         return project
     folder = definitions_folder(project.root)

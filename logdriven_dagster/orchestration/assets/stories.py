@@ -14,7 +14,7 @@ from logdriven_dagster.execution.notifications import wording
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.markdown import grid, plain
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.history.logs import attempts_of
+from logdriven_dagster.runlog.history.logs import list_attempts_at
 
 _MOST = 10
 """The number of attempts; the command below them shows all."""
@@ -29,7 +29,7 @@ def stories_shown(
 
     `windows` are pairs of a table's name and a window. The log is queried once for all of them.
     """
-    found = run_log.ask(lambda conn: attempts_of(conn, windows, _MOST))
+    found = run_log.ask(lambda conn: list_attempts_at(conn, windows, _MOST))
     told = zip(windows, found, strict=True)
     return [story_of(project, table, window, rows) for (table, window), rows in told]
 

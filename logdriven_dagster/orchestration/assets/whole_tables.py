@@ -18,7 +18,7 @@ from logdriven_dagster.orchestration.assets.metadata import columns_shown, rows_
 from logdriven_dagster.orchestration.assets.previews import preview_shown
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.observed.lineage_answers import of_table
+from logdriven_dagster.runlog.observed.lineage_answers import find_by_table
 
 _SHARE = 0.02
 """The share of a run's time that counting the rows of one table may take."""
@@ -50,7 +50,7 @@ def table_shown(
     """Return the table's current metadata for a window that ran elsewhere or wrote nothing."""
 
     def ran() -> dict[str, Any]:
-        queries = run_log.ask(lambda conn: of_table(conn, table.table))
+        queries = run_log.ask(lambda conn: find_by_table(conn, table.table))
         return lineage_shown(location, table.table, queries)
 
     shown = _held(location.project, table) | _if_known(table, ran)

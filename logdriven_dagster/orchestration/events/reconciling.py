@@ -31,8 +31,8 @@ from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history.logs import open_windows
-from logdriven_dagster.runlog.observed.mirror import Unreleased, begun_in, unreleased
-from logdriven_dagster.runlog.sql.windows import window_of
+from logdriven_dagster.runlog.observed.mirror import Unreleased, find_unreleased, list_begun_in
+from logdriven_dagster.runlog.sql.windows import build_window
 
 _WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 _AT_ONCE = 100
@@ -45,7 +45,7 @@ def report_dead_runs(instance: DagsterInstance, location: Location, run_log: Run
     if not runs:
         return []
     with run_log.read() as conn:
-        leases = unreleased(conn, list(runs))
+        leases = find_unreleased(conn, list(runs))
     dead = []
     for run_id, signs in leases.items():
         reasons = [_death(sign, location.project.config.lease) for sign in signs]
@@ -83,10 +83,10 @@ def _begun_or_failed(
     """Return the partitions that a run began and that are not pending again, and failed ones."""
     tables = {name: location.project.tables[name] for name in location.keys}
     failed = failed_partitions(location, open_windows(conn, list(tables.values())))
-    for row in begun_in(conn, [run_id]):
+    for row in list_begun_in(conn, [run_id]):
         table = tables.get(row["job_name"])
         if table is not None and row["status"] != Status.DISCARDED.value:
-            key = table_partitions(table, location).key(window_of(table, row))
+            key = table_partitions(table, location).key(build_window(table, row))
             failed.add((location.key(table.table), key))
     return failed
 

@@ -8,8 +8,8 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.orchestration.dagster_internals import StepContext
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.observed.mirror import begun_in
-from logdriven_dagster.runlog.sql.windows import window_of
+from logdriven_dagster.runlog.observed.mirror import list_begun_in
+from logdriven_dagster.runlog.sql.windows import build_window
 
 _PARENT = "dagster/parent_run_id"
 _FROM_FAILURE = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
@@ -18,10 +18,10 @@ _FROM_FAILURE = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
 def finished_before(context: StepContext, run_log: RunLog, table: TableConfig) -> set[str]:
     """Return the windows of a table that the runs behind this re-execution have finished."""
     runs = _failed_before(context)
-    rows = run_log.ask(lambda conn: begun_in(conn, runs)) if runs else []
+    rows = run_log.ask(lambda conn: list_begun_in(conn, runs)) if runs else []
     mine = [row for row in rows if row["job_name"] == table.table]
     done = [row for row in mine if row["status"] == Status.SUCCESS.value]
-    return {window_of(table, row).key for row in done}
+    return {build_window(table, row).key for row in done}
 
 
 def _failed_before(context: StepContext) -> list[str]:

@@ -63,10 +63,10 @@ from logdriven_dagster.orchestration.jobs.catch_up import add_first_partitions
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
 from logdriven_dagster.runlog import RunLog, forgetting
-from logdriven_dagster.runlog.attempts.steps import counts_of
+from logdriven_dagster.runlog.attempts.steps import read_counts
 from logdriven_dagster.runlog.observed import quality
-from logdriven_dagster.runlog.observed.mirror import begun_in, ended_since, present
-from logdriven_dagster.runlog.sql.windows import window_of
+from logdriven_dagster.runlog.observed.mirror import list_begun_in, list_ended_since, present
+from logdriven_dagster.runlog.sql.windows import build_window
 
 MIRROR = "run_log_mirror"
 JOB_TAG = "logdriven/job_id"
@@ -106,8 +106,8 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         broken = BrokenRuns.since(context.instance, seen.broken)
         with run_log.read() as conn:
             seen = seen.at(present(conn))
-            rows = ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
-            begun = begun_in(conn, broken.ids)
+            rows = list_ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
+            begun = list_begun_in(conn, broken.ids)
         now = datetime.now(project.zone)
         freshness.report(context.instance, runner.watch_freshness(now), now)
         looked_at = 0
@@ -217,7 +217,7 @@ class _Shown:
         discarded = row["status"] == Status.DISCARDED.value and not _is_decision(row)
         if table is None or discarded:
             return None
-        partitions, window = table_partitions(table, self._location), window_of(table, row)
+        partitions, window = table_partitions(table, self._location), build_window(table, row)
         return (table, window, partitions.key(window)) if partitions.holds(window) else None
 
     def _add_partitions(self, rows: Sequence[dict[str, Any]]) -> None:
@@ -290,7 +290,7 @@ class _Shown:
         checks = {check.check: True for check in table.checks} if succeeded else {}
         if any(step.quality for step in table.steps):
             with self._run_log.read() as conn:
-                reports = quality.reports(conn, row["job_id"])
+                reports = quality.read_reports(conn, row["job_id"])
         else:
             reports = {}
         found = CheckFindings(row["job_id"], reports, checks)
@@ -338,6 +338,6 @@ def _metadata(table: TableConfig, row: dict[str, Any], window: TimeWindow) -> di
     metadata = _identity(row, window)
     metadata |= duration_shown(window, (ended - began).total_seconds(), ended)
     has_rules = any(step.quality for step in table.steps)
-    counts = [counts_of(step) for step in row["steps"]]
+    counts = [read_counts(step) for step in row["steps"]]
     metadata |= counts_shown(counts, row["error_count"], has_rules)
     return metadata | rows_shown(metadata.get("target_count"), None)

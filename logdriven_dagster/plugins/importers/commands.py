@@ -13,10 +13,10 @@ from logdriven_dagster.cli.options import (
     JsonOption,
     NowOption,
     ProjectOption,
-    data_clock,
     open_project,
     parse_names,
     parse_time,
+    read_data_clock,
 )
 from logdriven_dagster.plugins.importers.output import Manner, bring_in
 
@@ -123,7 +123,7 @@ def scaffold(
 
     wish = scaffolding.ScaffoldRequest(
         connection=connection,
-        today=data_clock(loaded, now).date(),
+        today=read_data_clock(loaded, now).date(),
         schema=schema,
         tables=parse_names(tables),
         kinds=("table", "view") if views else ("table",),
@@ -167,7 +167,7 @@ def import_kettle(
 
     wish = kettle.KettleRequest(
         connection=connection,
-        today=data_clock(loaded, now).date(),
+        today=read_data_clock(loaded, now).date(),
         schema=schema,
         repository=repository,
         layer=layer,

@@ -90,15 +90,22 @@ def _print(writing: "Writing", translation: "Translation", *, verb: str) -> None
 
 
 def _list(title: str, remarks: "list[Remark]") -> None:
-    from logdriven_dagster.cli.shown.rendering import console, plain, print_line, table
+    from logdriven_dagster.cli.shown.rendering import (
+        format_plain,
+        make_console,
+        make_table,
+        print_line,
+    )
 
     if not remarks:
         return
     print_line(f"\n{title} ({len(remarks)}):")
-    grid = table("where", "what", "reason")
+    grid = make_table("where", "what", "reason")
     for remark in remarks:
-        grid.add_row(plain(remark.place), plain(remark.item), plain(remark.reason))
-    console().print(grid)
+        grid.add_row(
+            format_plain(remark.place), format_plain(remark.item), format_plain(remark.reason)
+        )
+    make_console().print(grid)
 
 
 def _print_json(writing: "Writing", translation: "Translation", taken: "list[TakenOver]") -> None:

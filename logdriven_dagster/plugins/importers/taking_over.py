@@ -79,7 +79,7 @@ class Takeover:
         reason = f"finished before, according to {progress.place}"
         for window in windows:
             takeovers.take_over(conn, self._claim(table, window, progress), reason)
-        goes_on = watermark(table, history.table_logs(conn, [table])[table.table])
+        goes_on = watermark(table, history.read_table_logs(conn, [table])[table.table])
         expected = _expected(table, windows)
         if goes_on != expected:
             self.translation.leave(

@@ -11,9 +11,9 @@ from logdriven_dagster.cli.installed import show_in_panel
 from logdriven_dagster.cli.options import (
     NowOption,
     ProjectOption,
-    data_clock,
     open_project,
     parse_time,
+    read_data_clock,
 )
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _span(
     if start is None and end is not None:
         raise typer.BadParameter("needs --from; give --from, too", param_hint="--to")
     if start is None:
-        today = data_clock(project, now).replace(
+        today = read_data_clock(project, now).replace(
             hour=0, minute=0, second=0, microsecond=0, tzinfo=None
         )
         return on_clock(today - timedelta(days=1), project.zone), on_clock(today, project.zone)

@@ -129,8 +129,8 @@ def read_report(
     """Read the report of all tables and jobs, or of some. Raises UsageError for unknown names."""
     jobs = set(names) & set(project.jobs)
     tables = _tables(project, names)
-    attempts = run_log.ask(lambda conn: reports.attempts_between(conn, start, end, tables))
-    runs = run_log.ask(lambda conn: reports.job_runs_between(conn, start, end))
+    attempts = run_log.ask(lambda conn: reports.list_attempts_between(conn, start, end, tables))
+    runs = run_log.ask(lambda conn: reports.list_job_runs_between(conn, start, end))
     attempts.sort(key=lambda row: (row["job_name"], row["window_start"] or 0, row["job_id"]))
     kept = [run for run in runs if not names or run["job_name"] in jobs]
     return Report(project, start, end, tuple(attempts), tuple(kept))

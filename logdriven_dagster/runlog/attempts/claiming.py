@@ -13,13 +13,16 @@ from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
 from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, Status, Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes, leases, steps
-from logdriven_dagster.runlog.attempts.earlier import EarlierAttempts, earlier_attempts
-from logdriven_dagster.runlog.attempts.inheritance import looked_at, resumable
+from logdriven_dagster.runlog.attempts.earlier import EarlierAttempts, read_earlier_attempts
+from logdriven_dagster.runlog.attempts.inheritance import (
+    find_resumable_results,
+    inherit_source_state,
+)
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
-from logdriven_dagster.runlog.attempts.rows import insert_rows, numbered, schedule_id
-from logdriven_dagster.runlog.leases import next_token
+from logdriven_dagster.runlog.attempts.rows import build_number_columns, insert_rows, schedule_id
+from logdriven_dagster.runlog.leases import make_token
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 _WITHOUT_REMAINS = (Status.SUCCESS.value, Status.SKIPPED.value, Status.DISCARDED.value)
 _KEPT = (Status.RUNNING.value, Status.SUCCESS.value, Status.SKIPPED.value)
@@ -38,7 +41,7 @@ class _NextAttempt:
 
     @property
     def columns(self) -> dict[str, Any]:
-        return {"fencing_token": self.token, **numbered(self.number)}
+        return {"fencing_token": self.token, **build_number_columns(self.number)}
 
 
 def claim(
@@ -56,10 +59,10 @@ def claim(
     request replaces it), and AlreadyDoneError if the latest one succeeded and the trigger is
     PENDING. Of two concurrent claims the unique index of `(job_schedule_id, latest)` admits one.
     """
-    past = earlier_attempts(conn, requests)
+    past = read_earlier_attempts(conn, requests)
     _refuse_overlapping(conn, past.requests[0], past)
-    requests = _joined(past.requests, past)
-    replaced = [_make_way(conn, each, past.of(each)) for each in requests]
+    requests = _select_joinable(past.requests, past)
+    replaced = [_make_way(conn, each, past.find(each)) for each in requests]
     turns = [_turn(conn, each, past) for each in requests]
     fields = [
         {
@@ -68,19 +71,19 @@ def claim(
             "standing": turn.standing if request.definition is not None else None,
             **turn.columns,
             **({"again": 1} if request.replaces or request.is_late else {}),
-            **looked_at(request, past.of(request)),
+            **inherit_source_state(request, past.find(request)),
         }
         for request, turn in zip(requests, turns, strict=True)
     ]
     try:
         for request, turn in zip(requests, turns, strict=True):
-            _demote(conn, request, past.of(request), turn.standing)
+            _demote(conn, request, past.find(request), turn.standing)
         jobs = insert_rows(conn, requests, Status.RUNNING, fields, requests[0].lease)
     except IntegrityError:
-        raise _just_started(requests[0]) from None
+        raise _build_running_error(requests[0]) from None
     steps.add(conn, jobs, requests[0].steps, first)
     return [
-        replace(_attempt(conn, job_id, request, turn, past.of(request)), replaced=owner)
+        replace(_build_attempt(conn, job_id, request, turn, past.find(request)), replaced=owner)
         for job_id, request, turn, owner in zip(jobs, requests, turns, replaced, strict=True)
     ]
 
@@ -96,11 +99,11 @@ def skip(
     """
     if not requests:
         return []
-    past = earlier_attempts(conn, requests)
+    past = read_earlier_attempts(conn, requests)
     chosen = [request for request in past.requests if _may_be_passed_over(conn, request, past)]
     for request in chosen:
-        _demote(conn, request, past.of(request), None)
-        if past.of(request) is not None:
+        _demote(conn, request, past.find(request), None)
+        if past.find(request) is not None:
             # The window may have succeeded before it was made pending again by hand.
             coverage.carve(conn, request.table, Status.SUCCESS, request.window)
     ranged = [request.trigger is not Trigger.SKIP for request in chosen]
@@ -113,7 +116,7 @@ def skip(
     try:
         jobs = insert_rows(conn, chosen, Status.SKIPPED, fields)
     except IntegrityError:
-        raise _just_started(chosen[0]) from None
+        raise _build_running_error(chosen[0]) from None
     if reason is not None:
         steps.add_skipped(conn, jobs, chosen[0].steps, reason)
     for request, in_range in zip(chosen, ranged, strict=True):
@@ -124,19 +127,19 @@ def skip(
 
 def unskip(conn: Connection, requests: Sequence[Claim], reason: str) -> None:
     """Make skipped windows pending again: mark their latest attempts DISCARDED with a reason."""
-    past = earlier_attempts(conn, requests)
+    past = read_earlier_attempts(conn, requests)
     for request in past.requests:
-        _demote(conn, request, past.of(request), None)
+        _demote(conn, request, past.find(request), None)
     fields = [_turn(conn, request, past).columns for request in past.requests]
     try:
         jobs = insert_rows(conn, past.requests, Status.DISCARDED, fields)
     except IntegrityError:
-        raise _just_started(requests[0]) from None
+        raise _build_running_error(requests[0]) from None
     steps.add_skipped(conn, jobs, requests[0].steps, reason)
 
 
 def _may_be_passed_over(conn: Connection, request: Claim, past: EarlierAttempts) -> bool:
-    previous = past.of(request)
+    previous = past.find(request)
     if previous is None:
         return True
     again = request.trigger is Trigger.SKIP and previous.status == Status.SKIPPED.value
@@ -144,20 +147,20 @@ def _may_be_passed_over(conn: Connection, request: Claim, past: EarlierAttempts)
         return False
     if previous.expired:
         ATTEMPTS.take_over(conn, previous, request.owner)
-    standing = failed_refreshes.standing_behind(conn, previous.job_id)
+    standing = failed_refreshes.find_standing_attempt(conn, previous.job_id)
     if standing is not None:  # the window is finished, only its refresh died
         failed_refreshes.hide(conn, previous.job_id, standing)
     return standing is None
 
 
-def _joined(requests: Sequence[Claim], past: EarlierAttempts) -> list[Claim]:
+def _select_joinable(requests: Sequence[Claim], past: EarlierAttempts) -> list[Claim]:
     """Return the first request and those behind it, up to the first that must run by itself."""
 
-    def begins_anew(request: Claim) -> bool:
-        previous = past.of(request)
+    def can_join(request: Claim) -> bool:
+        previous = past.find(request)
         return previous is None or previous.status in _WITHOUT_REMAINS
 
-    anew = list(takewhile(begins_anew, requests))
+    anew = list(takewhile(can_join, requests))
     return anew or list(requests[:1])
 
 
@@ -168,14 +171,14 @@ def _make_way(conn: Connection, request: Claim, previous: Row[Any] | None) -> Ow
     what = f"{request.table} {request.window}"
     if previous.expired:
         if not ATTEMPTS.take_over(conn, previous, request.owner):
-            raise _just_started(request)
+            raise _build_running_error(request)
         return None
     if previous.status == Status.RUNNING.value:
         if request.on_running is not OnRunning.REPLACE:
             by = f"job {previous.job_id} of {previous.owner}"
             raise AlreadyRunningError(f"{what} is already running in {by}")
         if not leases.replace(conn, previous.job_id, request.owner):
-            raise _just_started(request)
+            raise _build_running_error(request)
         return Owner.parse(previous.owner, previous.dagster_run_id)
     done = previous.status == Status.SUCCESS.value and previous.covered != 0
     if done and request.trigger is Trigger.PENDING:
@@ -197,25 +200,25 @@ def _refuse_overlapping(conn: Connection, first: Claim, past: EarlierAttempts) -
 
 def _turn(conn: Connection, request: Claim, past: EarlierAttempts) -> _NextAttempt:
     """Return the number, token and failures of the next attempt, and the attempt that counts."""
-    previous = past.of(request)
+    previous = past.find(request)
     number, token = past.archived.get(schedule_id(request), (0, 0))
     if previous is None and not number:
-        return _NextAttempt(1, next_token(past.now, token), 0, None)
+        return _NextAttempt(1, make_token(past.now, token), 0, None)
     refresh = None
     if previous is None:
         _demote_archived(conn, request)
-        standing = failed_refreshes.standing_archived(conn, request)
+        standing = failed_refreshes.find_standing_archived(conn, request)
     elif previous.status in coverage.DONE and previous.covered != 0:
         standing = previous.job_id
     else:
-        standing = failed_refreshes.standing_behind(conn, previous.job_id)
+        standing = failed_refreshes.find_standing_attempt(conn, previous.job_id)
     if previous is None or standing == previous.job_id:
-        refresh = failed_refreshes.repeated(conn, schedule_id(request))
+        refresh = failed_refreshes.mark_repeated(conn, schedule_id(request))
     before = refresh or previous
     if before is None:
-        return _NextAttempt(number + 1, next_token(past.now, token), 0, standing)
+        return _NextAttempt(number + 1, make_token(past.now, token), 0, standing)
     failed = before.status == Status.FAILURE.value or (refresh is None and before.expired)
-    token = next_token(past.now, token, before.fencing_token)
+    token = make_token(past.now, token, before.fencing_token)
     return _NextAttempt(
         before.attempt_number + 1, token, before.failures + 1 if failed else 0, standing
     )
@@ -224,7 +227,7 @@ def _turn(conn: Connection, request: Claim, past: EarlierAttempts) -> _NextAttem
 def _demote_archived(conn: Connection, request: Claim) -> None:
     mine = job_log_archive.c.job_schedule_id == schedule_id(request)
     conn.execute(
-        update(job_log_archive).where(of_project(job_log_archive), mine).values(latest=None)
+        update(job_log_archive).where(match_project(job_log_archive), mine).values(latest=None)
     )
 
 
@@ -243,10 +246,10 @@ def _demote(
     if standing not in (None, previous.job_id):
         values["failed_refresh"] = failed_refreshes.REPEATED
     if conn.execute(demoted.values(**values)).rowcount != 1:
-        raise _just_started(request)
+        raise _build_running_error(request)
 
 
-def _attempt(
+def _build_attempt(
     conn: Connection, job_id: int, request: Claim, turn: _NextAttempt, previous: Row[Any] | None
 ) -> Attempt:
     begun = Attempt(job_id, request, turn.number, turn.token, standing=turn.standing)
@@ -259,10 +262,10 @@ def _attempt(
         # A running attempt has just been taken over or replaced.
         previous=Status.FAILURE if before is Status.RUNNING else before,
         previous_id=previous.job_id,
-        staged={} if anew else resumable(conn, request, previous),
+        staged={} if anew else find_resumable_results(conn, request, previous),
     )
 
 
-def _just_started(request: Claim) -> AlreadyRunningError:
+def _build_running_error(request: Claim) -> AlreadyRunningError:
     what = f"{request.table} {request.window}"
     return AlreadyRunningError(f"another runner has just started {what}")

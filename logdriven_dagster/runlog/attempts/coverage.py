@@ -15,8 +15,8 @@ from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, log_range
 from logdriven_dagster.runlog.sql.among import among
-from logdriven_dagster.runlog.sql.chunks import chunks
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
+from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 DONE = (Status.SUCCESS.value, Status.SKIPPED.value)
@@ -28,7 +28,7 @@ _RANGES = select(
     log_range.c.window_end,
     null().label("run_trigger"),
     null().label("job_id"),
-).where(of_project(log_range))
+).where(match_project(log_range))
 
 _UNCOVERED = select(
     job_log.c.job_name,
@@ -38,7 +38,7 @@ _UNCOVERED = select(
     job_log.c.run_trigger,
     job_log.c.job_id,
 ).where(
-    of_project(job_log),
+    match_project(job_log),
     job_log.c.latest == 1,
     job_log.c.covered.is_(None),  # 0: an empty key or offset range, at which the next one begins
     job_log.c.status.in_(DONE),
@@ -52,7 +52,7 @@ _FINISHED = union_all(
 )
 
 _OF_STATUS = and_(
-    of_project(log_range),
+    match_project(log_range),
     log_range.c.job_name == bindparam("name"),
     log_range.c.status == bindparam("was"),
 )
@@ -92,7 +92,7 @@ def carve(conn: Connection, table: str, status: Status, window: TimeWindow) -> N
     """Remove a window from the ranges of a status."""
     start, end = int(window.start.timestamp()), int(window.end.timestamp())
     overlapping = select(log_range).where(
-        of_project(log_range),
+        match_project(log_range),
         log_range.c.job_name == table,
         log_range.c.status == status.value,
         log_range.c.window_start < end,
@@ -106,7 +106,7 @@ def carve(conn: Connection, table: str, status: Status, window: TimeWindow) -> N
                 conn.execute(insert(log_range).values(job_name=table, status=status.value, **left))
 
 
-def ranges(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
+def list_ranges(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
     """Return rows (job_name, status, window_start, window_end) by ascending start.
 
     Ranges may overlap and still contain reopened windows. `run_trigger` and `job_id` are those of
@@ -116,7 +116,7 @@ def ranges(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
     return sorted(rows, key=lambda row: row.window_start)
 
 
-def reopened(conn: Connection, open_ones: Sequence[str]) -> list[Row[Any]]:
+def list_reopened(conn: Connection, open_ones: Sequence[str]) -> list[Row[Any]]:
     """Return rows (job_name, window_start, window_end) of reopened windows, by ascending start.
 
     Reopened windows are in the ranges, but their latest attempts, whose `job_schedule_id` is in
@@ -124,11 +124,11 @@ def reopened(conn: Connection, open_ones: Sequence[str]) -> list[Row[Any]]:
     """
     found: list[Row[Any]] = []
     # No join: PostgreSQL overestimates the number of open windows and would join whole logs.
-    for part in chunks(open_ones):
+    for part in split_into_chunks(open_ones):
         for log in (job_log, job_log_archive):
             query = select(log.c.job_name, log.c.window_start, log.c.window_end)
             names = log.c.job_schedule_id.in_(part)
-            found += conn.execute(query.where(of_project(log), names, log.c.covered == 1))
+            found += conn.execute(query.where(match_project(log), names, log.c.covered == 1))
     return sorted(found, key=lambda row: row.window_start)
 
 
@@ -138,7 +138,7 @@ def absorb(conn: Connection) -> None:
     Windows skipped by operators stay rows, since their author and reason are needed. Ranges that
     other transactions add or extend at the same time stay unchanged.
     """
-    ranges = conn.execute(select(log_range).where(of_project(log_range)).with_for_update()).all()
+    ranges = conn.execute(select(log_range).where(match_project(log_range)).with_for_update()).all()
     by_operators = job_log.c.run_trigger.is_not_distinct_from(Trigger.SKIP.value)
     rows = conn.execute(_UNCOVERED.where(~by_operators)).all()
     merged: list[dict[str, Any]] = []
@@ -153,8 +153,8 @@ def absorb(conn: Connection) -> None:
         merged.append(last[row.job_name, row.status])
     if len(merged) == len(ranges) and not rows:
         return
-    for ids in chunks([row.range_id for row in ranges]):
+    for ids in split_into_chunks([row.range_id for row in ranges]):
         conn.execute(delete(log_range).where(log_range.c.range_id.in_(ids)))
     conn.execute(insert(log_range), merged)
-    for ids in chunks([row.job_id for row in rows]):
+    for ids in split_into_chunks([row.job_id for row in rows]):
         conn.execute(update(job_log).where(job_log.c.job_id.in_(ids)).values(covered=1))

@@ -14,13 +14,13 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.model.attempts import Claim
 from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
-from logdriven_dagster.runlog.attempts.names import EVERY_STATUS, choose_names, with_name
+from logdriven_dagster.runlog.attempts.names import EVERY_STATUS, apply_logged_name, choose_names
 from logdriven_dagster.runlog.attempts.rows import schedule_id
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 _ROWS = select(
     job_log.c.job_id,
@@ -45,7 +45,7 @@ _ROWS = select(
 """The columns that a claim reads: half of them, since the long ones are only for display."""
 
 
-def _others(**known: Any) -> Select[Any]:
+def _build_null_columns(**known: Any) -> Select[Any]:
     """Return the same columns, all NULL except those in `known` and the current time."""
     known["now"] = utc_now()
     return select(*(known.get(c.name, null()).label(c.name) for c in _ROWS.selected_columns))
@@ -53,12 +53,12 @@ def _others(**known: Any) -> Select[Any]:
 
 _EARLIER = union_all(
     _ROWS.where(
-        of_project(job_log),
+        match_project(job_log),
         job_log.c.job_schedule_id.in_(bindparam("windows", expanding=True)),
         job_log.c.latest == 1,
     ),
     _ROWS.where(
-        of_project(job_log),
+        match_project(job_log),
         ATTEMPTS.running,
         job_log.c.job_name == bindparam("name"),
         job_log.c.window_start < bindparam("end"),
@@ -66,11 +66,11 @@ _EARLIER = union_all(
         job_log.c.job_schedule_id.not_in(bindparam("windows", expanding=True)),
     ),
     *(
-        _others(
+        _build_null_columns(
             job_schedule_id=log.c.job_schedule_id,
             window_start=log.c.window_start,
         ).where(
-            of_project(log),
+            match_project(log),
             log.c.job_name == bindparam("name"),
             log.c.latest == 1,
             log.c.status.in_(EVERY_STATUS),
@@ -79,18 +79,18 @@ _EARLIER = union_all(
         )
         for log in (job_log, job_log_archive)
     ),
-    _others(
+    _build_null_columns(
         job_schedule_id=job_log_archive.c.job_schedule_id,
         window_start=func.max(job_log_archive.c.window_start),
         attempt_number=func.max(job_log_archive.c.attempt_number),
         fencing_token=func.max(job_log_archive.c.fencing_token),
     )
     .where(
-        of_project(job_log_archive),
+        match_project(job_log_archive),
         job_log_archive.c.job_schedule_id.in_(bindparam("windows", expanding=True)),
     )
     .group_by(job_log_archive.c.job_schedule_id),
-    _others(),
+    _build_null_columns(),
 )
 """The latest attempts at windows of a table, running attempts at other windows within their range,
 archived attempts at the windows (without a job), and a row without a window, so that the current
@@ -114,20 +114,20 @@ class EarlierAttempts:
     archived: Mapping[str, tuple[int, int]]
     """The greatest attempt numbers and tokens of archived attempts."""
 
-    def of(self, request: Claim) -> Row[Any] | None:
+    def find(self, request: Claim) -> Row[Any] | None:
         return self.latest.get(schedule_id(request))
 
 
-def earlier_attempts(conn: Connection, requests: Sequence[Claim]) -> EarlierAttempts:
+def read_earlier_attempts(conn: Connection, requests: Sequence[Claim]) -> EarlierAttempts:
     """Read the earlier attempts at these windows and the attempts that run concurrently."""
-    rows = _rows(conn, requests)
+    rows = _read_rows(conn, requests)
     known = [(row.job_schedule_id, row.window_start) for row in rows if row.job_schedule_id]
     windows = [request.window for request in requests]
     if not isinstance(windows[0], Slice):
         called = choose_names(requests[0].table, windows, known)
-        changed = [with_name(r, name) for r, name in zip(requests, called, strict=True)]
+        changed = [apply_logged_name(r, name) for r, name in zip(requests, called, strict=True)]
         if changed != list(requests):
-            requests, rows = changed, _rows(conn, changed)
+            requests, rows = changed, _read_rows(conn, changed)
     mine = {schedule_id(request) for request in requests}
     found = {row.job_schedule_id: row for row in rows if row.job_id is not None}
     archived = [row for row in rows if row.job_id is None and row.job_schedule_id in mine]
@@ -140,7 +140,7 @@ def earlier_attempts(conn: Connection, requests: Sequence[Claim]) -> EarlierAtte
     )
 
 
-def _rows(conn: Connection, requests: Sequence[Claim]) -> list[Row[Any]]:
+def _read_rows(conn: Connection, requests: Sequence[Claim]) -> list[Row[Any]]:
     wanted = {
         schedule_id(request): int(request.window.span[0])
         for request in sorted(requests, key=schedule_id)
@@ -152,7 +152,7 @@ def _rows(conn: Connection, requests: Sequence[Claim]) -> list[Row[Any]]:
     }
     is_sliced = isinstance(requests[0].window, Slice)
     rows: list[Row[Any]] = []
-    for part in chunks(list(wanted)):
+    for part in split_into_chunks(list(wanted)):
         starts = [] if is_sliced else [wanted[name] for name in part]
         rows += conn.execute(_EARLIER, span | {"windows": part, "starts": starts})
     return rows

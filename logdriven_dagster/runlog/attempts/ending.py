@@ -15,7 +15,7 @@ from logdriven_dagster.model.attempts import (
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes, steps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.steps import StepKey
-from logdriven_dagster.runlog.sql.texts import stored
+from logdriven_dagster.runlog.sql.texts import clean_text
 
 _ENDED_AT = ("job_end_time", "last_update_time")
 
@@ -34,9 +34,9 @@ def succeed(
     """
     empty = attempts[0].window.is_empty
     ending = {step for _, step in ended_steps}
-    ended = _columns(outcome, covered=int(not empty)) | {"ending": sorted(ending)}
+    ended = _build_columns(outcome, covered=int(not empty)) | {"ending": sorted(ending)}
     if not ATTEMPTS.write(conn, attempts, ended, now=_ENDED_AT, where=steps.CAN_SUCCEED):
-        raise steps.unable_to_succeed(conn, [attempt.job_id for attempt in attempts], ending)
+        raise steps.build_step_error(conn, [attempt.job_id for attempt in attempts], ending)
     steps.finish(conn, ended_steps)
     if not empty:
         whole = attempts[0].window.up_to_end_of(attempts[-1].window)
@@ -56,7 +56,7 @@ def fail(
     one of the attempts was ended or taken over.
     """
     jobs = [attempt.job_id for attempt in attempts]
-    ATTEMPTS.write(conn, attempts, _columns(outcome, covered=None), now=_ENDED_AT)
+    ATTEMPTS.write(conn, attempts, _build_columns(outcome, covered=None), now=_ENDED_AT)
     steps.close(conn, jobs, outcome.status, blamed=blamed)
     for attempt in attempts:
         if attempt.standing is not None and outcome.published_nothing:
@@ -64,12 +64,12 @@ def fail(
     steps.forget_staged(conn, jobs)
 
 
-def _columns(outcome: AttemptOutcome, *, covered: int | None) -> dict[str, Any]:
+def _build_columns(outcome: AttemptOutcome, *, covered: int | None) -> dict[str, Any]:
     files = outcome.current_file
     return {
         "status": outcome.status.value,
         "application_id": outcome.application_id,
-        "current_file": None if files is None else stored(files, CURRENT_FILE_LENGTH),
+        "current_file": None if files is None else clean_text(files, CURRENT_FILE_LENGTH),
         "error_count": outcome.error_count,
         "lease_expires_at": None,  # released; an attempt ended by another process keeps its expiry
         "covered": covered,

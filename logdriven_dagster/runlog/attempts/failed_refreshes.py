@@ -22,7 +22,7 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.model.attempts import Attempt, Claim
 from logdriven_dagster.runlog.attempts.rows import schedule_id
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 MARKED = 1
 """`job_log.failed_refresh` of the newest attempt at a window that is finished nevertheless."""
@@ -40,7 +40,7 @@ def hide(conn: Connection, job_id: int, standing: int) -> None:
             return
 
 
-def standing_behind(conn: Connection, job_id: int) -> int | None:
+def find_standing_attempt(conn: Connection, job_id: int) -> int | None:
     """Return the attempt that counts if a later one does not; None if there is none, or unknown.
 
     Call it only when the later attempt has lost its lease and can no longer begin to publish.
@@ -50,19 +50,19 @@ def standing_behind(conn: Connection, job_id: int) -> int | None:
     return found
 
 
-def standing_archived(conn: Connection, request: Claim) -> int | None:
+def find_standing_archived(conn: Connection, request: Claim) -> int | None:
     """Return the archived attempt that finished a window."""
     log = job_log_archive
-    mine = of_project(log) & (log.c.job_schedule_id == schedule_id(request))
+    mine = match_project(log) & (log.c.job_schedule_id == schedule_id(request))
     newest = select(func.max(log.c.job_id)).where(mine, log.c.failed_refresh.is_(None))
     found: int | None = conn.execute(newest).scalar()
     return found
 
 
-def repeated(conn: Connection, job_schedule_id: str) -> Row[Any] | None:
+def mark_repeated(conn: Connection, job_schedule_id: str) -> Row[Any] | None:
     """Mark the failed refresh of a window that runs again as repeated; return it, or None."""
     mine = (
-        of_project(job_log)
+        match_project(job_log)
         & (job_log.c.job_schedule_id == job_schedule_id)
         & (job_log.c.failed_refresh == MARKED)
     )
@@ -72,12 +72,12 @@ def repeated(conn: Connection, job_schedule_id: str) -> Row[Any] | None:
     return row
 
 
-def superseded_by(log: Any, attempt: Attempt) -> Select[Any]:
+def select_superseded_batch(log: Any, attempt: Attempt) -> Select[Any]:
     """Select the batch that the attempt before this one made, or was to make."""
     return (
         select(log.c.target_batch_id)
         .where(
-            of_project(log),
+            match_project(log),
             log.c.job_schedule_id == schedule_id(attempt),
             log.c.attempt_number < attempt.attempt_number,
             log.c.failed_refresh.is_(None),

@@ -11,29 +11,31 @@ from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.runlog.attempts import failed_refreshes, steps
 from logdriven_dagster.runlog.attempts.names import find_names
 from logdriven_dagster.runlog.schema.attempts import job_log
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 
-def last_version(
+def find_last_version(
     conn: Connection, table: str, window: TimeWindow
 ) -> tuple[Status, int | None] | None:
     """Return the status of the latest attempt at a window, and the version of its table."""
     (name,) = find_names(conn, table, [window])
-    mine = of_project(job_log) & (job_log.c.job_schedule_id == name)
+    mine = match_project(job_log) & (job_log.c.job_schedule_id == name)
     newest = or_(job_log.c.latest == 1, job_log.c.failed_refresh == failed_refreshes.MARKED)
     query = select(job_log.c.status, job_log.c.table_version).where(mine, newest)
     row = conn.execute(query.order_by(job_log.c.job_id.desc()).limit(1)).first()
     return None if row is None else (Status(row.status), row.table_version)
 
 
-def looked_at(request: Claim, previous: Row[Any] | None) -> dict[str, Any]:
+def inherit_source_state(request: Claim, previous: Row[Any] | None) -> dict[str, Any]:
     """Return the time at which the source of a bounded range was read, and if it had more rows."""
     if previous is None or not isinstance(request.window, Slice) or request.window.high is None:
         return {}
     return {"data_now": previous.data_now, "has_more": previous.has_more}
 
 
-def resumable(conn: Connection, request: Claim, previous: Row[Any]) -> Mapping[str, str]:
+def find_resumable_results(
+    conn: Connection, request: Claim, previous: Row[Any]
+) -> Mapping[str, str]:
     """Return the previous attempt's staged results if this one has the same code and inputs."""
     if request.definition is None or previous.definition != request.definition:
         return {}
@@ -43,11 +45,11 @@ def resumable(conn: Connection, request: Claim, previous: Row[Any]) -> Mapping[s
         same = previous.window_end == int(request.window.span[1])
     if not same:
         return {}
-    found = steps.staged(conn, previous.job_id)
-    return found if found and not _newer_inputs(conn, request, previous) else {}
+    found = steps.find_staged_results(conn, previous.job_id)
+    return found if found and not _has_newer_inputs(conn, request, previous) else {}
 
 
-def _newer_inputs(conn: Connection, request: Claim, previous: Row[Any]) -> bool:
+def _has_newer_inputs(conn: Connection, request: Claim, previous: Row[Any]) -> bool:
     """Return True if a window that the steps read may have changed since that attempt began."""
     for upstream, spans in request.reads.items():
         within = [
@@ -58,7 +60,7 @@ def _newer_inputs(conn: Connection, request: Claim, previous: Row[Any]) -> bool:
         if spans is not None and not within:
             continue
         newer = select(job_log.c.job_id).where(
-            of_project(job_log),
+            match_project(job_log),
             job_log.c.job_name == upstream,
             job_log.c.latest == 1,
             or_(

@@ -12,7 +12,7 @@ from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.clock import utc_now
 
 
-def _ended(status: Status, _reason: str) -> Mapping[str, Any]:
+def _build_end_columns(status: Status, _reason: str) -> Mapping[str, Any]:
     """Return the columns of an attempt that another process ends; its steps get the reason."""
     return {
         "status": status.value,
@@ -27,7 +27,7 @@ ATTEMPTS = LeasedRows(
     key=job_log.c.job_id,
     running=(job_log.c.status == Status.RUNNING.value) & (job_log.c.latest == 1),
     renewed=("last_update_time",),
-    ended=_ended,
+    ended=_build_end_columns,
     close_steps=lambda conn, job_id, status, why: steps.close(conn, [job_id], status, why),
 )
 
@@ -47,7 +47,7 @@ def discard(conn: Connection, job_id: int, by: Owner) -> bool:
 
 def _stop(conn: Connection, job_id: int, status: Status, reason: str) -> bool:
     """End a running attempt and forget its staged results, so that no attempt resumes them."""
-    rows = ATTEMPTS.found(conn, job_log.c.job_id == job_id)
+    rows = ATTEMPTS.list_leased(conn, job_log.c.job_id == job_id)
     stopped = any(ATTEMPTS.end(conn, row, status, reason) for row in rows)
     if stopped:
         steps.forget_staged(conn, [job_id])

@@ -20,11 +20,11 @@ from logdriven_dagster.model.attempts import Claim, Owner, Status, Trigger
 from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts import coverage
-from logdriven_dagster.runlog.attempts.names import find_names, with_name
-from logdriven_dagster.runlog.attempts.rows import insert_rows, numbered, schedule_id
+from logdriven_dagster.runlog.attempts.names import apply_logged_name, find_names
+from logdriven_dagster.runlog.attempts.rows import build_number_columns, insert_rows, schedule_id
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.sql.chunks import chunks
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
+from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.store import OvertakenError
 
 _DONE = Status.SUCCESS
@@ -77,23 +77,23 @@ def note(
     With `is_all`, partitions that were recorded before and are not in `found` are removed. Raises
     OvertakenError if another process records the same at the same time.
     """
-    known = {row.window_start: row for row in _noted(conn, seen.asset)}
+    known = {row.window_start: row for row in _read_records(conn, seen.asset)}
     by_start = {int(item.window.start.timestamp()): item for item in found}
     new = [(item, known.get(start)) for start, item in sorted(by_start.items())]
     new = [(item, row) for item, row in new if row is None or row.fencing_token != item.number]
     gone = [row for start, row in known.items() if is_all and start not in by_start]
     _supersede(conn, [*gone, *(row for _, row in new if row is not None)])
     moved = [row for item, row in new if row is not None and not _is_at(row, item.window)]
-    for window in _ranges([_window(row) for row in (*gone, *moved)]):
+    for window in _merge_ranges([_build_window(row) for row in (*gone, *moved)]):
         coverage.carve(conn, seen.asset, _DONE, window)
     if new:
         _insert(conn, seen, [item for item, _ in new])
-    for window in _ranges([item.window for item, _ in new]):
+    for window in _merge_ranges([item.window for item, _ in new]):
         coverage.cover(conn, seen.asset, _DONE, window)
     return len(new), len(gone)
 
 
-def _noted(conn: Connection, asset: str) -> Sequence[Row[Any]]:
+def _read_records(conn: Connection, asset: str) -> Sequence[Row[Any]]:
     return conn.execute(
         select(
             job_log.c.job_id,
@@ -102,7 +102,7 @@ def _noted(conn: Connection, asset: str) -> Sequence[Row[Any]]:
             job_log.c.fencing_token,
         )
         .where(
-            of_project(job_log),
+            match_project(job_log),
             job_log.c.job_name == asset,
             job_log.c.latest == 1,
             job_log.c.status == _DONE.value,
@@ -112,7 +112,7 @@ def _noted(conn: Connection, asset: str) -> Sequence[Row[Any]]:
 
 
 def _supersede(conn: Connection, rows: Sequence[Row[Any]]) -> None:
-    for part in chunks([row.job_id for row in rows]):
+    for part in split_into_chunks([row.job_id for row in rows]):
         conn.execute(update(job_log).where(job_log.c.job_id.in_(part)).values(latest=None))
 
 
@@ -120,21 +120,27 @@ def _is_at(row: Row[Any], window: TimeWindow) -> bool:
     return bool(row.window_end == int(window.end.timestamp()))
 
 
-def _window(row: Row[Any]) -> TimeWindow:
+def _build_window(row: Row[Any]) -> TimeWindow:
     return TimeWindow.from_seconds(row.window_start, row.window_end, _NOT_SHOWN)
 
 
-def _ranges(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
+def _merge_ranges(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
     return union(sorted(windows, key=lambda window: window.start))
 
 
 def _insert(conn: Connection, seen: Seen, new: Sequence[Materialized]) -> None:
     windows = [item.window for item in new]
     known = find_names(conn, seen.asset, windows)
-    claims = [with_name(seen.claim(w), name) for w, name in zip(windows, known, strict=True)]
-    times = _times(conn, claims)
+    claims = [
+        apply_logged_name(seen.claim(w), name) for w, name in zip(windows, known, strict=True)
+    ]
+    times = _count_records(conn, claims)
     fields = [
-        {"covered": 1, "fencing_token": item.number, **numbered(times.get(item.window.span, 0) + 1)}
+        {
+            "covered": 1,
+            "fencing_token": item.number,
+            **build_number_columns(times.get(item.window.span, 0) + 1),
+        }
         for item in new
     ]
     try:
@@ -144,14 +150,14 @@ def _insert(conn: Connection, seen: Seen, new: Sequence[Materialized]) -> None:
         raise OvertakenError(f"another process has just recorded {seen.asset}") from None
 
 
-def _times(conn: Connection, claims: Sequence[Claim]) -> dict[tuple[float, float], int]:
+def _count_records(conn: Connection, claims: Sequence[Claim]) -> dict[tuple[float, float], int]:
     """Return the number of earlier records by the bounds of a window in seconds."""
     found: dict[tuple[float, float], int] = {}
-    for part in chunks(list(map(schedule_id, claims))):
+    for part in split_into_chunks(list(map(schedule_id, claims))):
         for log in (job_log, job_log_archive):
             columns = (log.c.window_start, log.c.window_end)
             newest = select(*columns, func.max(log.c.attempt_number).label("times"))
-            query = newest.where(of_project(log), log.c.job_schedule_id.in_(part)).group_by(
+            query = newest.where(match_project(log), log.c.job_schedule_id.in_(part)).group_by(
                 *columns
             )
             for row in conn.execute(query.group_by(*columns)):

@@ -16,24 +16,24 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.model.attempts import Claim, Status
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.sql.chunks import chunks
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
+from logdriven_dagster.runlog.sql.projects import match_project
 
 EVERY_STATUS = tuple(status.value for status in Status)
 """All statuses, listed so that databases use the index with the start after the status."""
 
 
-def _columns(log: Any) -> Select[Any]:
-    return select(log.c.job_schedule_id, log.c.window_start).where(of_project(log))
+def _select_columns(log: Any) -> Select[Any]:
+    return select(log.c.job_schedule_id, log.c.window_start).where(match_project(log))
 
 
 _KNOWN = union_all(
     *(
-        _columns(log).where(log.c.job_schedule_id.in_(bindparam("names", expanding=True)))
+        _select_columns(log).where(log.c.job_schedule_id.in_(bindparam("names", expanding=True)))
         for log in (job_log, job_log_archive)
     ),
     *(
-        _columns(log).where(
+        _select_columns(log).where(
             log.c.job_name == bindparam("table"),
             log.c.latest == 1,
             log.c.status.in_(EVERY_STATUS),
@@ -51,7 +51,7 @@ def find_names(conn: Connection, table: str, windows: Sequence[TimeWindow]) -> l
     if not windows or isinstance(windows[0], Slice):
         return usual
     rows: list[Row[Any]] = []
-    for part in chunks(list(zip(usual, windows, strict=True))):
+    for part in split_into_chunks(list(zip(usual, windows, strict=True))):
         asked = {"names": [name for name, _ in part], "starts": [_start(w) for _, w in part]}
         rows += conn.execute(_KNOWN, asked | {"table": table})
     return choose_names(table, windows, ((row.job_schedule_id, row.window_start) for row in rows))
@@ -89,7 +89,7 @@ def choose_names(
     return found
 
 
-def with_name(claim: Claim, name: str) -> Claim:
+def apply_logged_name(claim: Claim, name: str) -> Claim:
     """Return the claim with the name that its window has in the log."""
     return claim if name == f"{claim.table}-{claim.window.key}" else replace(claim, name=name)
 

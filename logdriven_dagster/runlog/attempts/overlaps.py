@@ -16,14 +16,14 @@ from logdriven_dagster.model.attempts import Attempt, Claim, Status
 from logdriven_dagster.model.windows import TimeWindow, refresh_command
 from logdriven_dagster.runlog.attempts import coverage
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.sql.chunks import chunks
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
+from logdriven_dagster.runlog.sql.projects import match_project
 
 _SHOWN = 3
 _LOGS = (job_log, job_log_archive)
 _FINISHED = {
     log: (
-        of_project(log)
+        match_project(log)
         & (log.c.job_name == bindparam("table"))
         & (log.c.latest == 1)
         & (log.c.status == Status.SUCCESS.value)
@@ -51,24 +51,26 @@ _OVERLAPPING = union_all(
 )
 
 
-def finished_windows(
+def find_finished_windows(
     conn: Connection, table: str, span: TimeWindow
 ) -> list[tuple[int, TimeWindow]]:
     """Return the finished windows that overlap a range, oldest first, each with its job id."""
     bounds = {"table": table, "start": int(span.span[0]), "end": int(span.span[1])}
     rows = conn.execute(_OVERLAPPING, bounds).all()
-    found = [(row.job_id, _window(row.window_start, row.window_end, span.zone)) for row in rows]
+    found = [
+        (row.job_id, _build_window(row.window_start, row.window_end, span.zone)) for row in rows
+    ]
     return sorted(found, key=lambda item: item[1].span)
 
 
-def with_replaced(conn: Connection, claims: Sequence[Claim]) -> list[Claim]:
+def add_replaced_windows(conn: Connection, claims: Sequence[Claim]) -> list[Claim]:
     """Return the claims of adjoining windows, each with the finished windows that it replaces.
 
     The result ends before the first window that is a part of a finished one. Raises
     PartOfWindowError if that is the oldest.
     """
     table, first, last = claims[0].table, claims[0].window, claims[-1].window
-    finished = finished_windows(conn, table, first.up_to_end_of(last))
+    finished = find_finished_windows(conn, table, first.up_to_end_of(last))
     found: list[Claim] = []
     for claim in claims:
         over = [(job, each) for job, each in finished if each.overlaps(claim.window)]
@@ -90,7 +92,7 @@ def refuse_part(table: str, window: TimeWindow, finished: Iterable[TimeWindow]) 
     zone = window.zone
     start = min(window.span[0], *(each.span[0] for each in over))
     end = max(window.span[1], *(each.span[1] for each in over))
-    around = _window(start, end, zone)
+    around = _build_window(start, end, zone)
     shown = ", ".join(map(str, wholes[:_SHOWN])) + (", …" if len(wholes) > _SHOWN else "")
     raise PartOfWindowError(
         f"{table} {window} overlaps {shown}, which ran before the table's windows changed. Its "
@@ -101,7 +103,7 @@ def refuse_part(table: str, window: TimeWindow, finished: Iterable[TimeWindow]) 
 def supersede(conn: Connection, attempts: Sequence[Attempt]) -> None:
     """Mark the finished windows within those of the attempts as replaced."""
     for attempt in attempts:
-        for part in chunks(attempt.claim.replaces):
+        for part in split_into_chunks(attempt.claim.replaces):
             for log in _LOGS:
                 mine = log.c.job_id.in_(part) & (log.c.latest == 1)
                 conn.execute(update(log).where(mine).values(latest=None))
@@ -109,5 +111,5 @@ def supersede(conn: Connection, attempts: Sequence[Attempt]) -> None:
             coverage.carve(conn, attempt.table, Status.SUCCESS, attempt.window)
 
 
-def _window(start: float, end: float, zone: ZoneInfo) -> TimeWindow:
+def _build_window(start: float, end: float, zone: ZoneInfo) -> TimeWindow:
     return TimeWindow.from_seconds(start, end, zone)

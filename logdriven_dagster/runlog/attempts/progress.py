@@ -11,7 +11,7 @@ from logdriven_dagster.runlog.attempts import overlaps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 
 
-def bound(conn: Connection, attempt: Attempt, window: Slice, *, has_more: bool) -> Attempt:
+def write_bounds(conn: Connection, attempt: Attempt, window: Slice, *, has_more: bool) -> Attempt:
     """Write the bounds of a key or offset range before it is read, and return the bound attempt.
 
     Source: Sharp ETL, `data_range_end` of keys and offsets is known when the job runs.

@@ -29,9 +29,9 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import TRANSITIONS, Counts, Status, StepOutcome, before
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
-from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import elapsed_seconds, utc_now
-from logdriven_dagster.runlog.sql.texts import stored
+from logdriven_dagster.runlog.sql.texts import clean_text
 
 StepKey: TypeAlias = tuple[int, str]
 """The key of a `step_log` row: job_id and step_id."""
@@ -94,21 +94,21 @@ def add_skipped(
     conn: Connection, jobs: Sequence[int], step_ids: Sequence[str], reason: str
 ) -> None:
     """Add SKIPPED steps for skipped windows, with the reason."""
-    skipped = {"status": Status.SKIPPED.value, "output": stored(reason, _OUTPUT_LENGTH)}
+    skipped = {"status": Status.SKIPPED.value, "output": clean_text(reason, _OUTPUT_LENGTH)}
     rows = [{"job_id": job_id, "step_id": step_id} for job_id in jobs for step_id in step_ids]
     conn.execute(insert(step_log).values(**_FRESH | skipped), rows)
 
 
-def outputs(conn: Connection, jobs: Sequence[int]) -> dict[int, str]:
+def read_outputs(conn: Connection, jobs: Sequence[int]) -> dict[int, str]:
     """Return the outputs of steps by job id; for skipped windows, the author and the reason."""
     found: dict[int, str] = {}
-    for part in chunks(jobs):
+    for part in split_into_chunks(jobs):
         query = select(step_log.c.job_id, step_log.c.output).where(step_log.c.job_id.in_(part))
         found |= {row.job_id: row.output for row in conn.execute(query)}
     return found
 
 
-def counts_of(step: Mapping[str, Any]) -> Counts:
+def read_counts(step: Mapping[str, Any]) -> Counts:
     """Return the counts in a row of `step_log`."""
     return Counts(**{name: step[f"{name}_count"] for name in _COUNTS})
 
@@ -123,7 +123,7 @@ def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
     states = [first.value for first in before(Status.RUNNING)]
     moved = update(step_log).where(mine, step_log.c.status.in_(states)).values(**begun)
     if conn.execute(moved).rowcount != len(jobs):
-        raise _changed(jobs, step_id)
+        raise _build_changed_error(jobs, step_id)
 
 
 def reopen(conn: Connection, job_id: int, step_id: str) -> None:
@@ -137,7 +137,7 @@ def reopen(conn: Connection, job_id: int, step_id: str) -> None:
     values = {"status": Status.READY.value, "staged": None}
     moved = update(step_log).where(mine, step_log.c.status.in_(ended)).values(values)
     if conn.execute(moved).rowcount != 1:
-        raise _changed([job_id], step_id)
+        raise _build_changed_error([job_id], step_id)
 
 
 def stage(conn: Connection, states: Mapping[StepKey, str]) -> None:
@@ -151,20 +151,20 @@ def stage(conn: Connection, states: Mapping[StepKey, str]) -> None:
         _prove(conn, _STAGED, rows)
 
 
-def of_jobs(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, str]:
+def read_states(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, str]:
     """Return the states of the steps of attempts, in the order in which they started."""
     found: dict[StepKey, str] = {}
-    for part in chunks(jobs):
+    for part in split_into_chunks(jobs):
         rows = conn.execute(_OF_JOBS, {"jobs": part})
         found |= {(row.job_id, row.step_id): row.status for row in rows}
     return found
 
 
-def unable_to_succeed(
+def build_step_error(
     conn: Connection, jobs: Sequence[int], ending: Collection[str]
 ) -> AttemptLostError:
     """Return an error that names the step of these jobs for which `CAN_SUCCEED` is not true."""
-    for (job_id, step), state in of_jobs(conn, jobs).items():
+    for (job_id, step), state in read_states(conn, jobs).items():
         if state not in _OPEN if step in ending else state in _NOT_THROUGH:
             return AttemptLostError(
                 f"step {step} of job {job_id} is {state}, set by another process"
@@ -174,7 +174,7 @@ def unable_to_succeed(
 
 def finish(conn: Connection, outcomes: Mapping[StepKey, StepOutcome]) -> None:
     """Record the ends of steps. Raises AttemptLostError if one has ended already or is missing."""
-    _end(conn, {key: _columns(outcome) for key, outcome in outcomes.items()})
+    _end(conn, {key: _build_columns(outcome) for key, outcome in outcomes.items()})
 
 
 def close(
@@ -190,7 +190,7 @@ def close(
     running step is blamed. Errors of other steps do not hide it. After a failure, steps that had
     not started stay READY. Source: Kylin, later steps untouched.
     """
-    known = of_jobs(conn, jobs)
+    known = read_states(conn, jobs)
     open_ones = {key: state for key, state in known.items() if Status(state) in before(status)}
     guilty: dict[StepKey, StepOutcome] = {}
     if blamed is not None:
@@ -200,13 +200,13 @@ def close(
         guilty = dict.fromkeys((first | named).values(), blamed[1])
     ended = {
         "status": status.value,
-        "error": None if reason is None else stored(reason, _ERROR_LENGTH),
+        "error": None if reason is None else clean_text(reason, _ERROR_LENGTH),
     }
     finish(conn, guilty)
     _end(conn, dict.fromkeys(open_ones.keys() - guilty.keys(), ended))
 
 
-def staged(conn: Connection, job_id: int) -> Mapping[str, str]:
+def find_staged_results(conn: Connection, job_id: int) -> Mapping[str, str]:
     """Return the durable results that were never published, by step."""
     query = select(step_log.c.step_id, step_log.c.staged).where(
         step_log.c.job_id == job_id, step_log.c.staged.is_not(None)
@@ -214,7 +214,7 @@ def staged(conn: Connection, job_id: int) -> Mapping[str, str]:
     return {row.step_id: row.staged for row in conn.execute(query)}
 
 
-def relied_on(conn: Connection, job_id: int, place: str) -> bool:
+def needs_staged_results(conn: Connection, job_id: int, place: str) -> bool:
     """Return True if an attempt may need the results staged in a folder or table of this name.
 
     Such an attempt is the job itself while it runs, or the next attempt at its window after it has
@@ -247,11 +247,11 @@ def _end(conn: Connection, ends: Mapping[StepKey, Mapping[str, Any]]) -> None:
     for (job, step), end in ends.items():
         by_status.setdefault(end["status"], []).append({"job": job, "step": step, **end})
     for status, rows in by_status.items():
-        _prove(conn, _ended(Status(status)), rows)
+        _prove(conn, _build_end_update(Status(status)), rows)
 
 
 @cache
-def _ended(status: Status) -> Update:
+def _build_end_update(status: Status) -> Update:
     """Build the UPDATE of a step that ends with this status, from the states allowed before it."""
     seconds = elapsed_seconds(step_log.c.start_time, utc_now())
     return (
@@ -274,15 +274,15 @@ def _prove(conn: Connection, statement: Update, rows: Sequence[Mapping[str, Any]
     """
     counts = len(rows) == 1 or conn.dialect.supports_sane_multi_rowcount
     if conn.execute(statement, rows).rowcount != len(rows) and counts:
-        raise _changed([row["job"] for row in rows], rows[0]["step"])
+        raise _build_changed_error([row["job"] for row in rows], rows[0]["step"])
 
 
-def _changed(jobs: Sequence[int], step_id: str) -> AttemptLostError:
+def _build_changed_error(jobs: Sequence[int], step_id: str) -> AttemptLostError:
     which = f"job {jobs[0]}" if len(jobs) == 1 else f"one of the jobs {jobs[0]} to {jobs[-1]}"
     return AttemptLostError(f"step {step_id} of {which}: another process ended it")
 
 
-def _columns(outcome: StepOutcome) -> dict[str, Any]:
+def _build_columns(outcome: StepOutcome) -> dict[str, Any]:
     """Return the columns of a step's end that need no database.
 
     Success publishes staged results.
@@ -290,9 +290,9 @@ def _columns(outcome: StepOutcome) -> dict[str, Any]:
     return {
         **({"staged": None} if outcome.status is Status.SUCCESS else {}),
         "status": outcome.status.value,
-        "output": stored(outcome.output, _OUTPUT_LENGTH),
+        "output": clean_text(outcome.output, _OUTPUT_LENGTH),
         **{f"{name}_count": getattr(outcome.counts, name) for name in _COUNTS},
-        "error": None if outcome.error is None else stored(outcome.error, _ERROR_LENGTH),
+        "error": None if outcome.error is None else clean_text(outcome.error, _ERROR_LENGTH),
         "source_type": outcome.source_type,
         "target_type": outcome.target_type,
     }

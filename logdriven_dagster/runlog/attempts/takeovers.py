@@ -17,7 +17,7 @@ from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog.attempts import coverage, steps
 from logdriven_dagster.runlog.attempts.rows import insert_rows
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 STEP = "taken_over"
 """The `step_log` row with the reason."""
@@ -28,7 +28,7 @@ def has_run(conn: Connection, table: str) -> bool:
     for log in (job_log, job_log_archive):
         trigger = log.c.run_trigger
         ours = (
-            of_project(log)
+            match_project(log)
             & (log.c.job_name == table)
             & (trigger.is_(None) | (trigger != Trigger.TAKEOVER.value))
         )
@@ -48,7 +48,7 @@ def take_over(conn: Connection, request: Claim, reason: str) -> None:
     if isinstance(window, Slice):
         further = {"data_range_end": window.high, "data_now": int(request.now.timestamp())}
         slices = (
-            of_project(job_log) & (job_log.c.job_name == request.table) & (job_log.c.latest == 1)
+            match_project(job_log) & (job_log.c.job_name == request.table) & (job_log.c.latest == 1)
         )
         if conn.execute(update(job_log).where(slices).values(**further)).rowcount:
             return
@@ -65,7 +65,7 @@ def take_over(conn: Connection, request: Claim, reason: str) -> None:
 def _is_known(conn: Connection, schedule_id: str) -> bool:
     return any(
         conn.execute(
-            select(log.c.job_id).where(of_project(log), log.c.job_schedule_id == schedule_id)
+            select(log.c.job_id).where(match_project(log), log.c.job_schedule_id == schedule_id)
         ).first()
         for log in (job_log, job_log_archive)
     )

@@ -22,10 +22,10 @@ from logdriven_dagster.runlog.schema.attempts import (
     job_log,
     job_log_archive,
 )
-from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
-from logdriven_dagster.runlog.sql.projects import of_project
-from logdriven_dagster.runlog.sql.windows import window_of_row
+from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.sql.windows import build_window_of_row
 
 
 def enlist(conn: Connection, route: Route) -> None:
@@ -36,11 +36,11 @@ def enlist(conn: Connection, route: Route) -> None:
     yet.
     """
     _rename_step(conn, route)
-    found = unoffered(conn, route, locked=True)
-    known = queued_before(conn, route, [row.target_batch_id for row in found])
+    found = find_unoffered(conn, route, locked=True)
+    known = find_queued_batches(conn, route, [row.target_batch_id for row in found])
     missing = [row for row in found if row.target_batch_id not in known]
     numbers = iter(make_batches(conn, [r.job_id for r in missing if r.target_batch_id is None]))
-    marks = stored_markings(conn, [row.target_batch_id for row in missing])
+    marks = read_stored_markings(conn, [row.target_batch_id for row in missing])
     queued = []
     for row in missing:
         number = row.target_batch_id
@@ -49,8 +49,8 @@ def enlist(conn: Connection, route: Route) -> None:
             for log in (job_log, job_log_archive):
                 made = update(log).where(log.c.job_id == row.job_id)
                 conn.execute(made.values(target_batch_id=number))
-        marking = marks.get(number) or marking_of_row(row, route)
-        queued.append(_row(number, row.job_id, marking, (row.window_start, row.window_end)))
+        marking = marks.get(number) or build_default_marking(row, route)
+        queued.append(_build_row(number, row.job_id, marking, (row.window_start, row.window_end)))
     queue(conn, route, queued)
 
 
@@ -72,13 +72,15 @@ def offer(conn: Connection, attempt: Attempt, marking: str, routes: Iterable[Rou
     conn.execute(update(batch).where(batch.c.batch_id == number).values(batch_marking=marking))
     for route in routes:
         enlist(conn, route)
-        if not queued_before(conn, route, [number]):  # it began before another one that ended first
+        if not find_queued_batches(
+            conn, route, [number]
+        ):  # it began before another one that ended first
             span = int(attempt.window.start.timestamp()), int(attempt.window.end.timestamp())
-            queue(conn, route, [_row(number, attempt.job_id, marking, span)])
+            queue(conn, route, [_build_row(number, attempt.job_id, marking, span)])
     return int(number)
 
 
-def makes(conn: Connection, attempt: Attempt, number: int) -> None:
+def record_batch(conn: Connection, attempt: Attempt, number: int) -> None:
     """Record the batch that a success of the attempt makes.
 
     Raises AttemptLostError if it is lost.
@@ -99,7 +101,7 @@ def make_batches(
     if conn.dialect.insert_executemany_returning_sort_by_parameter_order:
         returned = new.returning(batch.c.batch_id, sort_by_parameter_order=True)
         return list(conn.execute(returned, rows).scalars())
-    return [_key(conn.execute(new, row).inserted_primary_key) for row in rows]  # MySQL
+    return [_get_key(conn.execute(new, row).inserted_primary_key) for row in rows]  # MySQL
 
 
 def queue(conn: Connection, route: Route, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -116,7 +118,7 @@ def queue(conn: Connection, route: Route, rows: Sequence[Mapping[str, Any]]) -> 
     conn.execute(queued, [same | dict(row) for row in rows])
 
 
-def unoffered(conn: Connection, route: Route, *, locked: bool = False) -> list[Row[Any]]:
+def find_unoffered(conn: Connection, route: Route, *, locked: bool = False) -> list[Row[Any]]:
     """Return the latest successes of the source that are newer than those offered to the consumer.
 
     They are in the order of the windows. Empty key and offset ranges are no batches. `locked` locks
@@ -125,29 +127,33 @@ def unoffered(conn: Connection, route: Route, *, locked: bool = False) -> list[R
     if route.source == route.table:
         return []
     newest = max(
-        conn.execute(select(func.max(rows.c.source_job_id)).where(of_route(rows, route))).scalar()
+        conn.execute(
+            select(func.max(rows.c.source_job_id)).where(match_route(rows, route))
+        ).scalar()
         or 0
         for rows in (batch_queue, batch_archive)
     )
     logs = [job_log]
-    if last_archived(conn) > newest:
+    if find_last_archived(conn) > newest:
         logs.append(job_log_archive)
     found: list[Row[Any]] = []
     for log in logs:  # the archive last, to find rows that move in the meantime
-        query = select(log).where(of_project(log), finished(log), log.c.job_name == route.source)
+        query = select(log).where(
+            match_project(log), match_finished(log), log.c.job_name == route.source
+        )
         query = query.where(log.c.job_id > newest)
         found += conn.execute(query.with_for_update() if locked else query).all()
     return sorted(found, key=lambda row: (row.window_start, row.job_id))
 
 
-def last_archived(conn: Connection) -> int:
+def find_last_archived(conn: Connection) -> int:
     """Return the newest attempt of the project in the archive, 0 if there is none."""
     key = job_log_archive.c.job_id
-    newest = select(key).where(of_project(job_log_archive)).order_by(key.desc()).limit(1)
+    newest = select(key).where(match_project(job_log_archive)).order_by(key.desc()).limit(1)
     return int(conn.execute(newest).scalar() or 0)
 
 
-def finished(log: Table) -> ColumnElement[bool]:
+def match_finished(log: Table) -> ColumnElement[bool]:
     """Match the rows of `job_log` whose windows are batches: finished and not empty."""
     return (
         (log.c.latest == 1)
@@ -157,14 +163,14 @@ def finished(log: Table) -> ColumnElement[bool]:
     )
 
 
-def of_route(rows: Table, route: Route) -> ColumnElement[bool]:
+def match_route(rows: Table, route: Route) -> ColumnElement[bool]:
     """Match the rows of a consumer and a source, in the queue or in its archive."""
-    mine = of_project(rows) & (rows.c.job_name == route.table)
+    mine = match_project(rows) & (rows.c.job_name == route.table)
     mine &= rows.c.source_job_name == route.source
     return mine & (rows.c.step_id == route.step) if route.shared else mine
 
 
-def queued_before(
+def find_queued_batches(
     conn: Connection,
     route: Route,
     numbers: Iterable[int | None],
@@ -172,17 +178,17 @@ def queued_before(
 ) -> set[int]:
     """Return those of the batches that are, or ever were, in the consumer's queue."""
     found: set[int] = set()
-    for part in chunks([number for number in numbers if number is not None]):
+    for part in split_into_chunks([number for number in numbers if number is not None]):
         for rows in places:
-            mine = of_route(rows, route) & rows.c.source_batch_id.in_(part)
+            mine = match_route(rows, route) & rows.c.source_batch_id.in_(part)
             found |= set(conn.execute(select(rows.c.source_batch_id).where(mine)).scalars())
     return found
 
 
-def stored_markings(conn: Connection, numbers: Iterable[int | None]) -> dict[int, str]:
+def read_stored_markings(conn: Connection, numbers: Iterable[int | None]) -> dict[int, str]:
     """Return the markings of the batches that have one, by batch."""
     found: dict[int, str] = {}
-    for part in chunks([number for number in numbers if number is not None]):
+    for part in split_into_chunks([number for number in numbers if number is not None]):
         marked = select(batch.c.batch_id, batch.c.batch_marking).where(
             batch.c.batch_id.in_(part), batch.c.batch_marking.is_not(None)
         )
@@ -190,20 +196,20 @@ def stored_markings(conn: Connection, numbers: Iterable[int | None]) -> dict[int
     return found
 
 
-def marking_of_row(row: Row[Any], route: Route) -> str:
+def build_default_marking(row: Row[Any], route: Route) -> str:
     """Return the default marking of a window."""
-    window = window_of_row(row.incremental_type, row._mapping, route.zone)
+    window = build_window_of_row(row.incremental_type, row._mapping, route.zone)
     return marking_of(window, route.zone, instant(row.data_now or 0))
 
 
 def _rename_step(conn: Connection, route: Route) -> None:
     """Move the batches queued for a renamed step to its new name instead of queueing them again."""
-    renamed = update(batch_queue).where(of_route(batch_queue, route))
+    renamed = update(batch_queue).where(match_route(batch_queue, route))
     renamed = renamed.where(batch_queue.c.step_id != route.step)
     conn.execute(renamed.values(step_id=route.step))
 
 
-def _row(number: int, job_id: int, marking: str, span: tuple[int, int]) -> dict[str, Any]:
+def _build_row(number: int, job_id: int, marking: str, span: tuple[int, int]) -> dict[str, Any]:
     return {
         "source_batch_id": number,
         "source_job_id": job_id,
@@ -213,6 +219,6 @@ def _row(number: int, job_id: int, marking: str, span: tuple[int, int]) -> dict[
     }
 
 
-def _key(primary_key: Sequence[Any] | None) -> int:
+def _get_key(primary_key: Sequence[Any] | None) -> int:
     assert primary_key is not None
     return int(primary_key[0])

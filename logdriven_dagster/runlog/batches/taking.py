@@ -16,16 +16,21 @@ from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.batches import PSEUDO_BATCH, Batch, BatchState, Process, Route, cut
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.attempts.rows import schedule_id
-from logdriven_dagster.runlog.batches.offering import enlist, make_batches, makes, of_route
+from logdriven_dagster.runlog.batches.offering import (
+    enlist,
+    make_batches,
+    match_route,
+    record_batch,
+)
 from logdriven_dagster.runlog.schema.attempts import (
     batch_archive,
     batch_queue,
     job_log,
     job_log_archive,
 )
-from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +62,8 @@ def take(
         raise LifeCycleError(101, f"{what}; give 1 or more")
     for route in process.routes:
         enlist(conn, route)
-    waiting = _locked(conn, process)
-    open_ones = _others(conn, attempt)
+    waiting = _lock_waiting(conn, process)
+    open_ones = _find_other_attempts(conn, attempt)
     begun = [item for item in waiting if item.target_batch_id is not None]
     mine = [item for item in begun if item.target_batch_id not in open_ones]
     new = [item for item in waiting if item.target_batch_id is None]
@@ -66,18 +71,18 @@ def take(
         chosen = tuple(item for item in mine if item.target_batch_id == target)
     else:
         target = _target(conn, attempt)
-        chosen = _copied(conn, process, attempt)
+        chosen = _copy_batches(conn, process, attempt)
         marked = {(r.step, r.source) for r in process.routes if r.enqueuer.cut_pattern}
         own = [item for item in chosen if (item.step, item.source) in marked]
-        chosen += tuple(item for item in new if _restates(item, own))
+        chosen += tuple(item for item in new if _is_restatement(item, own))
         if not chosen:
             _refuse_begun(attempt, begun, open_ones)
             chosen = tuple(_choose(process, new, max_batches))
-    _access(conn, process, chosen, target)
-    makes(conn, attempt, target)
+    _take(conn, process, chosen, target)
+    record_batch(conn, attempt, target)
     taken = {item.queue_id for item in chosen}
     left = [item for item in new if item.queue_id not in taken]
-    return ChosenBatches(target, chosen, has_more=_suffices(process, left, max_batches))
+    return ChosenBatches(target, chosen, has_more=_is_sufficient(process, left, max_batches))
 
 
 def _target(conn: Connection, attempt: Attempt) -> int:
@@ -94,7 +99,7 @@ def take_none(conn: Connection, attempt: Attempt) -> ChosenBatches:
     """
     origin = schedule_id(attempt)
     mine = (
-        of_project(batch_queue)
+        match_project(batch_queue)
         & (batch_queue.c.job_name == attempt.table)
         & (batch_queue.c.source_job_name == origin)
         & (batch_queue.c.source_batch_id == PSEUDO_BATCH)
@@ -112,7 +117,7 @@ def take_none(conn: Connection, attempt: Attempt) -> ChosenBatches:
             "batch_state": BatchState.NEW.value,
         }
         conn.execute(insert(batch_queue).values(row))
-    makes(conn, attempt, target)
+    record_batch(conn, attempt, target)
     accessed = {"batch_state": BatchState.ACCESSED.value, "end_ts": None}
     conn.execute(update(batch_queue).where(mine).values(accessed))
     return ChosenBatches(int(target), ())
@@ -124,13 +129,13 @@ def start(conn: Connection, attempt: Attempt, step: str) -> None:
     _mark(conn, attempt, step, start_ts=utc_now(), end_ts=None, batch_state=accessed)
 
 
-def processed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
+def mark_processed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
     """Mark the batches of an attempt, or of one of its steps, as consumed."""
     state = BatchState.PROCESSED.value
     _mark(conn, attempt, step, batch_state=state, end_ts=utc_now())
 
 
-def failed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
+def mark_failed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
     """Mark the batches of a failed attempt or step as failed; they stay queued."""
     _mark(conn, attempt, step, batch_state=BatchState.FAILED.value, end_ts=utc_now())
 
@@ -138,7 +143,7 @@ def failed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
 def give_back(conn: Connection, job_id: int) -> None:
     """Remove the batch copies of a failed refresh from the queue; the archive stays unchanged."""
     made = select(job_log.c.target_batch_id).where(job_log.c.job_id == job_id)
-    mine = of_project(batch_queue) & (batch_queue.c.target_batch_id == made.scalar_subquery())
+    mine = match_project(batch_queue) & (batch_queue.c.target_batch_id == made.scalar_subquery())
     table = select(job_log.c.job_name).where(job_log.c.job_id == job_id)
     conn.execute(delete(batch_queue).where(batch_queue.c.job_name == table.scalar_subquery(), mine))
 
@@ -146,20 +151,20 @@ def give_back(conn: Connection, job_id: int) -> None:
 def archive(conn: Connection, attempt: Attempt) -> None:
     """Move the attempt's batches from the queue to the archive."""
     names = [column.name for column in batch_queue.columns]
-    rows = select(batch_queue).where(_taken_by(attempt))
+    rows = select(batch_queue).where(_match_taken(attempt))
     conn.execute(insert(batch_archive).from_select(names, rows))
-    conn.execute(delete(batch_queue).where(_taken_by(attempt)))
+    conn.execute(delete(batch_queue).where(_match_taken(attempt)))
 
 
-def steps_with_batches(conn: Connection, attempt: Attempt) -> set[str]:
+def find_steps_with_batches(conn: Connection, attempt: Attempt) -> set[str]:
     """Return the steps that consume batches which an attempt has taken."""
-    query = select(batch_queue.c.step_id).where(_taken_by(attempt)).distinct()
+    query = select(batch_queue.c.step_id).where(_match_taken(attempt)).distinct()
     return {step for step in conn.execute(query).scalars() if step}
 
 
-def markings(conn: Connection, attempt: Attempt) -> list[str]:
+def list_markings(conn: Connection, attempt: Attempt) -> list[str]:
     """Return the markings of the batches that an attempt has taken."""
-    mine = select(batch_queue.c.batch_marking).where(_taken_by(attempt))
+    mine = select(batch_queue.c.batch_marking).where(_match_taken(attempt))
     return [marking for marking in conn.execute(mine).scalars() if marking]
 
 
@@ -178,24 +183,24 @@ def _batch_of(row: Row[Any]) -> Batch:
     )
 
 
-def _locked(conn: Connection, process: Process) -> list[Batch]:
+def _lock_waiting(conn: Connection, process: Process) -> list[Batch]:
     """Lock and return the batches that wait for the process, in the order of the queue."""
     query = select(batch_queue).where(
-        of_project(batch_queue), batch_queue.c.job_name == process.table
+        match_project(batch_queue), batch_queue.c.job_name == process.table
     )
     rows = conn.execute(query.order_by(batch_queue.c.queue_id).with_for_update())
     routes = {(route.step, route.source) for route in process.routes}
     return [item for item in map(_batch_of, rows) if (item.step, item.source) in routes]
 
 
-def _others(conn: Connection, attempt: Attempt) -> dict[int, Row[Any]]:
+def _find_other_attempts(conn: Connection, attempt: Attempt) -> dict[int, Row[Any]]:
     """Return the unfinished attempts at other windows, by the batch that they were to make.
 
     Raises AlreadyRunningError if one is running. Source: BDRE, InitJob, one run of a process at a
     time.
     """
     query = select(job_log).where(
-        of_project(job_log),
+        match_project(job_log),
         job_log.c.job_name == attempt.table,
         job_log.c.latest == 1,
         job_log.c.status.in_(coverage.OPEN),
@@ -229,9 +234,9 @@ def _choose(process: Process, new: Sequence[Batch], max_batches: int | None) -> 
     """
     chosen: list[Batch] = []
     missing: Route | None = None
-    oldest = {item.queue_id for item in _oldest(process, new, max_batches)}
+    oldest = {item.queue_id for item in _select_oldest(process, new, max_batches)}
     for route in process.routes:
-        mine, pattern = _of(route, new), route.enqueuer.cut_pattern
+        mine, pattern = _select_route(route, new), route.enqueuer.cut_pattern
         if not mine and not route.enqueuer.required:
             continue
         if pattern is None:
@@ -249,11 +254,11 @@ def _choose(process: Process, new: Sequence[Batch], max_batches: int | None) -> 
     return chosen
 
 
-def _of(route: Route, batches: Sequence[Batch]) -> list[Batch]:
+def _select_route(route: Route, batches: Sequence[Batch]) -> list[Batch]:
     return [item for item in batches if (item.step, item.source) == (route.step, route.source)]
 
 
-def _oldest(process: Process, new: Sequence[Batch], max_batches: int | None) -> list[Batch]:
+def _select_oldest(process: Process, new: Sequence[Batch], max_batches: int | None) -> list[Batch]:
     """Return the oldest `max_batches` batches of each step without a cut pattern.
 
     At least one batch of each upstream is included. Source: BDRE, InitJob, max_batch for each
@@ -262,40 +267,40 @@ def _oldest(process: Process, new: Sequence[Batch], max_batches: int | None) -> 
     found: list[Batch] = []
     for sub in process.steps:
         routes = [r for r in process.routes if r.step == sub.step and not r.enqueuer.cut_pattern]
-        firsts = [batch for route in routes for batch in _of(route, new)[:1]]
-        others = [batch for route in routes for batch in _of(route, new)[1:]]
+        firsts = [batch for route in routes for batch in _select_route(route, new)[:1]]
+        others = [batch for route in routes for batch in _select_route(route, new)[1:]]
         in_order = firsts + sorted(others, key=lambda batch: batch.queue_id)
         most = max_batches and max(max_batches, len(firsts))
         found += cut(in_order, None, most)
     return found
 
 
-def _suffices(process: Process, left: Sequence[Batch], max_batches: int | None) -> bool:
+def _is_sufficient(process: Process, left: Sequence[Batch], max_batches: int | None) -> bool:
     try:
         return bool(_choose(process, left, max_batches))
     except LifeCycleError:
         return False
 
 
-def _copied(conn: Connection, process: Process, attempt: Attempt) -> tuple[Batch, ...]:
+def _copy_batches(conn: Connection, process: Process, attempt: Attempt) -> tuple[Batch, ...]:
     """Queue copies of the batches of a finished window that runs again; the archive stays."""
     for log in (job_log, job_log_archive):
-        before = conn.execute(failed_refreshes.superseded_by(log, attempt)).scalar()
+        before = conn.execute(failed_refreshes.select_superseded_batch(log, attempt)).scalar()
         if before is not None:
             break
     else:
         return ()
     names = [column.name for column in batch_queue.columns if column.name != "queue_id"]
     rows = select(*(batch_archive.c[name] for name in names)).where(
-        of_project(batch_archive),
+        match_project(batch_archive),
         batch_archive.c.target_batch_id == before,
-        or_(*(of_route(batch_archive, route) for route in process.routes)),
+        or_(*(match_route(batch_archive, route) for route in process.routes)),
     )
     conn.execute(insert(batch_queue).from_select(names, rows))
-    return tuple(item for item in _locked(conn, process) if item.target_batch_id == before)
+    return tuple(item for item in _lock_waiting(conn, process) if item.target_batch_id == before)
 
 
-def _restates(item: Batch, taken: Sequence[Batch]) -> bool:
+def _is_restatement(item: Batch, taken: Sequence[Batch]) -> bool:
     """Return True if a batch is a later version of a taken one, and will be read with it."""
     return item.span is not None and any(
         (item.step, item.source) == (old.step, old.source)
@@ -306,25 +311,25 @@ def _restates(item: Batch, taken: Sequence[Batch]) -> bool:
     )
 
 
-def _access(conn: Connection, process: Process, chosen: Sequence[Batch], target: int) -> None:
+def _take(conn: Connection, process: Process, chosen: Sequence[Batch], target: int) -> None:
     values = {"target_batch_id": target, "batch_state": BatchState.ACCESSED.value, "end_ts": None}
-    for part in chunks([item.queue_id for item in chosen]):
+    for part in split_into_chunks([item.queue_id for item in chosen]):
         taken = update(batch_queue).where(batch_queue.c.queue_id.in_(part)).values(values)
         if conn.execute(taken).rowcount != len(part):
             raise AlreadyRunningError(f"another process has just taken batches of {process.table}")
 
 
 def _mark(conn: Connection, attempt: Attempt, step: str | None, **values: Any) -> None:
-    mine = _taken_by(attempt)
+    mine = _match_taken(attempt)
     if step is not None:
         mine &= batch_queue.c.step_id == step
     conn.execute(update(batch_queue).where(mine).values(values))
 
 
-def _taken_by(attempt: Attempt) -> ColumnElement[bool]:
+def _match_taken(attempt: Attempt) -> ColumnElement[bool]:
     target = select(job_log.c.target_batch_id).where(job_log.c.job_id == attempt.job_id)
     return and_(
-        of_project(batch_queue),
+        match_project(batch_queue),
         batch_queue.c.job_name == attempt.table,
         batch_queue.c.target_batch_id == target.scalar_subquery(),
     )

@@ -9,16 +9,16 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Declared, Kind, Operation, VersionChange, code_of
-from logdriven_dagster.runlog.definitions.registry import modified, takes_over
+from logdriven_dagster.runlog.definitions.registry import assign_file, build_modified_version
 from logdriven_dagster.runlog.definitions.rows import (
     DEFINITIONS,
     Author,
     NewVersion,
-    content_columns,
-    contents,
-    last_versions,
-    latest_rows,
+    build_content_columns,
     lock_rows,
+    read_contents,
+    read_last_versions,
+    read_latest_rows,
     store,
 )
 
@@ -58,7 +58,7 @@ def set_columns(
             raise UsageError(f"{kind.value.lower()} {name!r} is not registered")
         differing = {key: value for key, value in values.items() if row._mapping[key] != value}
         if differing:
-            drafts.append(modified(kind, row, row.content, differing))
+            drafts.append(build_modified_version(kind, row, row.content, differing))
     store(conn, project, kind, drafts, author)
     return [draft.change for draft in drafts]
 
@@ -72,29 +72,29 @@ def put(
     they override the result only when they change again.
     """
     lock_rows(conn, kind, [code_of(project, kind, each.item.name) for each in wanted])
-    rows = latest_rows(conn, project, kind)
+    rows = read_latest_rows(conn, project, kind)
     new = {code_of(project, kind, w.item.name): w for w in wanted if w.item.name not in rows}
-    last = last_versions(conn, kind, new)
+    last = read_last_versions(conn, kind, new)
     drafts = [
-        _added(kind, code, each, last[code] + 1 if code in last else each.version)
+        _build_added(kind, code, each, last[code] + 1 if code in last else each.version)
         for code, each in new.items()
     ]
     present = [(rows[each.item.name], each) for each in wanted if each.item.name in rows]
-    before = contents(conn, kind, [row.code for row, _ in present])
+    before = read_contents(conn, kind, [row.code for row, _ in present])
     for row, each in present:
         values = {**each.item.columns, **each.settings}
         same = all(row._mapping[name] == value for name, value in each.settings.items())
         if not same or row.digest != each.item.digest:
-            values |= content_columns(each.item, each.file_digest)
-            drafts.append(modified(kind, row, before[row.code], values))
+            values |= build_content_columns(each.item, each.file_digest)
+            drafts.append(build_modified_version(kind, row, before[row.code], values))
         elif row.file_digest != each.file_digest:
-            takes_over(conn, kind, row, each.file_digest)
+            assign_file(conn, kind, row, each.file_digest)
     store(conn, project, kind, drafts, author)
     return [draft.change for draft in drafts]
 
 
-def _added(kind: Kind, code: str, wanted: Wanted, version: int) -> NewVersion:
+def _build_added(kind: Kind, code: str, wanted: Wanted, version: int) -> NewVersion:
     item = wanted.item
     change = VersionChange(kind, item.name, code, Operation.ADD, version, None, item.content)
-    values = {**content_columns(item, wanted.file_digest), **item.columns, **wanted.settings}
+    values = {**build_content_columns(item, wanted.file_digest), **item.columns, **wanted.settings}
     return NewVersion(change, values)

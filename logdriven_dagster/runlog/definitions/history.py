@@ -21,7 +21,7 @@ from logdriven_dagster.model.definitions import (
 )
 from logdriven_dagster.runlog.definitions.rows import DEFINITIONS
 from logdriven_dagster.runlog.schema import definitions as tables
-from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 
 _COMMON = frozenset(tables.project_definition_log.columns.keys())
 _NAMED = (Kind.TABLE, Kind.JOB, Kind.STEP, Kind.RELATION, Kind.PROJECT)
@@ -40,7 +40,7 @@ class Finding:
     step: str
 
 
-def kind_of(conn: Connection, project: str, name: str) -> Kind | None:
+def find_kind(conn: Connection, project: str, name: str) -> Kind | None:
     """Return the kind that has, or had, this name; tables before jobs, steps, relations."""
     for kind in _NAMED:
         if kind is Kind.PROJECT and name != project:
@@ -52,7 +52,7 @@ def kind_of(conn: Connection, project: str, name: str) -> Kind | None:
     return None
 
 
-def names(conn: Connection, project: str) -> list[str]:
+def list_names(conn: Connection, project: str) -> list[str]:
     """Return the names of all registered tables, jobs and steps."""
     project_code = code_of(project, Kind.PROJECT, project)
     queries = [
@@ -62,18 +62,18 @@ def names(conn: Connection, project: str) -> list[str]:
     return sorted(conn.execute(union_all(*queries)).scalars())
 
 
-def versions(conn: Connection, kind: Kind, codes: Collection[str]) -> list[Version]:
+def list_versions(conn: Connection, kind: Kind, codes: Collection[str]) -> list[Version]:
     """Return every version of some definitions, oldest first, in the order of names."""
     _, log = DEFINITIONS[kind]
     found = [
         row
-        for part in chunks(list(codes))
+        for part in split_into_chunks(list(codes))
         for row in conn.execute(select(log).where(log.c.code.in_(part)))
     ]
-    return [_version(kind, row) for row in sorted(found, key=lambda r: (r.name, r.version))]
+    return [_build_version(kind, row) for row in sorted(found, key=lambda r: (r.name, r.version))]
 
 
-def latest_versions(conn: Connection, project: str, kind: Kind) -> list[Version]:
+def list_latest_versions(conn: Connection, project: str, kind: Kind) -> list[Version]:
     """Return the latest version of each definition, with its author, in the order of names."""
     latest, log = DEFINITIONS[kind]
     joined = select(log).join(
@@ -81,10 +81,10 @@ def latest_versions(conn: Connection, project: str, kind: Kind) -> list[Version]
     )
     project_code = code_of(project, Kind.PROJECT, project)
     rows = conn.execute(joined.where(latest.c.project_code == project_code))
-    return [_version(kind, row) for row in sorted(rows, key=lambda row: row.name)]
+    return [_build_version(kind, row) for row in sorted(rows, key=lambda row: row.name)]
 
 
-def logged_codes(conn: Connection, project: str, kind: Kind) -> list[str]:
+def list_logged_codes(conn: Connection, project: str, kind: Kind) -> list[str]:
     """Return the codes of a kind that are in the log, including deleted definitions."""
     _, log = DEFINITIONS[kind]
     project_code = code_of(project, Kind.PROJECT, project)
@@ -102,17 +102,17 @@ def restore(
     latest, log = DEFINITIONS[kind]
     last = [each[-1] for each in history]
     known: set[str] = set()
-    for part in chunks([version.code for version in last]):
+    for part in split_into_chunks([version.code for version in last]):
         known |= set(conn.execute(select(log.c.code).where(log.c.code.in_(part))).scalars())
     new = [each for each in history if each[-1].code not in known]
-    rows = [_logged(project, version, each[0].time) for each in new for version in each]
+    rows = [_build_log_row(project, version, each[0].time) for each in new for version in each]
     if rows:
         conn.execute(insert(log), rows)
     present = [
         {name: row[name] for name in latest.columns.keys()}  # noqa: SIM118 - a collection of columns
         for each in new
         if each[-1].operation is not Operation.DELETE
-        for row in [_logged(project, each[-1], each[0].time)]
+        for row in [_build_log_row(project, each[-1], each[0].time)]
     ]
     if present:
         conn.execute(insert(latest), present)
@@ -123,9 +123,11 @@ def restore(
     ]
 
 
-def users(conn: Connection, project: str, kinds: Collection[str], wanted: str) -> list[Finding]:
+def find_users(
+    conn: Connection, project: str, kinds: Collection[str], wanted: str
+) -> list[Finding]:
     """Return the users of objects of these kinds; `*` in `wanted` matches anything."""
-    rows = conn.execute(users_query(project, kinds, wanted))
+    rows = conn.execute(build_users_query(project, kinds, wanted))
     found = [
         Finding(Kind(row.code.partition("_")[0]), row.name, row.kind, row.used, row.step_id)
         for row in rows
@@ -134,7 +136,7 @@ def users(conn: Connection, project: str, kinds: Collection[str], wanted: str) -
     return sorted(found, key=lambda f: (f.uses, f.used, f.name, f.step))
 
 
-def users_query(project: str, kinds: Collection[str], wanted: str) -> Select[Any]:
+def build_users_query(project: str, kinds: Collection[str], wanted: str) -> Select[Any]:
     """Build the single query of `users`, which uses an index unless there is a `*`."""
     use, table = tables.definition_use, tables.table_definition
     job, step = tables.job_definition, tables.step_definition
@@ -148,25 +150,25 @@ def users_query(project: str, kinds: Collection[str], wanted: str) -> Select[Any
         .where(
             use.c.project_code == code_of(project, Kind.PROJECT, project),
             use.c.kind.in_(sorted(kinds)),
-            _matches(use.c.used, wanted[:USED_LENGTH]),
+            _match(use.c.used, wanted[:USED_LENGTH]),
         )
     )
 
 
-def named(conn: Connection, project: str, wanted: str) -> list[Finding]:
+def find_by_name(conn: Connection, project: str, wanted: str) -> list[Finding]:
     """Return the tables, jobs and steps with this name; `*` matches anything."""
     project_code = code_of(project, Kind.PROJECT, project)
     found = []
     for kind in (Kind.TABLE, Kind.JOB, Kind.STEP):
         latest, _ = DEFINITIONS[kind]
         query = select(latest.c.name).where(
-            latest.c.project_code == project_code, _matches(latest.c.name, wanted)
+            latest.c.project_code == project_code, _match(latest.c.name, wanted)
         )
         found += [Finding(kind, n, "name", n, "") for n in sorted(conn.execute(query).scalars())]
     return found
 
 
-def _matches(column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
+def _match(column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
     """Match equal values; a pattern ignores case, since databases differ in this."""
     if "*" not in wanted:
         return column == wanted
@@ -174,7 +176,7 @@ def _matches(column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
     return func.lower(column).like(escaped, escape="!")
 
 
-def _version(kind: Kind, row: Row[Any]) -> Version:
+def _build_version(kind: Kind, row: Row[Any]) -> Version:
     columns = {str(name): row._mapping[name] for name in row._mapping if name not in _COMMON}
     moment: datetime = row.operation_time
     return Version(
@@ -192,7 +194,7 @@ def _version(kind: Kind, row: Row[Any]) -> Version:
     )
 
 
-def _logged(project: str, version: Version, created: str) -> dict[str, Any]:
+def _build_log_row(project: str, version: Version, created: str) -> dict[str, Any]:
     """Return a row of the log with all columns of the latest row."""
     return {
         "code": version.code,
@@ -202,15 +204,15 @@ def _logged(project: str, version: Version, created: str) -> dict[str, Any]:
         "content": version.content,
         "digest": digest_of(version.content),
         "file_digest": version.file_digest,
-        "create_time": _moment(created),
-        "update_time": _moment(version.time),
+        "create_time": _parse_time(created),
+        "update_time": _parse_time(version.time),
         "operation": version.operation.value,
         "operator": version.operator,
-        "operation_time": _moment(version.time),
+        "operation_time": _parse_time(version.time),
         "reason": version.reason,
         **version.columns,
     }
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).replace(tzinfo=None)

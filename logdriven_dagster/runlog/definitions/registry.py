@@ -31,16 +31,16 @@ from logdriven_dagster.runlog.definitions.rows import (
     OPERATIONAL,
     Author,
     NewVersion,
-    bring,
-    content_columns,
-    contents,
-    last_versions,
-    latest_rows,
+    build_content_columns,
     lock_rows,
+    read_contents,
+    read_last_versions,
+    read_latest_rows,
     store,
+    sync_rows,
 )
 from logdriven_dagster.runlog.schema import definitions as tables
-from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 
 _FROM_FILES = (Kind.PROJECT, Kind.TABLE, Kind.JOB)
 
@@ -78,21 +78,21 @@ class _Plan:
 
 def survey(conn: Connection, project: str, declared: Iterable[Declared]) -> Survey:
     """Compare the definitions in the files with the registry; nothing is written."""
-    by_kind = _by_kind(declared)
+    by_kind = _group_by_kind(declared)
     changes: list[VersionChange] = []
     kept: dict[Kind, dict[str, str]] = {}
     present: dict[str, int] = {}
     met = False
     for kind in _FROM_FILES:
-        rows = latest_rows(conn, project, kind)
-        planned = _planned(rows, by_kind[kind])
-        changes += (draft.change for draft in _drafts(conn, project, kind, planned))
-        found = contents(conn, kind, [row.code for row in planned.kept.values()])
+        rows = read_latest_rows(conn, project, kind)
+        planned = _plan_kind(rows, by_kind[kind])
+        changes += (draft.change for draft in _find_drafts(conn, project, kind, planned))
+        found = read_contents(conn, kind, [row.code for row in planned.kept.values()])
         kept[kind] = {name: found[row.code] for name, row in planned.kept.items()}
         present |= {row.code: row.version for row in rows.values()}
         met = met or bool(planned.met)
     versions = present | {change.code: change.version for change in changes}
-    strays = next(_strays(conn, project), None) is not None
+    strays = next(_find_strays(conn, project), None) is not None
     return Survey(tuple(changes), kept, versions, present, bool(changes) or met, strays)
 
 
@@ -112,7 +112,7 @@ def apply(
     conn: Connection, project: str, declared: Iterable[Declared], author: Author
 ) -> list[VersionChange]:
     """Write a new version of every definition whose file has changed, and return the changes."""
-    by_kind = _by_kind(declared)
+    by_kind = _group_by_kind(declared)
     return [
         change
         for kind in _FROM_FILES
@@ -122,60 +122,62 @@ def apply(
 
 def derive(conn: Connection, project: str, derived: Derived, author: Author) -> list[VersionChange]:
     """Update the rows derived from tables and jobs: relations, steps, uses."""
-    by_kind = _by_kind(derived.definitions)
+    by_kind = _group_by_kind(derived.definitions)
     changes = [
         change
         for kind in (Kind.RELATION, Kind.STEP)
         for change in _write(conn, project, kind, by_kind[kind], author)
     ]
-    bring(conn, project, tables.definition_use, [asdict(use) for use in derived.uses])
-    bring(conn, project, tables.table_property, derived.properties)
+    sync_rows(conn, project, tables.definition_use, [asdict(use) for use in derived.uses])
+    sync_rows(conn, project, tables.table_property, derived.properties)
     return changes
 
 
 def adopt(conn: Connection, project: str) -> list[VersionChange]:
     """Make versions of settings that an SQL client has changed and that no version has."""
     author = Author("an SQL client", "found changed")
-    strays = list(_strays(conn, project))
+    strays = list(_find_strays(conn, project))
     for kind in OPERATIONAL:
         store(conn, project, kind, [d for d in strays if d.change.kind is kind], author)
     return [draft.change for draft in strays]
 
 
-def settings(
+def read_settings(
     conn: Connection, project: str, kind: Kind, names: Collection[str] | None = None
 ) -> dict[str, Mapping[str, Any]]:
     """Return the settings in force and the `version` by name; of all definitions by default."""
     latest, _ = DEFINITIONS[kind]
     if names is None:
         project_code = code_of(project, Kind.PROJECT, project)
-        of_project = _settings_in_force(kind).where(latest.c.project_code == project_code)
+        of_project = _select_settings_in_force(kind).where(latest.c.project_code == project_code)
         found = conn.execute(of_project).all()
     else:
         codes = [code_of(project, kind, name) for name in names]
         found = [
             row
-            for part in chunks(codes)
-            for row in conn.execute(_settings_of(kind), {"codes": part})
+            for part in split_into_chunks(codes)
+            for row in conn.execute(_build_settings_query(kind), {"codes": part})
         ]
     return {row.name: dict(row._mapping) for row in found}
 
 
 @cache
-def _settings_in_force(kind: Kind) -> Select[Any]:
+def _select_settings_in_force(kind: Kind) -> Select[Any]:
     latest, _ = DEFINITIONS[kind]
     columns = [latest.c[name] for name in sorted(OPERATIONAL[kind])]
     return select(latest.c.name, latest.c.version, *columns)
 
 
 @cache
-def _settings_of(kind: Kind) -> Select[Any]:
+def _build_settings_query(kind: Kind) -> Select[Any]:
     """Build the query of the settings in force, which every window executes."""
     latest, _ = DEFINITIONS[kind]
-    return _settings_in_force(kind).where(latest.c.code.in_(bindparam("codes", expanding=True)))
+    return _select_settings_in_force(kind).where(
+        latest.c.code.in_(bindparam("codes", expanding=True))
+    )
 
 
-def content_of(conn: Connection, kind: Kind, code: str, version: int) -> dict[str, Any] | None:
+def read_content(conn: Connection, kind: Kind, code: str, version: int) -> dict[str, Any] | None:
     """Return the content of one version; None if there is no such version."""
     _, log = DEFINITIONS[kind]
     query = select(log.c.content).where(log.c.code == code, log.c.version == version)
@@ -183,14 +185,14 @@ def content_of(conn: Connection, kind: Kind, code: str, version: int) -> dict[st
     return None if content is None else dict(json.loads(content))
 
 
-def _by_kind(declared: Iterable[Declared]) -> dict[Kind, list[Declared]]:
+def _group_by_kind(declared: Iterable[Declared]) -> dict[Kind, list[Declared]]:
     found: dict[Kind, list[Declared]] = {kind: [] for kind in Kind}
     for item in declared:
         found[item.kind].append(item)
     return found
 
 
-def _planned(rows: Mapping[str, Row[Any]], declared: Collection[Declared]) -> _Plan:
+def _plan_kind(rows: Mapping[str, Row[Any]], declared: Collection[Declared]) -> _Plan:
     planned = _Plan()
     for item in declared:
         row = rows.get(item.name)
@@ -212,27 +214,31 @@ def _planned(rows: Mapping[str, Row[Any]], declared: Collection[Declared]) -> _P
     return planned
 
 
-def _drafts(conn: Connection, project: str, kind: Kind, planned: _Plan) -> Iterator[NewVersion]:
+def _find_drafts(
+    conn: Connection, project: str, kind: Kind, planned: _Plan
+) -> Iterator[NewVersion]:
     new = {code_of(project, kind, item.name): item for item in planned.added}
-    last = last_versions(conn, kind, new)
+    last = read_last_versions(conn, kind, new)
     for code, item in new.items():
         version = last.get(code, 0) + 1
         change = VersionChange(kind, item.name, code, Operation.ADD, version, None, item.content)
-        yield NewVersion(change, {**content_columns(item, item.digest), **item.columns})
+        yield NewVersion(change, {**build_content_columns(item, item.digest), **item.columns})
     replaced = [row for row, _ in planned.changed] + planned.deleted
-    before = contents(conn, kind, [row.code for row in replaced])
+    before = read_contents(conn, kind, [row.code for row in replaced])
     for row, item in planned.changed:
         declared_before = json.loads(before[row.code])
-        overridden = _overridden(row, declared_before.get("settings", {}))
-        values = {**item.columns, **overridden, **content_columns(item, item.digest)}
-        yield modified(kind, row, before[row.code], values)
+        overridden = _find_overrides(row, declared_before.get("settings", {}))
+        values = {**item.columns, **overridden, **build_content_columns(item, item.digest)}
+        yield build_modified_version(kind, row, before[row.code], values)
     for row in planned.deleted:
         text = canonical(content_in_force(before[row.code], dict(row._mapping)))
         change = VersionChange(kind, row.name, row.code, Operation.DELETE, row.version + 1, text)
         yield NewVersion(change, {})
 
 
-def modified(kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any]) -> NewVersion:
+def build_modified_version(
+    kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any]
+) -> NewVersion:
     """Return the next version of a row whose content is `content`, with some columns changed."""
     before = content_in_force(content, dict(row._mapping))
     after = content_in_force(values.get("content", content), {**row._mapping, **values})
@@ -241,7 +247,7 @@ def modified(kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any])
     return NewVersion(change, values)
 
 
-def _overridden(row: Row[Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+def _find_overrides(row: Row[Any], declared: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that an operator has changed."""
     return {
         name: row._mapping[name] for name, value in declared.items() if row._mapping[name] != value
@@ -251,26 +257,26 @@ def _overridden(row: Row[Any], declared: Mapping[str, Any]) -> dict[str, Any]:
 def _write(
     conn: Connection, project: str, kind: Kind, declared: Collection[Declared], author: Author
 ) -> list[VersionChange]:
-    planned = _planned(latest_rows(conn, project, kind), declared)
+    planned = _plan_kind(read_latest_rows(conn, project, kind), declared)
     if planned.changed:
         # An SQL client may be changing their settings, which have to stay.
         lock_rows(conn, kind, [row.code for row, _ in planned.changed])
-        planned = _planned(latest_rows(conn, project, kind), declared)
+        planned = _plan_kind(read_latest_rows(conn, project, kind), declared)
     for row, item in planned.met:
-        takes_over(conn, kind, row, item.digest)
-    drafts = list(_drafts(conn, project, kind, planned))
+        assign_file(conn, kind, row, item.digest)
+    drafts = list(_find_drafts(conn, project, kind, planned))
     store(conn, project, kind, drafts, author)
     return [draft.change for draft in drafts]
 
 
-def takes_over(conn: Connection, kind: Kind, row: Row[Any], file_digest: str | None) -> None:
+def assign_file(conn: Connection, kind: Kind, row: Row[Any], file_digest: str | None) -> None:
     """Assign a definition to a file, or to none; its content stays unchanged."""
     for table in DEFINITIONS[kind]:
         present = (table.c.code == row.code) & (table.c.version == row.version)
         conn.execute(update(table).where(present).values(file_digest=file_digest))
 
 
-def _strays(conn: Connection, project: str) -> Iterator[NewVersion]:
+def _find_strays(conn: Connection, project: str) -> Iterator[NewVersion]:
     project_code = code_of(project, Kind.PROJECT, project)
     for kind, names in OPERATIONAL.items():
         latest, log = DEFINITIONS[kind]

@@ -12,7 +12,7 @@ from logdriven_dagster.config.models.settings import SETTINGS
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.model.definitions import Declared, Kind, Operation, VersionChange, code_of
 from logdriven_dagster.runlog.schema import definitions as tables
-from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
 from logdriven_dagster.runlog.store import OvertakenError
 
@@ -50,7 +50,7 @@ class NewVersion:
     """Columns of its row; for a modification, only the changed ones."""
 
 
-def content_columns(item: Declared, file_digest: str | None) -> dict[str, Any]:
+def build_content_columns(item: Declared, file_digest: str | None) -> dict[str, Any]:
     """Return the columns of a row for a declared content."""
     return {"content": item.content, "digest": item.digest, "file_digest": file_digest}
 
@@ -68,12 +68,12 @@ def lock(conn: Connection, project: str) -> None:
 def lock_rows(conn: Connection, kind: Kind, codes: Collection[str]) -> None:
     """Lock latest versions until the transaction ends."""
     latest, _ = DEFINITIONS[kind]
-    for part in chunks(list(codes)):
+    for part in split_into_chunks(list(codes)):
         query = select(latest.c.code).where(latest.c.code.in_(part)).order_by(latest.c.code)
         conn.execute(query.with_for_update()).all()
 
 
-def latest_rows(conn: Connection, project: str, kind: Kind) -> dict[str, Row[Any]]:
+def read_latest_rows(conn: Connection, project: str, kind: Kind) -> dict[str, Row[Any]]:
     """Return the latest versions by name, without their contents."""
     latest, _ = DEFINITIONS[kind]
     names = ["code", "version", "name", "digest", "file_digest", *sorted(OPERATIONAL.get(kind, ()))]
@@ -95,7 +95,7 @@ def store(
         by_operation[draft.change.operation].append(draft)
     # This order frees names and positions before other rows take them.
     deleted = [draft.change.code for draft in by_operation[Operation.DELETE]]
-    for part in chunks(deleted):
+    for part in split_into_chunks(deleted):
         gone = latest.c.code.in_(part)
         values = {"version": latest.c.version + 1, "update_time": utc_now()}
         conn.execute(update(latest).where(gone).values(**values))
@@ -107,7 +107,7 @@ def store(
     for draft in modified:
         _modify(conn, latest, draft)
     log_versions(conn, kind, [d.change.code for d in modified], Operation.MODIFY, author)
-    added = [_new_row(project, draft) for draft in by_operation[Operation.ADD]]
+    added = [_build_new_row(project, draft) for draft in by_operation[Operation.ADD]]
     if added:
         try:
             conn.execute(insert(latest).values(create_time=utc_now(), update_time=utc_now()), added)
@@ -120,7 +120,7 @@ def store(
         log_versions(conn, kind, [row["code"] for row in added], Operation.ADD, author)
 
 
-def _new_row(project: str, draft: NewVersion) -> dict[str, Any]:
+def _build_new_row(project: str, draft: NewVersion) -> dict[str, Any]:
     return {
         "code": draft.change.code,
         "version": draft.change.version,
@@ -146,7 +146,7 @@ def _step_aside(conn: Connection, modified: Collection[NewVersion]) -> None:
     """Move steps to temporary positions, so that steps can swap their unique positions."""
     steps = tables.step_definition
     moving = [d.change.code for d in modified if "exec_order" in d.values]
-    for part in chunks(moving):
+    for part in split_into_chunks(moving):
         aside = update(steps).where(steps.c.code.in_(part), steps.c.exec_order >= 0)
         conn.execute(aside.values(exec_order=-1 - steps.c.exec_order))
 
@@ -163,17 +163,17 @@ def log_versions(
         "operation_time": utc_now(),
         "reason": literal(author.reason),
     }
-    for part in chunks(list(codes)):
+    for part in split_into_chunks(list(codes)):
         rows = select(*(latest.c[name] for name in names), *logged.values())
         rows = rows.where(latest.c.code.in_(part))
         conn.execute(insert(log).from_select([*names, *logged], rows))
 
 
-def last_versions(conn: Connection, kind: Kind, codes: Collection[str]) -> dict[str, int]:
+def read_last_versions(conn: Connection, kind: Kind, codes: Collection[str]) -> dict[str, int]:
     """Return the last versions of definitions that were deleted and are added again, by code."""
     _, log = DEFINITIONS[kind]
     found: dict[str, int] = {}
-    for part in chunks(list(codes)):
+    for part in split_into_chunks(list(codes)):
         query = select(log.c.code, func.max(log.c.version).label("version")).where(
             log.c.code.in_(part)
         )
@@ -182,35 +182,35 @@ def last_versions(conn: Connection, kind: Kind, codes: Collection[str]) -> dict[
     return found
 
 
-def contents(conn: Connection, kind: Kind, codes: Collection[str]) -> dict[str, str]:
+def read_contents(conn: Connection, kind: Kind, codes: Collection[str]) -> dict[str, str]:
     """Return the content of the latest versions, by code."""
     latest, _ = DEFINITIONS[kind]
     query = select(latest.c.code, latest.c.content)
     return {
         row.code: row.content
-        for part in chunks(list(codes))
+        for part in split_into_chunks(list(codes))
         for row in conn.execute(query.where(latest.c.code.in_(part)))
     }
 
 
-def bring(
+def sync_rows(
     conn: Connection, project: str, table: Table, wanted: Collection[Mapping[str, str]]
 ) -> None:
     """Make the rows of a project in a table match `wanted`, changing only codes that differ."""
     project_code = code_of(project, Kind.PROJECT, project)
     names = [column.name for column in table.columns if column.name != "project_code"]
 
-    def by_code(rows: Iterable[Mapping[str, str]]) -> dict[str, set[tuple[str, ...]]]:
+    def group_by_code(rows: Iterable[Mapping[str, str]]) -> dict[str, set[tuple[str, ...]]]:
         found: dict[str, set[tuple[str, ...]]] = {}
         for row in rows:
             found.setdefault(row["code"], set()).add(tuple(row[name] for name in names))
         return found
 
     query = select(table).where(table.c.project_code == project_code)
-    present = by_code(dict(row._mapping) for row in conn.execute(query))
-    new = by_code(wanted)
+    present = group_by_code(dict(row._mapping) for row in conn.execute(query))
+    new = group_by_code(wanted)
     differing = [code for code in {*present, *new} if present.get(code) != new.get(code)]
-    for part in chunks(differing):
+    for part in split_into_chunks(differing):
         conn.execute(delete(table).where(table.c.code.in_(part)))
     rows = [
         {"project_code": project_code, **dict(zip(names, values, strict=True))}

@@ -18,22 +18,22 @@ from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, instant
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.attempts.names import find_names_of
-from logdriven_dagster.runlog.attempts.steps import outputs
+from logdriven_dagster.runlog.attempts.steps import read_outputs
 from logdriven_dagster.runlog.history import recent, refreshes, slices, waiting
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from logdriven_dagster.runlog.sql.among import among
-from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
-from logdriven_dagster.runlog.sql.clock import since, utc_now
-from logdriven_dagster.runlog.sql.projects import of_project
-from logdriven_dagster.runlog.sql.unions import each
-from logdriven_dagster.runlog.sql.windows import is_of, window_of
+from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, split_into_chunks
+from logdriven_dagster.runlog.sql.clock import measure_since, utc_now
+from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.sql.unions import execute_each
+from logdriven_dagster.runlog.sql.windows import build_window, is_of
 
 _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
 _LONGEST_LINE = 300
 _NEWEST = (
     select(job_log.c.job_id)
-    .where(of_project(job_log), job_log.c.job_name == bindparam("name"))
+    .where(match_project(job_log), job_log.c.job_name == bindparam("name"))
     .order_by(job_log.c.job_id.desc())
     .limit(1)
 )
@@ -41,7 +41,7 @@ _NEWEST = (
 _PUBLISHED = (
     select(job_log.c.job_name)
     .where(
-        of_project(job_log),
+        match_project(job_log),
         job_log.c.job_name == bindparam("name"),
         job_log.c.latest == 1,
         job_log.c.status == _DONE,
@@ -57,7 +57,7 @@ _DONE_OF_TABLE = select(
     job_log.c.data_now,
     job_log.c.seen_until,
 ).where(
-    of_project(job_log),
+    match_project(job_log),
     job_log.c.job_name == bindparam("name"),
     job_log.c.latest == 1,
     job_log.c.status == _DONE,
@@ -88,7 +88,7 @@ _ATTEMPTS = select(
     job_log.c.last_update_time,
     is_expired(job_log),
     utc_now().label("read_at"),
-).where(of_project(job_log), among(job_log.c.job_name))
+).where(match_project(job_log), among(job_log.c.job_name))
 """The columns that a plan reads: half of them, since the long ones are only for display."""
 _OPEN_OR_REFRESHED = union_all(
     _ATTEMPTS.where(job_log.c.status.in_(coverage.OPEN), job_log.c.latest == 1),
@@ -97,21 +97,21 @@ _OPEN_OR_REFRESHED = union_all(
 """The latest attempts that run or did not succeed, and failed refreshes of finished windows."""
 
 
-def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
+def read_table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
     """Read the log of each table, and of the assets that it waits for, for planning.
 
     An unknown table has an empty log. The cost depends on the open windows, not on the length of
     the history.
     """
-    found = standing(conn, tables)
+    found = read_window_states(conn, tables)
     consumers = [process_of(table) for table in tables if table.incremental.consumes_batches]
-    queues = waiting.waiting(conn, consumers) if consumers else {}
+    queues = waiting.read_waiting(conn, consumers) if consumers else {}
     restated = [job_id for queue in queues.values() for job_id in queue.restated]
-    again = refreshes.ran_again(conn, tables)
-    restarted = slices.finished_by(conn, tables, restated)
+    again = refreshes.find_reruns(conn, tables)
+    restarted = slices.find_finished_slices(conn, tables, restated)
     stale: dict[str, Sequence[TimeWindow]] = {**again.stale, **restarted}
-    lately = recent.ended(conn, tables)
-    lookback_windows = _within_lookback(conn, tables)
+    lately = recent.find_ended_windows(conn, tables)
+    lookback_windows = _find_lookback_windows(conn, tables)
     for table in tables:
         name = table.table
         queue = queues.get(name, waiting.Waiting())
@@ -124,39 +124,39 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             unmarked=queue.unmarked,
             recent=tuple(lately.get(name, ())),
         )
-    return found | _asset_logs(conn, tables)
+    return found | _read_asset_logs(conn, tables)
 
 
-def _asset_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
+def _read_asset_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
     """Return the materializations of the assets that the tables wait for."""
     zones = {d.upstream: table.grid.zone for table in tables for d in table.asset_dependencies}
     if not zones:
         return {}
     found: dict[str, list[TimeWindow]] = {name: [] for name in zones}
-    for row in coverage.ranges(conn, list(zones)):
-        found[row.job_name].append(_window(row, zones[row.job_name]))
+    for row in coverage.list_ranges(conn, list(zones)):
+        found[row.job_name].append(_build_window(row, zones[row.job_name]))
     return {name: TableLog(finished=tuple(union(ranges))) for name, ranges in found.items()}
 
 
-def standing(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
+def read_window_states(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
     """Read the state of each table's windows: finished, skipped, open, and the last range.
 
     Windows that could run again and queued batches are not read.
     """
     zones = {table.table: table.grid.zone for table in tables}
-    last = slices.last(conn, [table for table in tables if table.is_sliced])
+    last = slices.read_last_slices(conn, [table for table in tables if table.is_sliced])
     covered: dict[tuple[str, str], list[TimeWindow]] = {}
     by_operators: dict[str, list[tuple[int, TimeWindow]]] = {}
-    for row in coverage.ranges(conn, list(zones)):
-        window = _window(row, zones[row.job_name])
+    for row in coverage.list_ranges(conn, list(zones)):
+        window = _build_window(row, zones[row.job_name])
         covered.setdefault((row.job_name, row.status), []).append(window)
         if row.status == _SKIPPED and row.run_trigger == Trigger.SKIP.value:
             by_operators.setdefault(row.job_name, []).append((row.job_id, window))
-    why = outputs(conn, [job_id for items in by_operators.values() for job_id, _ in items])
+    why = read_outputs(conn, [job_id for items in by_operators.values() for job_id, _ in items])
     rows = _open_rows(conn, list(zones))
     reopened: dict[str, list[TimeWindow]] = {}
-    for row in coverage.reopened(conn, [row.job_schedule_id for row in rows if row.latest]):
-        reopened.setdefault(row.job_name, []).append(_window(row, zones[row.job_name]))
+    for row in coverage.list_reopened(conn, [row.job_schedule_id for row in rows if row.latest]):
+        reopened.setdefault(row.job_name, []).append(_build_window(row, zones[row.job_name]))
     opened, hidden = _open_windows(conn, tables, rows, reopened)
     found = {}
     for name in zones:
@@ -195,7 +195,7 @@ def _open_windows(
     reopened: Mapping[str, Sequence[TimeWindow]],
 ) -> tuple[dict[str, list[OpenWindow]], dict[str, list[OpenWindow]]]:
     by_name = {table.table: table for table in tables}
-    errors = _errors(conn, [row.job_id for row in rows])
+    errors = _read_errors(conn, [row.job_id for row in rows])
     opened: dict[str, list[OpenWindow]] = {}
     hidden: dict[str, list[OpenWindow]] = {}
     known = {name: {window.span for window in windows} for name, windows in reopened.items()}
@@ -210,7 +210,7 @@ def _open_windows(
 
 
 def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
-    status, window = Status(row.status), window_of(table, row._mapping)
+    status, window = Status(row.status), build_window(table, row._mapping)
     is_running = status is Status.RUNNING
     seen = row.heartbeat_at if is_running else row.job_end_time
     return OpenWindow(
@@ -221,15 +221,15 @@ def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
         error=error,
         expired=bool(row.expired),
         failures=row.failures + (1 if status is Status.FAILURE else 0),
-        quiet_for=since(seen or row.last_update_time, row.read_at),
+        quiet_for=measure_since(seen or row.last_update_time, row.read_at),
         stands=row.standing is not None,
     )
 
 
-def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
+def _read_errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
     """Return the first line of each attempt's first error; `logdriven log --full` shows all."""
     found = {}
-    for part in chunks(job_ids):
+    for part in split_into_chunks(job_ids):
         query = (
             select(step_log.c.job_id, step_log.c.error)
             .where(step_log.c.job_id.in_(part), step_log.c.error.is_not(None))
@@ -240,7 +240,7 @@ def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
     return found
 
 
-def _within_lookback(
+def _find_lookback_windows(
     conn: Connection, tables: Collection[TableConfig]
 ) -> dict[str, tuple[LookbackWindow, ...]]:
     """Return the finished windows of tables with `lookback` that may run again, by start.
@@ -250,33 +250,35 @@ def _within_lookback(
     late = {table.table: table for table in tables if table.lookback}
     found: dict[str, dict[int, LookbackWindow]] = {name: {} for name in late}
     newest = [{"name": name, "most": table.lookback + 1} for name, table in late.items()]
-    for row in each(conn, _NEWEST_DONE, newest):
-        found[row.job_name][row.window_start] = _lookback_window(row, late[row.job_name])
-    for row in each(conn, _STILL_LATE, [{"name": name} for name in late]):
-        found[row.job_name][row.window_start] = _lookback_window(row, late[row.job_name])
+    for row in execute_each(conn, _NEWEST_DONE, newest):
+        found[row.job_name][row.window_start] = _build_lookback_window(row, late[row.job_name])
+    for row in execute_each(conn, _STILL_LATE, [{"name": name} for name in late]):
+        found[row.job_name][row.window_start] = _build_lookback_window(row, late[row.job_name])
     return {name: tuple(of[start] for start in sorted(of)) for name, of in found.items()}
 
 
-def _lookback_window(row: Any, table: TableConfig) -> LookbackWindow:
+def _build_lookback_window(row: Any, table: TableConfig) -> LookbackWindow:
     zone, seen = table.grid.zone, row.seen_until
     if seen is None:  # its upstreams were complete
         seen = row.data_now - int(table.delay.total_seconds())
-    return LookbackWindow(_window(row, zone), instant(seen))
+    return LookbackWindow(_build_window(row, zone), instant(seen))
 
 
-def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
+def list_attempts(
+    conn: Connection, table: str | None = None, limit: int = 100
+) -> list[dict[str, Any]]:
     """Return `job_log` rows by column name, newest first, each with its `steps`.
 
     Timestamps are ISO 8601 in UTC, `runtime_args` is an object.
     """
-    query = select(job_log.c.job_id).where(of_project(job_log))
+    query = select(job_log.c.job_id).where(match_project(job_log))
     query = query.order_by(job_log.c.job_id.desc()).limit(limit)
     if table is not None:
         query = query.where(job_log.c.job_name == table)
-    return attempts_by_id(conn, conn.execute(query).scalars().all())
+    return list_attempts_by_id(conn, conn.execute(query).scalars().all())
 
 
-def attempts_of(
+def list_attempts_at(
     conn: Connection, windows: Sequence[tuple[str, TimeWindow]], limit: int = 100
 ) -> list[list[dict[str, Any]]]:
     """Return for each window of a table the rows of its attempts, newest first.
@@ -285,46 +287,48 @@ def attempts_of(
     """
     called = find_names_of(conn, windows)
     ids: dict[str, list[int]] = {name: [] for name in called}
-    for part in chunks(list(ids), LOOKED_UP):
+    for part in split_into_chunks(list(ids), LOOKED_UP):
         query = select(job_log.c.job_schedule_id, job_log.c.job_id)
-        query = query.where(of_project(job_log), job_log.c.job_schedule_id.in_(part))
+        query = query.where(match_project(job_log), job_log.c.job_schedule_id.in_(part))
         for name, job_id in conn.execute(query.order_by(job_log.c.job_id.desc())):
             ids[name].append(job_id)
     ids = {name: newest[:limit] for name, newest in ids.items()}
-    rows = attempts_by_id(conn, [job_id for newest in ids.values() for job_id in newest])
+    rows = list_attempts_by_id(conn, [job_id for newest in ids.values() for job_id in newest])
     known = {row["job_id"]: row for row in rows}
     return [[known[job_id] for job_id in ids[name] if job_id in known] for name in called]
 
 
-def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
+def list_attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
     """Return the rows of attempts with their `steps`, in the order of the ids."""
     rows: dict[int, dict[str, Any]] = {}
     steps: dict[int, list[dict[str, Any]]] = {}
-    for part in chunks(job_ids, LOOKED_UP):
+    for part in split_into_chunks(job_ids, LOOKED_UP):
         for row in conn.execute(select(job_log).where(job_log.c.job_id.in_(part))):
-            rows[row.job_id], steps[row.job_id] = plain(row), []
+            rows[row.job_id], steps[row.job_id] = convert_row(row), []
         wanted = select(step_log).where(step_log.c.job_id.in_(part))
         for step in conn.execute(wanted.order_by(step_log.c.start_time, step_log.c.step_id)):
-            steps[step.job_id].append(plain(step))
+            steps[step.job_id].append(convert_row(step))
     return [rows[job_id] | {"steps": steps[job_id]} for job_id in job_ids if job_id in rows]
 
 
-def latest_statuses(conn: Connection, names: Collection[str]) -> dict[str, str]:
+def read_latest_statuses(conn: Connection, names: Collection[str]) -> dict[str, str]:
     """Return the status of each table's newest attempt. Source: Kettle, latest-status views."""
-    ids = [row.job_id for row in each(conn, _NEWEST, [{"name": name} for name in names])]
+    ids = [row.job_id for row in execute_each(conn, _NEWEST, [{"name": name} for name in names])]
     found: dict[str, str] = {}
-    for part in chunks(ids):
+    for part in split_into_chunks(ids):
         query = select(job_log.c.job_name, job_log.c.status).where(job_log.c.job_id.in_(part))
         found |= {row.job_name: row.status for row in conn.execute(query)}
     return found
 
 
-def published(conn: Connection, names: Collection[str]) -> set[str]:
+def find_published_tables(conn: Connection, names: Collection[str]) -> set[str]:
     """Return the tables of which a window has been published here, according to the log."""
-    return {row.job_name for row in each(conn, _PUBLISHED, [{"name": name} for name in names])}
+    return {
+        row.job_name for row in execute_each(conn, _PUBLISHED, [{"name": name} for name in names])
+    }
 
 
-def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:
+def count_finished(conn: Connection) -> dict[str, tuple[int, int, int]]:
     """Return by table: finished windows, rows read and rows written by their latest attempts."""
     query = (
         select(
@@ -334,7 +338,7 @@ def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:
             func.coalesce(func.sum(step_log.c.success_count), 0),
         )
         .join_from(job_log, step_log, job_log.c.job_id == step_log.c.job_id)
-        .where(of_project(job_log), job_log.c.latest == 1, job_log.c.status == _DONE)
+        .where(match_project(job_log), job_log.c.latest == 1, job_log.c.status == _DONE)
         .group_by(job_log.c.job_name)
         .order_by(job_log.c.job_name)
     )
@@ -343,7 +347,7 @@ def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def plain(row: Any) -> dict[str, Any]:
+def convert_row(row: Any) -> dict[str, Any]:
     """Convert a row to a dictionary: timestamps as ISO 8601 in UTC, `runtime_args` as an object."""
     values = dict(row._mapping)
     for name, value in values.items():
@@ -354,5 +358,5 @@ def plain(row: Any) -> dict[str, Any]:
     return values
 
 
-def _window(row: Any, zone: ZoneInfo) -> TimeWindow:
+def _build_window(row: Any, zone: ZoneInfo) -> TimeWindow:
     return TimeWindow.from_seconds(row.window_start, row.window_end, zone)

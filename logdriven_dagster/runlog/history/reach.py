@@ -7,14 +7,14 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.sql.projects import of_project
-from logdriven_dagster.runlog.sql.unions import each
+from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.sql.unions import execute_each
 
 _LOGS = (job_log, job_log_archive)
 _NEWEST = [
     select(log.c.job_id, log.c.window_end)
     .where(
-        of_project(log),
+        match_project(log),
         log.c.job_name == bindparam("name"),
         log.c.latest == 1,
         log.c.status == Status.SUCCESS.value,
@@ -25,7 +25,7 @@ _NEWEST = [
     for log in _LOGS
 ]
 _FIRST = [
-    select(func.min(log.c.job_id)).where(of_project(log), log.c.job_name == bindparam("name"))
+    select(func.min(log.c.job_id)).where(match_project(log), log.c.job_name == bindparam("name"))
     for log in _LOGS
 ]
 
@@ -40,5 +40,7 @@ def reach_since(conn: Connection, names: Sequence[str], first: str) -> int | Non
     since = min((job_id for job_id in begun if job_id is not None), default=None)
     if since is None:
         return None
-    newest = [row for query in _NEWEST for row in each(conn, query, [{"name": n} for n in names])]
+    newest = [
+        row for query in _NEWEST for row in execute_each(conn, query, [{"name": n} for n in names])
+    ]
     return max((row.window_end for row in newest if row.job_id > since), default=None)

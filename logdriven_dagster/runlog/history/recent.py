@@ -12,12 +12,14 @@ from logdriven_dagster.model.logs import EndedWindow
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.among import among
-from logdriven_dagster.runlog.sql.clock import not_in_future, utc_from_now, utc_now
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.clock import match_past, utc_from_now, utc_now
+from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 
-def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[EndedWindow]]:
+def find_ended_windows(
+    conn: Connection, tables: Collection[TableConfig]
+) -> dict[str, list[EndedWindow]]:
     """Return the windows whose latest attempts ended within the longest delay of a waiting table.
 
     They are returned by ascending start, for each of the tables that another one of `tables` waits
@@ -27,7 +29,7 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
     that ended in the future of a clock that was set back.
     """
     zones = {table.table: table.grid.zone for table in tables}
-    delayed = [dependency for dependency in _delayed(tables) if dependency.table in zones]
+    delayed = [dependency for dependency in _find_delayed(tables) if dependency.table in zones]
     found: dict[str, list[EndedWindow]] = {}
     if not delayed:
         return found
@@ -38,10 +40,10 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
     query = (
         select(*columns, *ends)
         .where(
-            of_project(job_log),
+            match_project(job_log),
             # As a value: PostgreSQL can then estimate the small number of rows.
             job_log.c.job_end_time > since,
-            not_in_future(job_log.c.job_end_time),
+            match_past(job_log.c.job_end_time),
             among(unindexed(job_log.c.job_name)),
             unindexed(job_log.c.latest) == 1,
             job_log.c.status != Status.RUNNING.value,
@@ -56,5 +58,5 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
     return found
 
 
-def _delayed(tables: Collection[TableConfig]) -> Iterator[Dependency]:
+def _find_delayed(tables: Collection[TableConfig]) -> Iterator[Dependency]:
     return (d for table in tables for d in table.managed_dependencies if d.delay)

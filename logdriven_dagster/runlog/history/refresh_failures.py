@@ -12,13 +12,13 @@ from logdriven_dagster.errors import in_brief
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts.failed_refreshes import MARKED
-from logdriven_dagster.runlog.history.logs import attempts_by_id
+from logdriven_dagster.runlog.history.logs import list_attempts_by_id
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.among import among
-from logdriven_dagster.runlog.sql.projects import of_project
-from logdriven_dagster.runlog.sql.windows import window_of
+from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.sql.windows import build_window
 
-_OF_TABLES = select(job_log.c.job_id).where(of_project(job_log), among(job_log.c.job_name))
+_OF_TABLES = select(job_log.c.job_id).where(match_project(job_log), among(job_log.c.job_name))
 _FAILED = union_all(
     _OF_TABLES.where(job_log.c.failed_refresh == MARKED),
     _OF_TABLES.where(
@@ -50,16 +50,16 @@ def refresh_failures(
     """Return the failed refreshes by table and ascending start; omit tables without any."""
     by_name = {table.table: table for table in tables}
     job_ids = conn.execute(_FAILED, {"names": list(by_name)}).scalars().all()
-    rows = attempts_by_id(conn, job_ids)
+    rows = list_attempts_by_id(conn, job_ids)
     standing = [row["standing"] for row in rows if row["standing"] is not None]
-    published = {row["job_id"]: row["job_end_time"] for row in attempts_by_id(conn, standing)}
+    published = {row["job_id"]: row["job_end_time"] for row in list_attempts_by_id(conn, standing)}
     found: dict[str, list[RefreshFailure]] = {}
     for row in sorted(rows, key=lambda row: row["window_start"] or 0):
-        window, by = window_of(by_name[row["job_name"]], row), row["standing"]
-        failure = RefreshFailure(window, row["job_id"], _error(row), by, published.get(by))
+        window, by = build_window(by_name[row["job_name"]], row), row["standing"]
+        failure = RefreshFailure(window, row["job_id"], _build_error(row), by, published.get(by))
         found.setdefault(row["job_name"], []).append(failure)
     return found
 
 
-def _error(row: dict[str, Any]) -> str:
+def _build_error(row: dict[str, Any]) -> str:
     return next((in_brief(step["error"]) for step in row["steps"] if step["error"]), "")

@@ -33,9 +33,9 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.staleness import TrackedInput, tracked_inputs
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, refresh_bookmark
 from logdriven_dagster.runlog.sql.among import among
-from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
+from logdriven_dagster.runlog.sql.chunks import QUERIES, split_into_chunks
 from logdriven_dagster.runlog.sql.clock import utc_from_now
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 _DONE = Status.SUCCESS.value
@@ -44,7 +44,7 @@ _LONGER_THAN_A_CLAIM = timedelta(minutes=1)
 """A server ends a transaction that is idle for a quarter of it."""
 _BOOKMARKS = select(
     refresh_bookmark.c.job_name, refresh_bookmark.c.upstream, refresh_bookmark.c.job_id
-).where(of_project(refresh_bookmark), among(refresh_bookmark.c.job_name))
+).where(match_project(refresh_bookmark), among(refresh_bookmark.c.job_name))
 _AGAIN = select(
     job_log.c.job_name,
     job_log.c.job_id,
@@ -52,7 +52,7 @@ _AGAIN = select(
     job_log.c.window_end,
     case((job_log.c.status == _DONE, 1), else_=0).label("succeeded"),
 ).where(
-    of_project(job_log),
+    match_project(job_log),
     job_log.c.again == 1,
     # SQLite would scan all windows of an upstream for the few that ran again.
     unindexed(job_log.c.latest) == 1,
@@ -60,7 +60,7 @@ _AGAIN = select(
 )
 """The latest attempts after the first at windows."""
 _NOT_PASSED = _AGAIN.add_columns(refresh_bookmark.c.job_name.label("made")).where(
-    of_project(refresh_bookmark),
+    match_project(refresh_bookmark),
     among(refresh_bookmark.c.job_name),
     job_log.c.job_name == refresh_bookmark.c.upstream,
     job_log.c.job_id > refresh_bookmark.c.job_id,
@@ -80,19 +80,19 @@ class RanAgain:
     """The tables with an upstream that ran again behind their bookmark, stale windows or not."""
 
 
-def ran_again(conn: Connection, tables: Collection[TableConfig]) -> RanAgain:
+def find_reruns(conn: Connection, tables: Collection[TableConfig]) -> RanAgain:
     """Find the stale windows, and the tables whose bookmarks may move.
 
     A window becomes stale by the latest success at an upstream window that it is made from. Of
     overlapping windows, which a change of the period may leave, the one that begins last counts.
     """
     pairs = tracked_inputs(tables)
-    passed = _bookmarks(conn, pairs)
+    passed = _read_bookmarks(conn, pairs)
     zones = {table.table: table.grid.zone for table in tables}
-    again = list(_ran_again(conn, pairs, passed))
+    again = list(_find_upstream_reruns(conn, pairs, passed))
     probes = [(pair, row) for pair, row in again if row.succeeded]
     found: dict[str, dict[int, TimeWindow]] = {}
-    for number, row in _older(conn, probes, (_DONE,)):
+    for number, row in _find_older(conn, probes, (_DONE,)):
         name = probes[number][0].table
         window = TimeWindow.from_seconds(row.window_start, row.window_end, zones[name])
         found.setdefault(name, {})[row.window_start] = window
@@ -110,39 +110,39 @@ def advance_bookmarks(
     whose transaction is not committed yet.
     """
     pairs = [pair for pair in tracked_inputs(tables) if pair.table == table.table]
-    passed = _bookmarks(conn, pairs)
+    passed = _read_bookmarks(conn, pairs)
     again: dict[TrackedInput, list[Row[Any]]] = {}
-    for pair, row in _ran_again(conn, pairs, passed):
+    for pair, row in _find_upstream_reruns(conn, pairs, passed):
         again.setdefault(pair, []).append(row)
     for pair in sorted(again, key=lambda pair: pair.upstream):
-        until = _harmless_until(conn, pair, again[pair])
+        until = _find_harmless_limit(conn, pair, again[pair])
         if until > passed.get(pair, 0):
             _move(conn, pair, until)
 
 
-def _harmless_until(conn: Connection, pair: TrackedInput, again: Sequence[Row[Any]]) -> int:
+def _find_harmless_limit(conn: Connection, pair: TrackedInput, again: Sequence[Row[Any]]) -> int:
     """Return the greatest attempt up to which none makes, or may make, a window stale; or 0."""
     known = [row for row in again if row.succeeded]
     probes = [(pair, row) for row in known]
-    older = {probes[n][1].job_id for n, _ in _older(conn, probes, (_DONE, _RUNNING))}
-    mine = of_project(job_log) & (job_log.c.job_name == pair.upstream) & (job_log.c.latest == 1)
+    older = {probes[n][1].job_id for n, _ in _find_older(conn, probes, (_DONE, _RUNNING))}
+    mine = match_project(job_log) & (job_log.c.job_name == pair.upstream) & (job_log.c.latest == 1)
     job_ids = select(job_log.c.job_id).where(mine)
     # Each by its index: one condition with OR would scan all windows of the upstream.
     may_be_harmful = (
         job_ids.where(job_log.c.status == _RUNNING),
-        job_ids.where(_ended_lately(known)),
-        _standing_behind_running(mine),
+        job_ids.where(_match_ended_lately(known)),
+        _select_standing_behind_running(mine),
     )
     stop = min([*older, *conn.execute(union_all(*may_be_harmful)).scalars()], default=None)
     harmless = [row.job_id for row in known if stop is None or row.job_id < stop]
     return max(harmless, default=0)
 
 
-def _standing_behind_running(mine: ColumnElement[bool]) -> Select[Any]:
+def _select_standing_behind_running(mine: ColumnElement[bool]) -> Select[Any]:
     """Select the successes that count again if the refreshes running over them fail."""
     before = job_log.alias()
     return select(before.c.job_id).where(
-        of_project(before),
+        match_project(before),
         before.c.job_schedule_id == job_log.c.job_schedule_id,
         # SQLite would scan all successes for those of the few running windows.
         unindexed(before.c.status) == _DONE,
@@ -152,13 +152,13 @@ def _standing_behind_running(mine: ColumnElement[bool]) -> Select[Any]:
     )
 
 
-def _ended_lately(rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
+def _match_ended_lately(rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
     since = select(utc_from_now(-_LONGER_THAN_A_CLAIM)).scalar_subquery()
     ids = [row.job_id for row in rows]
     return job_log.c.job_id.in_(ids) & (job_log.c.job_end_time >= since)
 
 
-def _bookmarks(conn: Connection, pairs: Collection[TrackedInput]) -> dict[TrackedInput, int]:
+def _read_bookmarks(conn: Connection, pairs: Collection[TrackedInput]) -> dict[TrackedInput, int]:
     if not pairs:
         return {}
     found = {}
@@ -169,7 +169,7 @@ def _bookmarks(conn: Connection, pairs: Collection[TrackedInput]) -> dict[Tracke
     return found
 
 
-def _ran_again(
+def _find_upstream_reruns(
     conn: Connection, pairs: Collection[TrackedInput], passed: Mapping[TrackedInput, int]
 ) -> Iterator[tuple[TrackedInput, Row[Any]]]:
     """Yield the attempts at upstream windows behind the bookmarks, each with its pair of tables."""
@@ -188,27 +188,29 @@ def _ran_again(
             yield from ((pair, row) for pair in unmarked[row.job_name])
 
 
-def _older(
+def _find_older(
     conn: Connection, probes: Sequence[tuple[TrackedInput, Row[Any]]], statuses: Collection[str]
 ) -> Iterator[tuple[int, Row[Any]]]:
     """Yield the number of a probe, and each window that the attempt overlaps and follows."""
     queries = [
-        _over(log, n, pair, again, status)
+        _select_overlap(log, n, pair, again, status)
         for n, (pair, again) in enumerate(probes)
         for log in (job_log, job_log_archive)
         for status in (statuses if log is job_log else (_DONE,))
     ]
-    for part in chunks(queries, QUERIES):
+    for part in split_into_chunks(queries, QUERIES):
         for row in conn.execute(union_all(*part)).all():
             pair, again = probes[row.number]
             if pair.reads(row.window_start, row.window_end, again.window_start):
                 yield row.number, row
 
 
-def _over(log: Table, number: int, pair: TrackedInput, again: Row[Any], status: str) -> Select[Any]:
+def _select_overlap(
+    log: Table, number: int, pair: TrackedInput, again: Row[Any], status: str
+) -> Select[Any]:
     """Select by two index steps: windows follow each other, so the first match begins last."""
     mine = (
-        of_project(log)
+        match_project(log)
         & (log.c.job_name == pair.table)
         & (log.c.latest == 1)
         & (log.c.status == status)
@@ -238,7 +240,7 @@ def _is_older(log: Table, again: Row[Any], status: str) -> ColumnElement[bool]:
 
 def _move(conn: Connection, pair: TrackedInput, job_id: int) -> None:
     mark = refresh_bookmark.c
-    mine = of_project(refresh_bookmark) & (mark.job_name == pair.table)
+    mine = match_project(refresh_bookmark) & (mark.job_name == pair.table)
     mine &= mark.upstream == pair.upstream
     moved = update(refresh_bookmark).where(mine).values(job_id=job_id)
     if conn.execute(moved).rowcount:

@@ -14,12 +14,12 @@ from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.batches import BatchState, Process, Route, reach
 from logdriven_dagster.runlog.batches.offering import (
-    finished,
-    last_archived,
-    marking_of_row,
-    of_route,
-    stored_markings,
-    unoffered,
+    build_default_marking,
+    find_last_archived,
+    find_unoffered,
+    match_finished,
+    match_route,
+    read_stored_markings,
 )
 from logdriven_dagster.runlog.schema.attempts import (
     batch,
@@ -29,8 +29,8 @@ from logdriven_dagster.runlog.schema.attempts import (
     job_log_archive,
 )
 from logdriven_dagster.runlog.sql.among import among
-from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.chunks import QUERIES, split_into_chunks
+from logdriven_dagster.runlog.sql.projects import match_project
 
 Pair: TypeAlias = tuple[str, str]
 """A step and the table whose batches it consumes."""
@@ -48,16 +48,18 @@ class Waiting:
     """The attempts at windows that took an earlier version of a batch that is not marked."""
 
 
-def waiting(conn: Connection, processes: Collection[Process]) -> dict[str, Waiting]:
+def read_waiting(conn: Connection, processes: Collection[Process]) -> dict[str, Waiting]:
     """Read the batches that wait in the queue for each of these tables.
 
     With a cut pattern, the batches up to the last one that has it can be taken. Batches of an
     attempt that did not succeed are not counted: their window is open in the log.
     """
     routes = [route for process in processes for route in process.routes]
-    in_queue = _in_queue(conn, routes)
-    newest = _newest_offered(conn, routes, in_queue)
-    history = _unoffered(conn, {(r.source, n) for r, n in newest.items() if r.source != r.table})
+    in_queue = _count_queued(conn, routes)
+    newest = _find_newest_offered(conn, routes, in_queue)
+    history = _count_unoffered(
+        conn, {(r.source, n) for r, n in newest.items() if r.source != r.table}
+    )
     found = {process.table: Waiting() for process in processes}
     for route in routes:
         count = in_queue[route][0] + history.get((route.source, newest[route]), 0)
@@ -65,22 +67,22 @@ def waiting(conn: Connection, processes: Collection[Process]) -> dict[str, Waiti
         mine = found[route.table]
         mine.queued[pair] = count
         if count and pattern is not None:
-            mine.queued[pair] = reach(_markings(conn, route), pattern)
+            mine.queued[pair] = reach(_list_markings(conn, route), pattern)
             mine.unmarked[pair] = count - mine.queued[pair]
             if mine.unmarked[pair]:
-                restated = {*mine.restated, *_restated(conn, route)}
+                restated = {*mine.restated, *_find_restated(conn, route)}
                 found[route.table] = replace(mine, restated=tuple(sorted(restated)))
     return found
 
 
-def _restated(conn: Connection, route: Route) -> Sequence[int]:
+def _find_restated(conn: Connection, route: Route) -> Sequence[int]:
     """Return the attempts that took earlier versions of batches that lack the mark."""
     pattern = route.enqueuer.cut_pattern or ""
-    mine = of_route(batch_queue, route) & (batch_queue.c.batch_state == BatchState.NEW.value)
+    mine = match_route(batch_queue, route) & (batch_queue.c.batch_state == BatchState.NEW.value)
     rows = conn.execute(select(batch_queue).where(mine, batch_queue.c.window_start.is_not(None)))
     targets = [
         select(func.max(batch_archive.c.target_batch_id)).where(
-            of_route(batch_archive, route),
+            match_route(batch_archive, route),
             batch_archive.c.window_start < row.window_end,
             batch_archive.c.window_end > row.window_start,
         )
@@ -90,7 +92,9 @@ def _restated(conn: Connection, route: Route) -> Sequence[int]:
     if not targets:
         return ()
     made = [
-        n for part in chunks(targets, QUERIES) for n in conn.execute(union_all(*part)).scalars()
+        n
+        for part in split_into_chunks(targets, QUERIES)
+        for n in conn.execute(union_all(*part)).scalars()
     ]
     known = [n for n in made if n is not None]
     return (
@@ -100,13 +104,13 @@ def _restated(conn: Connection, route: Route) -> Sequence[int]:
     )
 
 
-def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[int, int]]:
+def _count_queued(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[int, int]]:
     """Return the number of new batches and the newest attempt that made one; zeros for none."""
     key = (batch_queue.c.job_name, batch_queue.c.source_job_name, batch_queue.c.step_id)
     is_new = case((batch_queue.c.batch_state == BatchState.NEW.value, 1), else_=0)
     columns = (func.sum(is_new), func.coalesce(func.max(batch_queue.c.source_job_id), 0))
     steps: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
-    query = select(*key, *columns).where(of_project(batch_queue), among(batch_queue.c.job_name))
+    query = select(*key, *columns).where(match_project(batch_queue), among(batch_queue.c.job_name))
     query = query.group_by(*key)
     names = {route.table for route in routes}
     for table, source, step, new, newest in conn.execute(query, {"names": names}):
@@ -119,52 +123,56 @@ def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[in
     return found
 
 
-def _newest_offered(
+def _find_newest_offered(
     conn: Connection, routes: Sequence[Route], in_queue: Mapping[Route, tuple[int, int]]
 ) -> dict[Route, int]:
     """Return the newest attempt whose batch each consumer was offered, queued or consumed."""
     newest = func.coalesce(func.max(batch_archive.c.source_job_id), 0).label("value")
     queries = [
-        select(literal(n).label("number"), newest).where(of_route(batch_archive, route))
+        select(literal(n).label("number"), newest).where(match_route(batch_archive, route))
         for n, route in enumerate(routes)
     ]
-    archived = dict(_all(conn, queries))
+    archived = dict(_execute_all(conn, queries))
     return {route: max(archived[n], in_queue[route][1]) for n, route in enumerate(routes)}
 
 
-def _unoffered(conn: Connection, after: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def _count_unoffered(
+    conn: Connection, after: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
     """Return the number of batches that each source made in attempts after the given ones."""
-    last = last_archived(conn)
+    last = find_last_archived(conn)
     asked = list(after)
     queries = [
         select(literal(n).label("number"), func.count().label("value")).where(
-            of_project(log), log.c.job_name == source, log.c.job_id > job_id, finished(log)
+            match_project(log), log.c.job_name == source, log.c.job_id > job_id, match_finished(log)
         )
         for n, (source, job_id) in enumerate(asked)
         for log in ((job_log, job_log_archive) if last > job_id else (job_log,))
     ]
     found = dict.fromkeys(asked, 0)
-    for n, count in _all(conn, queries):
+    for n, count in _execute_all(conn, queries):
         found[asked[n]] += count
     return found
 
 
-def _all(conn: Connection, queries: Sequence[SelectBase]) -> Iterator[tuple[int, int]]:
+def _execute_all(conn: Connection, queries: Sequence[SelectBase]) -> Iterator[tuple[int, int]]:
     """Yield the rows of many small queries, executed a few hundred at a time.
 
     With constants in each, every database takes a step or two in an index for it.
     """
-    for part in chunks(queries, QUERIES):
+    for part in split_into_chunks(queries, QUERIES):
         joined: CompoundSelect[Any] = union_all(*part)
         rows: Sequence[Row[Any]] = conn.execute(joined).all()
         yield from ((row.number, int(row.value)) for row in rows)
 
 
-def _markings(conn: Connection, route: Route) -> list[str]:
+def _list_markings(conn: Connection, route: Route) -> list[str]:
     """Return the markings of the batches that wait for a consumer, in the order of the queue."""
-    mine = of_route(batch_queue, route) & (batch_queue.c.batch_state == BatchState.NEW.value)
+    mine = match_route(batch_queue, route) & (batch_queue.c.batch_state == BatchState.NEW.value)
     query = select(batch_queue.c.batch_marking).where(mine).order_by(batch_queue.c.queue_id)
     marks = [marking or "" for marking in conn.execute(query).scalars()]
-    old = unoffered(conn, route)
-    stored = stored_markings(conn, [row.target_batch_id for row in old])
-    return marks + [stored.get(row.target_batch_id) or marking_of_row(row, route) for row in old]
+    old = find_unoffered(conn, route)
+    stored = read_stored_markings(conn, [row.target_batch_id for row in old])
+    return marks + [
+        stored.get(row.target_batch_id) or build_default_marking(row, route) for row in old
+    ]

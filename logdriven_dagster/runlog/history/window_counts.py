@@ -9,10 +9,10 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import WindowCount
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
-from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
-from logdriven_dagster.runlog.sql.projects import of_project
-from logdriven_dagster.runlog.sql.unions import each
-from logdriven_dagster.runlog.sql.windows import is_of, window_of
+from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, split_into_chunks
+from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.sql.unions import execute_each
+from logdriven_dagster.runlog.sql.windows import build_window, is_of
 
 _NEWEST = (
     select(
@@ -25,7 +25,7 @@ _NEWEST = (
         job_log.c.data_range_end,
     )
     .where(
-        of_project(job_log),
+        match_project(job_log),
         job_log.c.job_name == bindparam("name"),
         job_log.c.latest == 1,
         job_log.c.status == bindparam("status"),
@@ -37,23 +37,25 @@ _NEWEST = (
 """The newest windows of a table with this status, by one index step."""
 
 
-def window_counts(conn: Connection, table: TableConfig, most: int) -> Sequence[WindowCount]:
+def read_window_counts(conn: Connection, table: TableConfig, most: int) -> Sequence[WindowCount]:
     """Return the newest windows that were ever begun and are not archived, oldest first."""
     stands = [status.value for status in Status if status is not Status.READY]
     asked = [{"name": table.table, "status": status, "most": most} for status in stands]
-    found = [row for row in each(conn, _NEWEST, asked) if is_of(table, row.incremental_type)]
+    found = [
+        row for row in execute_each(conn, _NEWEST, asked) if is_of(table, row.incremental_type)
+    ]
     newest = sorted(found, key=lambda row: row.window_start)[-most:]
-    rows = _rows(conn, [row.job_id for row in newest])
+    rows = _count_rows(conn, [row.job_id for row in newest])
     return [
-        WindowCount(window_of(table, row._mapping), Status(row.status), rows.get(row.job_id))
+        WindowCount(build_window(table, row._mapping), Status(row.status), rows.get(row.job_id))
         for row in newest
     ]
 
 
-def _rows(conn: Connection, job_ids: Sequence[int]) -> dict[int, int]:
+def _count_rows(conn: Connection, job_ids: Sequence[int]) -> dict[int, int]:
     """Return the total of rows that the steps of each attempt wrote."""
     found: dict[int, int] = {}
-    for part in chunks(job_ids, LOOKED_UP):
+    for part in split_into_chunks(job_ids, LOOKED_UP):
         counted = (
             select(step_log.c.job_id, func.sum(step_log.c.success_count).label("rows"))
             .where(step_log.c.job_id.in_(part))

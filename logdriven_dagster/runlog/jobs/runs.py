@@ -15,12 +15,12 @@ from sqlalchemy.exc import IntegrityError
 from logdriven_dagster.errors import AlreadyRunningError
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.job_runs import JobRequest, JobRun, JobStepResult, RunStep
-from logdriven_dagster.runlog.leases import LeasedRows, fresh_lease, next_token
+from logdriven_dagster.runlog.leases import LeasedRows, build_lease_columns, make_token
 from logdriven_dagster.runlog.schema.definitions import job_definition
 from logdriven_dagster.runlog.schema.observations import job_run, job_run_step
 from logdriven_dagster.runlog.sql.clock import utc_now
-from logdriven_dagster.runlog.sql.projects import of_project
-from logdriven_dagster.runlog.sql.texts import stored
+from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.sql.texts import clean_text
 
 _RUNNING, _READY, _SUCCESS = (s.value for s in (Status.RUNNING, Status.READY, Status.SUCCESS))
 _TEXT_LENGTH = 16_000
@@ -34,12 +34,12 @@ def start(conn: Connection, request: JobRequest) -> JobRun:
     AlreadyRunningError if another one is running; of two concurrent starts the unique index of
     `(job_code, running)` admits one.
     """
-    for row in RUNS.found(conn, job_run.c.job_code == request.code):
+    for row in RUNS.list_leased(conn, job_run.c.job_code == request.code):
         if not (row.expired and RUNS.take_over(conn, row, request.owner)):
             raise AlreadyRunningError(
                 f"{request.job} is already running in run {row.job_run_id} of {row.owner}"
             )
-    token = _next_token(conn, request.code)
+    token = _make_token(conn, request.code)
     try:
         job_run_id = _insert(conn, request, token)
     except IntegrityError:
@@ -73,7 +73,7 @@ def end_step(conn: Connection, run: JobRun, step: RunStep, result: JobStepResult
         "end_time": utc_now(),
         "row_count": result.row_count,
         "error_count": result.error_count,
-        "output": stored(result.output, _TEXT_LENGTH),
+        "output": clean_text(result.output, _TEXT_LENGTH),
         "error": _cut(result.error),
     }
     conn.execute(update(job_run_step).where(_step(run, step)).values(**ended))
@@ -103,20 +103,20 @@ def finish(
         _close_steps(conn, run.job_run_id, status, error)
 
 
-def living_owners(conn: Connection, code: str | None = None) -> list[tuple[int, Owner]]:
+def find_living_owners(conn: Connection, code: str | None = None) -> list[tuple[int, Owner]]:
     """Return the runs that have not ended, of one job or all, with their owners."""
     mine = [] if code is None else [job_run.c.job_code == code]
-    rows = RUNS.found(conn, *mine)
+    rows = RUNS.list_leased(conn, *mine)
     owned = ((row.job_run_id, Owner.parse(row.owner, row.dagster_run_id)) for row in rows)
     return [(job_run_id, owner) for job_run_id, owner in owned if owner is not None]
 
 
-def stopped_at(conn: Connection, code: str) -> RunStep | None:
+def find_stopped_step(conn: Connection, code: str) -> RunStep | None:
     """Return the step at which the newest run of a job stopped.
 
     Returns None if the run succeeded, or there is none.
     """
-    mine = of_project(job_run) & (job_run.c.job_code == code)
+    mine = match_project(job_run) & (job_run.c.job_code == code)
     newest = select(func.max(job_run.c.job_run_id)).where(mine).scalar_subquery()
     query = (
         select(job_run_step.c.exec_order, job_run_step.c.step_id)
@@ -136,7 +136,7 @@ def _step(run: JobRun, step: RunStep) -> ColumnElement[bool]:
     )
 
 
-def _ended(status: Status, error: str | None) -> dict[str, Any]:
+def _build_end_columns(status: Status, error: str | None) -> dict[str, Any]:
     return {
         "status": status.value,
         "end_time": utc_now(),
@@ -151,11 +151,11 @@ def _close_steps(conn: Connection, job_run_id: int, status: Status, reason: str 
     conn.execute(update(job_run_step).where(open_ones).values(**ended))
 
 
-def _next_token(conn: Connection, code: str) -> int:
-    mine = of_project(job_run) & (job_run.c.job_code == code)
+def _make_token(conn: Connection, code: str) -> int:
+    mine = match_project(job_run) & (job_run.c.job_code == code)
     last = select(func.max(job_run.c.fencing_token)).where(mine).scalar_subquery()
     row = conn.execute(select(utc_now().label("now"), last.label("last"))).one()
-    return next_token(row.now, row.last)
+    return make_token(row.now, row.last)
 
 
 def _insert(conn: Connection, request: JobRequest, token: int) -> int:
@@ -174,7 +174,7 @@ def _insert(conn: Connection, request: JobRequest, token: int) -> int:
         dagster_run_id=request.owner.dagster_run_id,
         running=1,
         fencing_token=token,
-        **fresh_lease(request.lease),
+        **build_lease_columns(request.lease),
     )
     key = conn.execute(row).inserted_primary_key
     assert key is not None
@@ -182,7 +182,7 @@ def _insert(conn: Connection, request: JobRequest, token: int) -> int:
 
 
 def _cut(error: str | None) -> str | None:
-    return None if error is None else stored(error, _TEXT_LENGTH)
+    return None if error is None else clean_text(error, _TEXT_LENGTH)
 
 
 RUNS = LeasedRows(
@@ -190,6 +190,6 @@ RUNS = LeasedRows(
     key=job_run.c.job_run_id,
     running=job_run.c.running == 1,
     renewed=(),
-    ended=_ended,
+    ended=_build_end_columns,
     close_steps=_close_steps,
 )

@@ -15,14 +15,14 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.runlog.observed.mirror import present
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
-from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
+from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, split_into_chunks
 from logdriven_dagster.runlog.sql.clock import (
     elapsed_seconds,
-    not_in_future,
-    since,
+    match_past,
+    measure_since,
     utc_now,
 )
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 _SETTLED = timedelta(minutes=10)
@@ -66,23 +66,23 @@ class Today:
         self._midnight = self._until = datetime(1970, 1, 1)
         self._lock = Lock()
 
-    def ended(self, conn: Connection) -> Collection[Ended]:
+    def count_ended(self, conn: Connection) -> Collection[Ended]:
         """Return the sums for each table and status."""
         with self._lock:  # several scrapers may ask at once
-            return self._ended(conn, present(conn))
+            return self._count_ended(conn, present(conn))
 
-    def _ended(self, conn: Connection, now: datetime) -> Collection[Ended]:
+    def _count_ended(self, conn: Connection, now: datetime) -> Collection[Ended]:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         hour = (now - _SETTLED).replace(minute=0, second=0, microsecond=0)
         if midnight != self._midnight:
             self._settled, self._midnight, self._until = {}, midnight, midnight
         if hour > self._until:
-            self._settled = _together(self._settled, _between(conn, self._until, hour))
+            self._settled = _merge_sums(self._settled, _read_between(conn, self._until, hour))
             self._until = hour
-        return _together(self._settled, _between(conn, self._until, None)).values()
+        return _merge_sums(self._settled, _read_between(conn, self._until, None)).values()
 
 
-def _together(
+def _merge_sums(
     found: Mapping[tuple[str, str], Ended], more: Iterable[Ended]
 ) -> dict[tuple[str, str], Ended]:
     together = dict(found)
@@ -92,8 +92,8 @@ def _together(
     return together
 
 
-def _between(conn: Connection, start: datetime, end: datetime | None) -> Iterator[Ended]:
-    for row in conn.execute(_attempts(start, end)):
+def _read_between(conn: Connection, start: datetime, end: datetime | None) -> Iterator[Ended]:
+    for row in conn.execute(_select_attempts(start, end)):
         yield Ended(
             row.job_name,
             row.status,
@@ -106,9 +106,9 @@ def _between(conn: Connection, start: datetime, end: datetime | None) -> Iterato
         )
 
 
-def _attempts(start: datetime, end: datetime | None) -> Select[Any]:
+def _select_attempts(start: datetime, end: datetime | None) -> Select[Any]:
     ended = job_log.c.job_end_time
-    before = not_in_future(ended) if end is None else ended < end
+    before = match_past(ended) if end is None else ended < end
     failed = job_log.c.status == _FAILED
     # The last try of a failed attempt was not repeated within it.
     within = job_log.c.error_count - case((failed & (job_log.c.error_count > 0), 1), else_=0)
@@ -122,16 +122,16 @@ def _attempts(start: datetime, end: datetime | None) -> Select[Any]:
             func.sum(elapsed_seconds(job_log.c.job_start_time, ended)).label("seconds"),
             func.sum(within + behind).label("retries"),
             func.sum(lost).label("takeovers"),
-            func.sum(_of_steps(step_log.c.source_count)).label("rows_read"),
-            func.sum(_of_steps(step_log.c.success_count)).label("rows_written"),
+            func.sum(_sum_over_steps(step_log.c.source_count)).label("rows_read"),
+            func.sum(_sum_over_steps(step_log.c.success_count)).label("rows_written"),
         )
-        .where(of_project(job_log), ended >= start, before)
+        .where(match_project(job_log), ended >= start, before)
         # SQLite would otherwise read the whole log, in the order of the groups.
         .group_by(unindexed(job_log.c.job_name), unindexed(job_log.c.status))
     )
 
 
-def _of_steps(count: ColumnElement[int]) -> ColumnElement[int]:
+def _sum_over_steps(count: ColumnElement[int]) -> ColumnElement[int]:
     """Return the sum of a count over the steps of a published attempt.
 
     It avoids a join, for which databases would read all steps of the attempts of a busy day.
@@ -140,7 +140,7 @@ def _of_steps(count: ColumnElement[int]) -> ColumnElement[int]:
     return case((job_log.c.status == _DONE, total.correlate(job_log).scalar_subquery()), else_=0)
 
 
-def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
+def measure_failing_time(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
     """Return the seconds for which each window has been failing, by attempt and the log's clock.
 
     `job_ids` are latest attempts that failed. Failures before the window's last success do not
@@ -150,7 +150,7 @@ def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
     over = (
         select(success.c.job_id)
         .where(
-            of_project(success),
+            match_project(success),
             success.c.job_schedule_id == earlier.c.job_schedule_id,
             success.c.job_id > earlier.c.job_id,
             unindexed(success.c.status).in_((_DONE, Status.SKIPPED.value)),
@@ -165,7 +165,7 @@ def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
         )
         .join_from(latest, earlier, latest.c.job_schedule_id == earlier.c.job_schedule_id)
         .where(
-            of_project(earlier),
+            match_project(earlier),
             unindexed(earlier.c.status) == _FAILED,
             earlier.c.job_end_time.is_not(None),
             ~over,
@@ -173,7 +173,9 @@ def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
         .group_by(latest.c.job_id)
     )
     found = {}
-    for part in chunks(job_ids, LOOKED_UP):
+    for part in split_into_chunks(job_ids, LOOKED_UP):
         for row in conn.execute(query.where(latest.c.job_id.in_(part))):
-            found[row.job_id] = (since(row.first, row.read_at) or timedelta(0)).total_seconds()
+            found[row.job_id] = (
+                measure_since(row.first, row.read_at) or timedelta(0)
+            ).total_seconds()
     return found

@@ -9,9 +9,9 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, step_log
 from logdriven_dagster.runlog.schema.observations import source_audit
-from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 _COLUMNS = {
     "job_name": "table",
@@ -30,19 +30,19 @@ _COLUMNS = {
 
 def record(conn: Connection, rows: SourceRows) -> None:
     """Record the result of an audit in place of the result before."""
-    mine = of_project(source_audit) & (source_audit.c.job_name == rows.table)
+    mine = match_project(source_audit) & (source_audit.c.job_name == rows.table)
     mine &= source_audit.c.step_id == rows.step_id
     conn.execute(delete(source_audit).where(mine))
     values = {column: getattr(rows, name) for column, name in _COLUMNS.items()}
     conn.execute(insert(source_audit).values(looked_at=utc_now(), **values))
 
 
-def found(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
+def read_source_rows(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
     """Return the audit results of the sources of these tables."""
     found = []
-    for names in chunks(sorted(tables)):
+    for names in split_into_chunks(sorted(tables)):
         query = select(source_audit).where(
-            of_project(source_audit), source_audit.c.job_name.in_(names)
+            match_project(source_audit), source_audit.c.job_name.in_(names)
         )
         for row in conn.execute(query.order_by(source_audit.c.job_name, source_audit.c.step_id)):
             values = {name: getattr(row, column) for column, name in _COLUMNS.items()}
@@ -50,10 +50,10 @@ def found(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
     return found
 
 
-def rows_read(conn: Connection, table: str, step_id: str) -> int | None:
+def count_rows_read(conn: Connection, table: str, step_id: str) -> int | None:
     """Return the rows that a step read for finished windows; None if one count is missing."""
     archived = select(job_log_archive.c.job_id).where(
-        of_project(job_log_archive), job_log_archive.c.job_name == table
+        match_project(job_log_archive), job_log_archive.c.job_name == table
     )
     if conn.execute(archived.limit(1)).first() is not None:
         return None
@@ -61,7 +61,7 @@ def rows_read(conn: Connection, table: str, step_id: str) -> int | None:
         select(func.count(), func.count(step_log.c.source_count), func.sum(step_log.c.source_count))
         .join_from(job_log, step_log, job_log.c.job_id == step_log.c.job_id)
         .where(
-            of_project(job_log),
+            match_project(job_log),
             job_log.c.job_name == table,
             job_log.c.latest == 1,
             job_log.c.status == Status.SUCCESS.value,

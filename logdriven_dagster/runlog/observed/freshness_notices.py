@@ -15,9 +15,9 @@ from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.runlog.observed.notifications import GATHERING, Event, Notice
 from logdriven_dagster.runlog.schema.observations import notification_log
-from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import utc_from_now, utc_now
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ class Standing:
         return Notice(self.recipient, "freshness", self.table, self.event, self.moment)
 
 
-def changed(conn: Connection, found: Sequence[Standing]) -> list[Standing]:
+def find_changed(conn: Connection, found: Sequence[Standing]) -> list[Standing]:
     """Return the states that differ from the recorded ones; nothing is written."""
-    known = _known(conn, found)
+    known = _read_known(conn, found)
     return [standing for standing in found if _is_change(standing, known.get(standing))]
 
 
 def post(conn: Connection, found: Sequence[Standing], owner: str) -> int:
     """Put changed states into the outbox, and return the number of notices to send."""
-    known = _known(conn, found)
+    known = _read_known(conn, found)
     return sum(
-        _noted(conn, standing, known.get(standing), owner)
+        _record_change(conn, standing, known.get(standing), owner)
         for standing in found
         if _is_change(standing, known.get(standing))
     )
@@ -61,26 +61,26 @@ def _is_change(standing: Standing, row: Any) -> bool:
     return (row.event, standing.event) != ("late", "warning") and row.event != standing.event
 
 
-def _known(conn: Connection, found: Sequence[Standing]) -> dict[Standing, Any]:
+def _read_known(conn: Connection, found: Sequence[Standing]) -> dict[Standing, Any]:
     log = notification_log.c
     columns = (log.digest, log.event, log.sent_time, log.sending, log.error)
     by_digest = {standing.notice.digest: standing for standing in found}
     return {
         by_digest[row.digest]: row
-        for part in chunks(list(by_digest))
+        for part in split_into_chunks(list(by_digest))
         for row in conn.execute(
-            select(*columns).where(of_project(notification_log), log.digest.in_(part))
+            select(*columns).where(match_project(notification_log), log.digest.in_(part))
         )
     }
 
 
-def _noted(conn: Connection, standing: Standing, row: Any, owner: str) -> bool:
+def _record_change(conn: Connection, standing: Standing, row: Any, owner: str) -> bool:
     """Record a changed state, and return True if it is to be sent."""
-    values = _values(standing, owner)
+    values = _build_values(standing, owner)
     if row is None:
         first = {"digest": standing.notice.digest}
-        return _inserted(conn, values | first) and standing.is_news
-    unchanged = of_project(notification_log) & (notification_log.c.digest == row.digest)
+        return _insert_new(conn, values | first) and standing.is_news
+    unchanged = match_project(notification_log) & (notification_log.c.digest == row.digest)
     unchanged &= notification_log.c.event == row.event
     on_its_way = row.sending is not None and row.error is None
     if standing.event == "recovery" and not (row.sent_time or on_its_way):
@@ -92,7 +92,7 @@ def _noted(conn: Connection, standing: Standing, row: Any, owner: str) -> bool:
     return written.rowcount == 1 and standing.is_news
 
 
-def _values(standing: Standing, owner: str) -> dict[str, Any]:
+def _build_values(standing: Standing, owner: str) -> dict[str, Any]:
     return {
         "recipient": standing.recipient,
         "subject_type": "freshness",
@@ -109,7 +109,7 @@ def _values(standing: Standing, owner: str) -> dict[str, Any]:
     }
 
 
-def _inserted(conn: Connection, values: dict[str, Any]) -> bool:
+def _insert_new(conn: Connection, values: dict[str, Any]) -> bool:
     try:
         with conn.begin_nested():
             conn.execute(insert(notification_log).values(**values))

@@ -24,8 +24,8 @@ from logdriven_dagster.runlog.schema.observations import (
     lineage_relation,
     lineage_run,
 )
-from logdriven_dagster.runlog.sql.chunks import chunks
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
+from logdriven_dagster.runlog.sql.projects import match_project
 
 _RAN = insert(lineage_run)
 _LONGEST = 512
@@ -54,7 +54,7 @@ Edges: TypeAlias = list[tuple[LineageNode | None, LineageNode]]
 def find(conn: Connection, digest: str) -> int | None:
     """Return the id of the query with a digest, None if the log does not have it."""
     query = select(lineage_query.c.query_id).where(
-        of_project(lineage_query), lineage_query.c.digest == digest
+        match_project(lineage_query), lineage_query.c.digest == digest
     )
     found: int | None = conn.execute(query).scalar()
     return found
@@ -66,10 +66,10 @@ def store(conn: Connection, digest: str, lineage: QueryLineage) -> int:
     The unique digests make a second writer of the same query or node fail: the caller tries again
     and finds them.
     """
-    result = node_of(lineage.result)
-    edges = list(_edges(lineage))
+    result = build_node(lineage.result)
+    edges = list(_build_edges(lineage))
     nodes = {result, *(node for edge in edges for node in edge if node is not None)}
-    ids = _ids(conn, nodes)
+    ids = _ensure_ids(conn, nodes)
     values = {
         "digest": digest,
         "job_name": lineage.table,
@@ -102,13 +102,13 @@ def add_runs(conn: Connection, job_ids: Iterable[int], query_ids: Sequence[int])
         conn.execute(_RAN, rows)
 
 
-def known_columns(
+def read_known_columns(
     conn: Connection, containers: Collection[Container]
 ) -> dict[Container, tuple[str, ...]]:
     """Return the columns of each container, as the last query that made it set them."""
     found = {}
     for container in containers:
-        query_id = _last_query_of(conn, container)
+        query_id = _find_last_query(conn, container)
         if query_id is not None:
             columns = read(conn, [query_id])[query_id].columns
             found[container] = tuple(column.column for column in columns)
@@ -118,58 +118,58 @@ def known_columns(
 def read(conn: Connection, query_ids: Collection[int]) -> dict[int, QueryLineage]:
     """Return queries as they were stored."""
     found: dict[int, QueryLineage] = {}
-    for part in chunks(sorted(query_ids)):
+    for part in split_into_chunks(sorted(query_ids)):
         relations = select(lineage_relation).where(lineage_relation.c.query_id.in_(part))
         ordered = conn.execute(relations.order_by(lineage_relation.c.relation_id)).all()
         rows = conn.execute(select(lineage_query).where(lineage_query.c.query_id.in_(part))).all()
         ends = {row.src_node_id for row in ordered} | {row.target_node_id for row in ordered}
-        nodes = nodes_by_id(conn, ends | {row.container_node_id for row in rows})
+        nodes = read_nodes(conn, ends | {row.container_node_id for row in rows})
         related: dict[int, Edges] = {}
         for row in ordered:
             edge = (nodes.get(row.src_node_id), nodes[row.target_node_id])
             related.setdefault(row.query_id, []).append(edge)
         for row in rows:
-            held = container_of(nodes[row.container_node_id])
-            found[row.query_id] = _lineage(row, held, related.get(row.query_id, []))
+            held = build_container(nodes[row.container_node_id])
+            found[row.query_id] = _build_lineage(row, held, related.get(row.query_id, []))
     return found
 
 
-def nodes_by_id(conn: Connection, node_ids: Iterable[int | None]) -> dict[int | None, LineageNode]:
+def read_nodes(conn: Connection, node_ids: Iterable[int | None]) -> dict[int | None, LineageNode]:
     """Return nodes by id, including the containers of columns."""
     rows: dict[int, Any] = {}
     wanted = {node_id for node_id in node_ids if node_id is not None}
     while wanted:
-        for part in chunks(sorted(wanted)):
+        for part in split_into_chunks(sorted(wanted)):
             query = select(lineage_node).where(lineage_node.c.node_id.in_(part))
             rows |= {row.node_id: row for row in conn.execute(query)}
         held = {row.container_node_id for row in rows.values()} - {None}
         wanted = held - rows.keys()
-    return {node_id: _node(row, rows) for node_id, row in rows.items()}
+    return {node_id: _read_node(row, rows) for node_id, row in rows.items()}
 
 
-def node_of(container: Container) -> LineageNode:
+def build_node(container: Container) -> LineageNode:
     """Return the node of a container of columns."""
     return LineageNode(container.type, container.name)
 
 
-def container_of(node: LineageNode) -> Container:
+def build_container(node: LineageNode) -> Container:
     """Return the container that a table's node stands for."""
     return Container(node.name, node.type)
 
 
-def ref_of(node: LineageNode) -> ColumnRef:
+def build_ref(node: LineageNode) -> ColumnRef:
     """Return the reference that a node of a column, or of a whole table, stands for."""
     if node.type is NodeType.COLUMN:
         assert node.container is not None
         return ColumnRef(node.container, node.name)
-    return ColumnRef(container_of(node), None)
+    return ColumnRef(build_container(node), None)
 
 
-def _edges(lineage: QueryLineage) -> Iterator[tuple[LineageNode | None, LineageNode]]:
+def _build_edges(lineage: QueryLineage) -> Iterator[tuple[LineageNode | None, LineageNode]]:
     for made in lineage.columns:
         target = LineageNode(NodeType.COLUMN, made.column, lineage.result)
         sources: list[LineageNode | None] = [
-            node_of(ref.container)
+            build_node(ref.container)
             if ref.column is None
             else LineageNode(NodeType.COLUMN, ref.column, ref.container)
             for ref in made.origins
@@ -179,11 +179,11 @@ def _edges(lineage: QueryLineage) -> Iterator[tuple[LineageNode | None, LineageN
         yield from ((source, target) for source in sources or (None,))
 
 
-def _lineage(row: Any, result: Container, edges: Edges) -> QueryLineage:
+def _build_lineage(row: Any, result: Container, edges: Edges) -> QueryLineage:
     columns: dict[str, list[LineageNode]] = {}
     for source, target in edges:
         columns.setdefault(target.name, []).extend([] if source is None else [source])
-    made = tuple(_origin(name, sources) for name, sources in columns.items())
+    made = tuple(_build_origin(name, sources) for name, sources in columns.items())
     return QueryLineage(
         row.job_name,
         row.step_id,
@@ -195,22 +195,22 @@ def _lineage(row: Any, result: Container, edges: Edges) -> QueryLineage:
     )
 
 
-def _origin(column: str, sources: Iterable[LineageNode]) -> ColumnOrigin:
+def _build_origin(column: str, sources: Iterable[LineageNode]) -> ColumnOrigin:
     sources = list(sources)
     passed = [node for node in sources if node.type is NodeType.TEMP and node.container]
     functions = [node for node in sources if node.type is NodeType.FUNCTION]
     others = [node for node in sources if node not in passed and node not in functions]
     return ColumnOrigin(
         column,
-        tuple(ref_of(node) for node in others),
+        tuple(build_ref(node) for node in others),
         tuple(node.name for node in functions),
         tuple(node.name for node in passed),
     )
 
 
-def _ids(conn: Connection, nodes: Collection[LineageNode]) -> dict[LineageNode, int]:
+def _ensure_ids(conn: Connection, nodes: Collection[LineageNode]) -> dict[LineageNode, int]:
     """Return the ids of nodes, and insert missing rows."""
-    held = {node_of(node.container) for node in nodes if node.container}
+    held = {build_node(node.container) for node in nodes if node.container}
     containers = held | {node for node in nodes if node.container is None}
     ids = _insert(conn, containers, {})
     return ids | _insert(conn, [node for node in nodes if node.container], ids)
@@ -220,13 +220,13 @@ def _insert(
     conn: Connection, nodes: Collection[LineageNode], containers: Mapping[LineageNode, int]
 ) -> dict[LineageNode, int]:
     by_digest = {node.digest: node for node in nodes}
-    found = _by_digest(conn, by_digest)
+    found = _find_by_digest(conn, by_digest)
     rows = [
         {
             "node_type": node.type.value,
             "display_name": node.name[:_LONGEST],
             "digest": digest,
-            "container_node_id": containers[node_of(node.container)] if node.container else None,
+            "container_node_id": containers[build_node(node.container)] if node.container else None,
         }
         # All writers use one order; otherwise they would wait for each other.
         for digest, node in sorted(by_digest.items())
@@ -234,35 +234,37 @@ def _insert(
     ]
     if rows:
         conn.execute(insert(lineage_node), rows)
-        found |= _by_digest(conn, by_digest.keys() - found.keys())
+        found |= _find_by_digest(conn, by_digest.keys() - found.keys())
     return {node: found[node.digest] for node in nodes}
 
 
-def _by_digest(conn: Connection, digests: Iterable[str]) -> dict[str, int]:
+def _find_by_digest(conn: Connection, digests: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for part in chunks(list(digests)):
+    for part in split_into_chunks(list(digests)):
         query = select(lineage_node.c.digest, lineage_node.c.node_id)
-        rows = conn.execute(query.where(of_project(lineage_node), lineage_node.c.digest.in_(part)))
+        rows = conn.execute(
+            query.where(match_project(lineage_node), lineage_node.c.digest.in_(part))
+        )
         found |= {row.digest: row.node_id for row in rows}
     return found
 
 
-def _last_query_of(conn: Connection, container: Container) -> int | None:
+def _find_last_query(conn: Connection, container: Container) -> int | None:
     result = select(lineage_node.c.node_id).where(
-        of_project(lineage_node),
-        lineage_node.c.digest == node_of(container).digest,
+        match_project(lineage_node),
+        lineage_node.c.digest == build_node(container).digest,
     )
     newest = select(func.max(lineage_run.c.job_id)).where(
         lineage_run.c.query_id == lineage_query.c.query_id
     )
     query = select(lineage_query.c.query_id, newest.scalar_subquery().label("newest")).where(
-        of_project(lineage_query), lineage_query.c.container_node_id.in_(result)
+        match_project(lineage_query), lineage_query.c.container_node_id.in_(result)
     )
     rows = [row for row in conn.execute(query) if row.newest is not None]
     return max(rows, key=lambda row: (row.newest, row.query_id)).query_id if rows else None
 
 
-def _node(row: Any, rows: Mapping[int, Any]) -> LineageNode:
+def _read_node(row: Any, rows: Mapping[int, Any]) -> LineageNode:
     held = rows.get(row.container_node_id)
     container = None if held is None else Container(held.display_name, NodeType(held.node_type))
     return LineageNode(NodeType(row.node_type), row.display_name, container)

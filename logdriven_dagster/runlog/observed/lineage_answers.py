@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.lineage import ColumnRef, NodeType, QueryLineage
-from logdriven_dagster.runlog.observed.lineage import LineageNode, nodes_by_id, read, ref_of
+from logdriven_dagster.runlog.observed.lineage import LineageNode, build_ref, read, read_nodes
 from logdriven_dagster.runlog.schema.attempts import batch, batch_archive, batch_queue, job_log
 from logdriven_dagster.runlog.schema.attempts import job_log_archive as archive
 from logdriven_dagster.runlog.schema.observations import (
@@ -18,8 +18,8 @@ from logdriven_dagster.runlog.schema.observations import (
     lineage_relation,
     lineage_run,
 )
-from logdriven_dagster.runlog.sql.chunks import chunks
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.chunks import split_into_chunks
+from logdriven_dagster.runlog.sql.projects import match_project
 
 Direction = Literal["U", "D"]
 """Upstream, the inputs of a column, or downstream, the columns made from it."""
@@ -60,41 +60,41 @@ class Link:
     query_id: int
 
 
-def by_attempt(conn: Connection, job_id: int) -> AttemptLineage:
+def find_by_attempt(conn: Connection, job_id: int) -> AttemptLineage:
     """Return the queries of an attempt. Raises UsageError if there is no attempt of this number."""
     for log in (job_log, archive):
         found = conn.execute(
-            select(log.c.job_name).where(of_project(log), log.c.job_id == job_id)
+            select(log.c.job_name).where(match_project(log), log.c.job_id == job_id)
         ).scalar()
         if found is not None:
-            return _attempt(conn, job_id, found)
+            return _read_attempt(conn, job_id, found)
     raise UsageError(f"no attempt has the job_id {job_id}; `logdriven log` shows the attempts")
 
 
-def of_table(conn: Connection, table: str) -> tuple[QueryLineage, ...]:
+def find_by_table(conn: Connection, table: str) -> tuple[QueryLineage, ...]:
     """Return the queries of a table's newest attempt with known lineage; empty if none is known."""
     newest = (
         select(func.max(lineage_run.c.job_id))
         .join(lineage_query, lineage_query.c.query_id == lineage_run.c.query_id)
-        .where(of_project(lineage_query), lineage_query.c.job_name == table)
+        .where(match_project(lineage_query), lineage_query.c.job_name == table)
     )
     job_id = conn.execute(newest).scalar()
-    return () if job_id is None else _attempt(conn, job_id, table).queries
+    return () if job_id is None else _read_attempt(conn, job_id, table).queries
 
 
-def by_batch(conn: Connection, batch_id: int) -> BatchLineage:
+def find_by_batch(conn: Connection, batch_id: int) -> BatchLineage:
     """Return the attempts and batches from which a batch was made.
 
     Raises UsageError for an unknown number.
     """
-    mine = of_project(batch) & (batch.c.batch_id == batch_id)
+    mine = match_project(batch) & (batch.c.batch_id == batch_id)
     known = conn.execute(select(batch.c.source_job_id).where(mine)).first()
     if known is None:
         raise UsageError(f"no batch has the number {batch_id}")
     made = union(
         *(
             select(log.c.job_id, log.c.job_name).where(
-                of_project(log),
+                match_project(log),
                 or_(log.c.target_batch_id == batch_id, log.c.job_id == known.source_job_id),
             )
             for log in (job_log, archive)
@@ -104,7 +104,7 @@ def by_batch(conn: Connection, batch_id: int) -> BatchLineage:
     taken = union(
         *(
             select(queue.c.source_job_name, queue.c.source_batch_id, queue.c.source_job_id).where(
-                of_project(queue), queue.c.target_batch_id == batch_id
+                match_project(queue), queue.c.target_batch_id == batch_id
             )
             for queue in (batch_queue, batch_archive)
         )
@@ -112,12 +112,12 @@ def by_batch(conn: Connection, batch_id: int) -> BatchLineage:
     sources = sorted(conn.execute(taken).all(), key=lambda row: (row[0], row[1]))
     return BatchLineage(
         batch_id,
-        tuple(_attempt(conn, row.job_id, row.job_name) for row in attempts),
+        tuple(_read_attempt(conn, row.job_id, row.job_name) for row in attempts),
         tuple((row[0], row[1], row[2]) for row in sources),
     )
 
 
-def by_column(conn: Connection, column: ColumnRef) -> tuple[Link, ...]:
+def find_by_column(conn: Connection, column: ColumnRef) -> tuple[Link, ...]:
     """Return the inputs of a column and the columns made from it, over all tables, nearest first.
 
     Only the last runs of every step count, so links of earlier queries are not included. Raises
@@ -127,7 +127,7 @@ def by_column(conn: Connection, column: ColumnRef) -> tuple[Link, ...]:
     start = LineageNode(NodeType.COLUMN, column.column, column.container)
     node = conn.execute(
         select(lineage_node.c.node_id).where(
-            of_project(lineage_node), lineage_node.c.digest == start.digest
+            match_project(lineage_node), lineage_node.c.digest == start.digest
         )
     ).scalar()
     if node is None:
@@ -137,10 +137,10 @@ def by_column(conn: Connection, column: ColumnRef) -> tuple[Link, ...]:
         )
         raise UsageError(f"the lineage of {column} is unknown: {fix}")
     search = _Search(conn)
-    return (*search.links(node, "U"), *search.links(node, "D"))
+    return (*search.find_links(node, "U"), *search.find_links(node, "D"))
 
 
-def _attempt(conn: Connection, job_id: int, table: str) -> AttemptLineage:
+def _read_attempt(conn: Connection, job_id: int, table: str) -> AttemptLineage:
     ran = select(lineage_run.c.query_id).where(lineage_run.c.job_id == job_id)
     queries = read(conn, conn.execute(ran).scalars().all())
     return AttemptLineage(job_id, table, tuple(queries[key] for key in sorted(queries)))
@@ -154,11 +154,11 @@ class _Search:
     current: dict[tuple[str, str], int] = field(default_factory=dict)
     """The query that each table and step ran last."""
 
-    def links(self, start: int, direction: Direction) -> Iterator[Link]:
+    def find_links(self, start: int, direction: Direction) -> Iterator[Link]:
         seen, near, distance = {start}, {start}, 1
         while near:
-            rows = self._relations(near, direction)
-            nodes = nodes_by_id(
+            rows = self._find_relations(near, direction)
+            nodes = read_nodes(
                 self.conn, [end for row in rows for end in (row.src_node_id, row.target_node_id)]
             )
             following = set()
@@ -169,8 +169,8 @@ class _Search:
                 yield Link(
                     direction,
                     distance,
-                    ref_of(source),
-                    ref_of(target),
+                    build_ref(source),
+                    build_ref(target),
                     row.job_name,
                     row.step_id,
                     row.query_id,
@@ -180,29 +180,29 @@ class _Search:
             near, distance = following - seen, distance + 1
             seen |= near
 
-    def _relations(self, nodes: Collection[int], direction: Direction) -> list[Any]:
+    def _find_relations(self, nodes: Collection[int], direction: Direction) -> list[Any]:
         ends = {"U": lineage_relation.c.target_node_id, "D": lineage_relation.c.src_node_id}
-        nodes = {*nodes, *(self._containers(nodes) if direction == "D" else ())}
+        nodes = {*nodes, *(self._find_containers(nodes) if direction == "D" else ())}
         found: list[Any] = []
-        for part in chunks(sorted(nodes)):
+        for part in split_into_chunks(sorted(nodes)):
             query = (
                 select(lineage_relation, lineage_query.c.job_name, lineage_query.c.step_id)
                 .join(lineage_query, lineage_query.c.query_id == lineage_relation.c.query_id)
-                .where(of_project(lineage_query), ends[direction].in_(part))
+                .where(match_project(lineage_query), ends[direction].in_(part))
                 .where(lineage_relation.c.src_node_id.is_not(None))
                 .order_by(lineage_relation.c.relation_id)
             )
             found += self.conn.execute(query).all()
-        self._learn({row.job_name for row in found})
+        self._load_queries({row.job_name for row in found})
         return [row for row in found if self.current[row.job_name, row.step_id] == row.query_id]
 
-    def _containers(self, nodes: Collection[int]) -> Iterator[int]:
+    def _find_containers(self, nodes: Collection[int]) -> Iterator[int]:
         """Yield the containers of nodes: data made from all rows may be made from each column."""
-        for part in chunks(sorted(nodes)):
+        for part in split_into_chunks(sorted(nodes)):
             query = select(lineage_node.c.container_node_id).where(lineage_node.c.node_id.in_(part))
             yield from self.conn.execute(query.distinct()).scalars()
 
-    def _learn(self, tables: Collection[str]) -> None:
+    def _load_queries(self, tables: Collection[str]) -> None:
         """Load the queries of some tables that ran last."""
         known = {table for table, _ in self.current}
         newest = select(func.max(lineage_run.c.job_id)).where(
@@ -210,9 +210,9 @@ class _Search:
         )
         ran = func.coalesce(newest.scalar_subquery(), 0).label("ran")
         columns = (lineage_query.c.job_name, lineage_query.c.step_id, lineage_query.c.query_id)
-        for part in chunks(sorted(set(tables) - known)):
+        for part in split_into_chunks(sorted(set(tables) - known)):
             query = select(*columns, ran).where(
-                of_project(lineage_query), lineage_query.c.job_name.in_(part)
+                match_project(lineage_query), lineage_query.c.job_name.in_(part)
             )
             for row in sorted(self.conn.execute(query), key=lambda row: (row.ran, row.query_id)):
                 self.current[row.job_name, row.step_id] = row.query_id

@@ -10,13 +10,13 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Owner, Status, Trigger
 from logdriven_dagster.runlog.attempts.failed_refreshes import MARKED
-from logdriven_dagster.runlog.history.logs import attempts_by_id
+from logdriven_dagster.runlog.history.logs import list_attempts_by_id
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.schema.observations import job_run
-from logdriven_dagster.runlog.sql.clock import not_in_future, utc_now
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.clock import match_past, utc_now
+from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
-from logdriven_dagster.runlog.sql.unions import each
+from logdriven_dagster.runlog.sql.unions import execute_each
 
 _ENDED = (Status.SUCCESS.value, Status.FAILURE.value, Status.DISCARDED.value)
 
@@ -34,7 +34,7 @@ class Unreleased:
     """The time since the lease expired; None while it is held."""
 
 
-def unreleased(conn: Connection, run_ids: Collection[str]) -> Mapping[str, list[Unreleased]]:
+def find_unreleased(conn: Connection, run_ids: Collection[str]) -> Mapping[str, list[Unreleased]]:
     """Return the leases that show the state of each run, oldest first; omit runs without any.
 
     These are the leases of RUNNING attempts, and of the run's newest attempt; likewise of runs of
@@ -42,7 +42,7 @@ def unreleased(conn: Connection, run_ids: Collection[str]) -> Mapping[str, list[
     """
     found: dict[str, list[Unreleased]] = {}
     for log, what in ((job_log, "job"), (job_run, "job run")):
-        for row in _unreleased(conn, log, run_ids):
+        for row in _read_unreleased(conn, log, run_ids):
             lost = row.read_at - row.lease_expires_at
             owner = Owner.parse(row.owner, row.dagster_run_id)
             sign = Unreleased(f"{what} {row[0]}", owner, lost if lost > timedelta(0) else None)
@@ -50,37 +50,41 @@ def unreleased(conn: Connection, run_ids: Collection[str]) -> Mapping[str, list[
     return found
 
 
-def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Sequence[Any]:
+def _read_unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Sequence[Any]:
     """Return the rows, which begin with their number."""
     (number,) = log.primary_key.columns
     newest = (
         select(number.label("number"))
-        .where(of_project(log), log.c.dagster_run_id == bindparam("run_id"))
+        .where(match_project(log), log.c.dagster_run_id == bindparam("run_id"))
         .order_by(number.desc())
         .limit(1)
     )
-    numbers = [row.number for row in each(conn, newest, [{"run_id": run_id} for run_id in run_ids])]
+    numbers = [
+        row.number for row in execute_each(conn, newest, [{"run_id": run_id} for run_id in run_ids])
+    ]
     running = (log.c.status == Status.RUNNING.value) & log.c.dagster_run_id.in_(run_ids)
     columns = (number, log.c.owner, log.c.dagster_run_id, log.c.lease_expires_at)
     query = (
         select(*columns, utc_now().label("read_at"))
         .where(
-            of_project(log), log.c.lease_expires_at.is_not(None), or_(running, number.in_(numbers))
+            match_project(log),
+            log.c.lease_expires_at.is_not(None),
+            or_(running, number.in_(numbers)),
         )
         .order_by(number)
     )
     return conn.execute(query).all()
 
 
-def begun_in(conn: Connection, run_ids: Collection[str]) -> list[dict[str, Any]]:
-    """Return the latest attempts that began in some runs of a scheduler, as `ended_since` does."""
+def list_begun_in(conn: Connection, run_ids: Collection[str]) -> list[dict[str, Any]]:
+    """Return the latest attempts that began in some scheduler runs, like `list_ended_since`."""
     begun = select(job_log.c.job_id).where(
-        of_project(job_log),
+        match_project(job_log),
         job_log.c.dagster_run_id.in_(run_ids),
         unindexed(job_log.c.latest) == 1,
         job_log.c.window_start.is_not(None),
     )
-    return attempts_by_id(conn, conn.execute(begun.order_by(job_log.c.job_id)).scalars().all())
+    return list_attempts_by_id(conn, conn.execute(begun.order_by(job_log.c.job_id)).scalars().all())
 
 
 def present(conn: Connection) -> datetime:
@@ -89,19 +93,19 @@ def present(conn: Connection) -> datetime:
     return now
 
 
-def ended_since(
+def list_ended_since(
     conn: Connection, moment: datetime | None, leave_out: Collection[int], limit: int
 ) -> list[dict[str, Any]]:
     """Return the latest attempts and failed refreshes that ended since a naive UTC time, in order.
 
     Of skipped windows, only those skipped by an operator are returned. Rows that ended in the
     future of a clock that was set back are returned when the clock reaches their end. Rows have the
-    form of `history.attempts`. `job_end_time` is written a little before its transaction is
+    form of `history.list_attempts`. `job_end_time` is written a little before its transaction is
     committed, so a reader queries an overlapping period and passes the ids that it has already seen
     as `leave_out`.
     """
     query = select(job_log.c.job_id).where(
-        of_project(job_log),
+        match_project(job_log),
         or_(unindexed(job_log.c.latest) == 1, unindexed(job_log.c.failed_refresh) == MARKED),
         or_(
             unindexed(job_log.c.status).in_(_ENDED),
@@ -109,10 +113,10 @@ def ended_since(
         ),
         job_log.c.window_start.is_not(None),
         job_log.c.job_end_time.is_not(None),
-        not_in_future(job_log.c.job_end_time),
+        match_past(job_log.c.job_end_time),
         job_log.c.job_id.not_in(list(leave_out)),
     )
     if moment is not None:
         query = query.where(job_log.c.job_end_time >= moment)
     ordered = query.order_by(job_log.c.job_end_time, job_log.c.job_id).limit(limit)
-    return attempts_by_id(conn, conn.execute(ordered).scalars().all())
+    return list_attempts_by_id(conn, conn.execute(ordered).scalars().all())

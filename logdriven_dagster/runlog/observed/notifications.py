@@ -16,12 +16,12 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.backoff import back_off
-from logdriven_dagster.runlog.history.logs import plain
+from logdriven_dagster.runlog.history.logs import convert_row
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.schema.observations import job_run, notification_log
 from logdriven_dagster.runlog.sql.clock import SET_BACK, utc_from_now, utc_now
-from logdriven_dagster.runlog.sql.projects import of_project
-from logdriven_dagster.runlog.sql.texts import stored
+from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.sql.texts import clean_text
 
 GATHERING = timedelta(minutes=5)
 """The time for which a run collects its notices; then other processes send them, since the run may
@@ -72,39 +72,39 @@ class Parcel:
     """The identity of a message that is sent again; it follows from its notices."""
 
 
-def window_failed_before(conn: Connection, job_id: int) -> bool:
+def has_window_failed_before(conn: Connection, job_id: int) -> bool:
     """Return True if the attempt's window has failed by itself since it last succeeded.
 
     Takeovers and discarded attempts are no failures of the window: their leases were not released.
     Neither is a success that was reset by hand.
     """
     this = select(job_log.c.job_schedule_id).where(job_log.c.job_id == job_id).scalar_subquery()
-    return _failed_since_success(
+    return _has_failed_since_success(
         conn,
         [
-            select(log.c.job_id.label("id"), log.c.status, _by_itself(log)).where(
-                of_project(log), log.c.job_schedule_id == this, log.c.job_id < job_id
+            select(log.c.job_id.label("id"), log.c.status, _match_by_itself(log)).where(
+                match_project(log), log.c.job_schedule_id == this, log.c.job_id < job_id
             )
             for log in (job_log, job_log_archive)
         ],
     )
 
 
-def job_failed_before(conn: Connection, job_run_id: int) -> bool:
+def has_job_failed_before(conn: Connection, job_run_id: int) -> bool:
     """Return True if the job has failed by itself since it last succeeded."""
     this = select(job_run.c.job_code).where(job_run.c.job_run_id == job_run_id).scalar_subquery()
     by_itself = job_run.c.lease_expires_at.is_(None).label("by_itself")
     runs = select(job_run.c.job_run_id.label("id"), job_run.c.status, by_itself)
     earlier = runs.where(
-        of_project(job_run), job_run.c.job_code == this, job_run.c.job_run_id < job_run_id
+        match_project(job_run), job_run.c.job_code == this, job_run.c.job_run_id < job_run_id
     )
-    return _failed_since_success(conn, [earlier])
+    return _has_failed_since_success(conn, [earlier])
 
 
-def job_runs(conn: Connection, job_run_ids: Collection[int]) -> dict[int, dict[str, Any]]:
+def read_job_runs(conn: Connection, job_run_ids: Collection[int]) -> dict[int, dict[str, Any]]:
     """Return rows of `job_run` by id; timestamps are ISO 8601 in UTC."""
     rows = conn.execute(select(job_run).where(job_run.c.job_run_id.in_(list(job_run_ids))))
-    return {row.job_run_id: plain(row) for row in rows}
+    return {row.job_run_id: convert_row(row) for row in rows}
 
 
 def post(conn: Connection, notices: Sequence[Notice], owner: str) -> None:
@@ -124,9 +124,11 @@ def post(conn: Connection, notices: Sequence[Notice], owner: str) -> None:
         conn.execute(insert(notification_log).values(**row))
 
 
-def waiting(conn: Connection, recipients: Collection[str], owner: str) -> Sequence[str]:
+def find_waiting_recipients(
+    conn: Connection, recipients: Collection[str], owner: str
+) -> Sequence[str]:
     """Return the recipients of notices that this owner should send now."""
-    query = select(notification_log.c.recipient).where(_due(recipients, owner)).distinct()
+    query = select(notification_log.c.recipient).where(_match_due(recipients, owner)).distinct()
     return conn.execute(query.order_by(notification_log.c.recipient)).scalars().all()
 
 
@@ -135,7 +137,7 @@ def take(conn: Connection, recipient: str, owner: str) -> Parcel | None:
 
     Takes at most a thousand notices. Returns None if another process was faster.
     """
-    due = _due([recipient], owner)
+    due = _match_due([recipient], owner)
     oldest = select(notification_log.c.id).where(due).order_by(notification_log.c.id)
     ids = conn.execute(oldest.limit(_AT_ONCE)).scalars().all()
     sending = uuid4().hex
@@ -151,9 +153,9 @@ def take(conn: Connection, recipient: str, owner: str) -> Parcel | None:
     )
     if not ids or conn.execute(taken).rowcount == 0:
         return None
-    mine = select(notification_log).where(_of_sending(sending))
+    mine = select(notification_log).where(_match_sending(sending))
     rows = conn.execute(mine.order_by(notification_log.c.id)).all()
-    content = "\n".join((str(rows[0].project_id), *map(_identity, rows)))
+    content = "\n".join((str(rows[0].project_id), *map(_get_identity, rows)))
     return Parcel(
         sending,
         recipient,
@@ -165,27 +167,27 @@ def take(conn: Connection, recipient: str, owner: str) -> Parcel | None:
     )
 
 
-def _identity(row: Any) -> str:
+def _get_identity(row: Any) -> str:
     """Return the key that distinguishes a row; a row of a table's freshness is sent repeatedly."""
     digest: str = row.digest
     return f"{digest} {row.create_time}" if row.subject_type == "freshness" else digest
 
 
-def sent(conn: Connection, parcel: Parcel) -> None:
+def record_sent(conn: Connection, parcel: Parcel) -> None:
     """Record that the notices of a parcel were delivered."""
-    mine = _of_sending(parcel.sending)
+    mine = _match_sending(parcel.sending)
     conn.execute(update(notification_log).where(mine).values(sent_time=utc_now(), error=None))
 
 
-def unreached(conn: Connection, parcel: Parcel, error: str) -> None:
+def record_failed_delivery(conn: Connection, parcel: Parcel, error: str) -> None:
     """Record a failed delivery: retry with a back-off that doubles, up to an hour.
 
     Notices are given up after `MOST_TRIES` tries, or when they are older than `OLDEST`.
     """
-    mine = _of_sending(parcel.sending)
+    mine = _match_sending(parcel.sending)
     tries = conn.execute(select(notification_log.c.tries).where(mine)).scalars().all()
     pause = back_off(max(tries, default=1), timedelta(minutes=1), _LONGEST_PAUSE)
-    failure = {"error": stored(error, _ERROR_LENGTH), "due_time": utc_from_now(pause)}
+    failure = {"error": clean_text(error, _ERROR_LENGTH), "due_time": utc_from_now(pause)}
     conn.execute(update(notification_log).where(mine).values(**failure))
 
 
@@ -198,18 +200,18 @@ def forget(conn: Connection, age: timedelta) -> int:
     old = log.create_time < utc_from_now(-max(age, OLDEST))
     over = (log.subject_type != "freshness") | (log.event == "recovery")
     return conn.execute(
-        delete(notification_log).where(of_project(notification_log), old, over)
+        delete(notification_log).where(match_project(notification_log), old, over)
     ).rowcount
 
 
-def _of_sending(sending: str) -> ColumnElement[bool]:
-    return of_project(notification_log) & (notification_log.c.sending == sending)
+def _match_sending(sending: str) -> ColumnElement[bool]:
+    return match_project(notification_log) & (notification_log.c.sending == sending)
 
 
-def _due(recipients: Collection[str], owner: str) -> ColumnElement[bool]:
+def _match_due(recipients: Collection[str], owner: str) -> ColumnElement[bool]:
     log = notification_log.c
     return and_(
-        of_project(notification_log),
+        match_project(notification_log),
         log.sent_time.is_(None),
         log.create_time > utc_from_now(-OLDEST),
         log.tries < MOST_TRIES,
@@ -222,11 +224,11 @@ def _due(recipients: Collection[str], owner: str) -> ColumnElement[bool]:
     )
 
 
-def _by_itself(log: Table) -> ColumnElement[bool]:
+def _match_by_itself(log: Table) -> ColumnElement[bool]:
     return and_(log.c.lease_expires_at.is_(None), log.c.covered.is_(None)).label("by_itself")
 
 
-def _failed_since_success(conn: Connection, attempts: Sequence[Any]) -> bool:
+def _has_failed_since_success(conn: Connection, attempts: Sequence[Any]) -> bool:
     earlier = union_all(*attempts).subquery("earlier")
     over = earlier.c.status.in_([Status.SUCCESS.value, Status.SKIPPED.value])
     success = select(earlier.c.id).where(over).order_by(earlier.c.id.desc()).limit(1)

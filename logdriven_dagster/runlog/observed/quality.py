@@ -15,7 +15,7 @@ from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.quality import QualityReport, RuleResult, ids_text
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.schema.observations import process_log, quality_check_log
-from logdriven_dagster.runlog.sql.projects import of_project
+from logdriven_dagster.runlog.sql.projects import match_project
 
 _CATEGORY = "quality"
 
@@ -25,7 +25,7 @@ def record(conn: Connection, attempt: Attempt, step_id: str, report: QualityRepo
 
     Call it once, in the transaction in which the attempt ends: its guard prevents duplicate rows.
     """
-    rows = [_row(attempt, step_id, report, result) for result in report.results]
+    rows = [_build_row(attempt, step_id, report, result) for result in report.results]
     conn.execute(insert(quality_check_log), rows)
     found = [
         {
@@ -35,12 +35,12 @@ def record(conn: Connection, attempt: Attempt, step_id: str, report: QualityRepo
             "message_id": f"{step_id}.{name}",
             "message": str(value),
         }
-        for name, value in _statistics(report)
+        for name, value in _extract_statistics(report)
     ]
     conn.execute(insert(process_log), found)
 
 
-def _row(
+def _build_row(
     attempt: Attempt, step_id: str, report: QualityReport, result: RuleResult
 ) -> dict[str, Any]:
     ids = ids_text(result)
@@ -58,7 +58,7 @@ def _row(
     }
 
 
-def _statistics(report: QualityReport) -> Iterator[tuple[str, Any]]:
+def _extract_statistics(report: QualityReport) -> Iterator[tuple[str, Any]]:
     yield "checked_count", report.checked
     yield "good_count", report.checked - report.rejected
     yield "bad_count", report.rejected
@@ -69,24 +69,24 @@ def _statistics(report: QualityReport) -> Iterator[tuple[str, Any]]:
         yield "good_hash", report.good_hash
 
 
-def newest(conn: Connection, table: str, limit: int = 1) -> list[dict[str, Any]]:
+def list_newest(conn: Connection, table: str, limit: int = 1) -> list[dict[str, Any]]:
     """Return the newest attempts at a table whose rows were checked, each with its results."""
     log = quality_check_log
     looked_at = (
         select(log.c.job_id)
-        .where(of_project(log), log.c.job_name == table)
+        .where(match_project(log), log.c.job_name == table)
         .group_by(log.c.job_id)
         .order_by(func.max(log.c.id).desc())
         .limit(limit)
     )
-    return [_attempt(conn, job_id) for job_id in conn.execute(looked_at).scalars().all()]
+    return [_read_attempt(conn, job_id) for job_id in conn.execute(looked_at).scalars().all()]
 
 
-def reports(conn: Connection, job_id: int) -> dict[str, QualityReport]:
+def read_reports(conn: Connection, job_id: int) -> dict[str, QualityReport]:
     """Return the logged results of each step; the log does not contain `blocking`."""
-    statistics = _statistics_of(conn, job_id)
+    statistics = _read_statistics(conn, job_id)
     results: dict[str, list[RuleResult]] = {}
-    for row in _rules(conn, job_id):
+    for row in _read_rules(conn, job_id):
         count, ids = row["warn_count"] + row["error_count"], tuple(row["ids"])
         result = RuleResult(row["rule"], row["column"], row["level"], False, count, ids)  # noqa: FBT003
         results.setdefault(row["step"], []).append(result)
@@ -101,13 +101,13 @@ def reports(conn: Connection, job_id: int) -> dict[str, QualityReport]:
     }
 
 
-def _statistics_of(conn: Connection, job_id: int) -> dict[str, str]:
+def _read_statistics(conn: Connection, job_id: int) -> dict[str, str]:
     mine = (process_log.c.job_id == job_id) & (process_log.c.log_category == _CATEGORY)
     found = conn.execute(select(process_log.c.message_id, process_log.c.message).where(mine))
     return {row.message_id: row.message for row in found}
 
 
-def _attempt(conn: Connection, job_id: int) -> dict[str, Any]:
+def _read_attempt(conn: Connection, job_id: int) -> dict[str, Any]:
     columns = (job_log.c.status, job_log.c.data_range_start, job_log.c.data_range_end)
     found = conn.execute(select(*columns).where(job_log.c.job_id == job_id)).first()
     return {
@@ -116,14 +116,14 @@ def _attempt(conn: Connection, job_id: int) -> dict[str, Any]:
         "status": found.status if found else None,
         "data_range_start": found.data_range_start if found else None,
         "data_range_end": found.data_range_end if found else None,
-        "statistics": _statistics_of(conn, job_id),
-        "rules": _rules(conn, job_id),
+        "statistics": _read_statistics(conn, job_id),
+        "rules": _read_rules(conn, job_id),
     }
 
 
-def _rules(conn: Connection, job_id: int) -> Sequence[dict[str, Any]]:
+def _read_rules(conn: Connection, job_id: int) -> Sequence[dict[str, Any]]:
     log = quality_check_log
-    mine = of_project(log) & (log.c.job_id == job_id)
+    mine = match_project(log) & (log.c.job_id == job_id)
     rows = conn.execute(select(log).where(mine).order_by(log.c.id))
     return [
         {

@@ -27,7 +27,7 @@ from sqlalchemy.dialects import mysql
 
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH, Status
 from logdriven_dagster.runlog.sql.clock import Moment
-from logdriven_dagster.runlog.sql.projects import new_row_project
+from logdriven_dagster.runlog.sql.projects import get_new_row_project
 
 metadata = MetaData()
 
@@ -41,7 +41,7 @@ INNODB: dict[str, Any] = {
 }
 
 
-def of_one_project(*, primary_key: bool = False) -> Column[int]:
+def build_project_column(*, primary_key: bool = False) -> Column[int]:
     """Return the column of tables whose rows belong to one project; inserts set it by default."""
     return Column(
         "project_id",
@@ -49,18 +49,18 @@ def of_one_project(*, primary_key: bool = False) -> Column[int]:
         primary_key=primary_key,
         autoincrement=False,
         nullable=False,
-        default=new_row_project,
+        default=get_new_row_project,
         comment="of the table project",
     )
 
 
-def _one_of(statuses: Iterable[Status]) -> str:
+def _format_choices(statuses: Iterable[Status]) -> str:
     return "status IN ({})".format(", ".join(f"'{status.value}'" for status in statuses))
 
 
 STATUS_CHECKS = {
-    "job_log": _one_of(status for status in Status if status is not Status.READY),
-    "step_log": _one_of(Status),
+    "job_log": _format_choices(status for status in Status if status is not Status.READY),
+    "step_log": _format_choices(Status),
 }
 """CHECK constraints of the databases: there are no other states."""
 LEASE_CHECK = "status <> 'RUNNING' OR fencing_token IS NOT NULL"
@@ -134,7 +134,7 @@ job_log = Table(
         comment="1: it failed and the rows before it remain; 0: past",
     ),
     Column("standing", BigInteger, comment="the state to restore after a refresh without changes"),
-    of_one_project(),
+    build_project_column(),
     CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
     CheckConstraint(LEASE_CHECK, name="ck_job_log_lease"),
     sqlite_autoincrement=True,
@@ -211,7 +211,7 @@ log_range = Table(
     Column("status", String(32), nullable=False, comment="SUCCESS or SKIPPED"),
     Column("window_start", BigInteger, nullable=False, comment="epoch seconds"),
     Column("window_end", BigInteger, nullable=False, comment="epoch seconds"),
-    of_one_project(),
+    build_project_column(),
     **INNODB,
 )
 """The ranges of the covered rows of `job_log`: planning reads these instead of the history."""
@@ -226,7 +226,7 @@ Index(
 refresh_bookmark = Table(
     "refresh_bookmark",
     metadata,
-    of_one_project(primary_key=True),
+    build_project_column(primary_key=True),
     Column("job_name", String(128), primary_key=True),
     Column("upstream", String(128), primary_key=True),
     Column("job_id", BigInteger, nullable=False, comment="of the upstream"),
@@ -237,7 +237,7 @@ refresh_bookmark = Table(
 table_home = Table(
     "table_home",
     metadata,
-    of_one_project(primary_key=True),
+    build_project_column(primary_key=True),
     Column("name", String(384), primary_key=True, comment="of the table"),
     Column("host", String(256), nullable=False, comment="the machine that recorded it"),
     Column("folder", Text, nullable=False, comment="of the project, on that machine"),
@@ -256,7 +256,7 @@ batch = Table(
     Column("batch_type", String(32), nullable=False, comment="window, file"),
     Column("batch_marking", LongText, comment="of a finished attempt; dates or NAME@date"),
     Column("create_time", Moment, nullable=False, server_default=NOW),
-    of_one_project(),
+    build_project_column(),
     sqlite_autoincrement=True,
     **INNODB,
 )
@@ -281,7 +281,7 @@ batch_queue = Table(
     Column("insert_ts", Moment, nullable=False, server_default=NOW),
     Column("start_ts", Moment),
     Column("end_ts", Moment),
-    of_one_project(),
+    build_project_column(),
     sqlite_autoincrement=True,
     **INNODB,
 )
@@ -314,7 +314,7 @@ file = Table(
     Column("file_size", BigInteger, nullable=False),
     Column("file_hash", String(128), nullable=False, comment="of the content, or size and time"),
     Column("creation_ts", Moment, nullable=False, comment="last modification"),
-    of_one_project(),
+    build_project_column(),
     sqlite_autoincrement=True,
     **INNODB,
 )
@@ -325,7 +325,7 @@ Index("ix_file_batch", file.c.batch_id)
 
 def _archive_of(table: Table) -> Table:
     """Return a table for old rows: the same columns, without a sequence and constraints."""
-    of_project = [of_one_project()] if "project_id" in table.columns else []
+    of_project = [build_project_column()] if "project_id" in table.columns else []
     columns = [
         Column(c.name, c.type, primary_key=c.primary_key, autoincrement=False, nullable=c.nullable)
         for c in table.columns

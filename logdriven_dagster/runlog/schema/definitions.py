@@ -37,7 +37,7 @@ SETTING_CHECKS = {
 """CHECK constraints for settings that operators change with an SQL client."""
 
 
-def _settings() -> list[Column[Any]]:
+def _build_settings_columns() -> list[Column[Any]]:
     """Return the columns that an operator may change without a deploy: the values in force."""
     return [
         Column("enabled", SmallInteger, nullable=False, server_default="1", comment="0: nobody"),
@@ -57,7 +57,7 @@ def _settings() -> list[Column[Any]]:
     ]
 
 
-def _definition(name: str, *columns: Column[Any]) -> tuple[Table, Table]:
+def _build_definition_tables(name: str, *columns: Column[Any]) -> tuple[Table, Table]:
     """Return a table with the latest version of each definition, and one with all versions."""
     common: list[Column[Any]] = [
         Column("version", Integer, nullable=False),
@@ -100,21 +100,21 @@ def _definition(name: str, *columns: Column[Any]) -> tuple[Table, Table]:
     return latest, versions
 
 
-project_definition, project_definition_log = _definition("project")
-table_definition, table_definition_log = _definition(
+project_definition, project_definition_log = _build_definition_tables("project")
+table_definition, table_definition_log = _build_definition_tables(
     "table",
     Column("description", Text),
     Column("incremental_type", String(16), nullable=False),
-    *_settings(),
+    *_build_settings_columns(),
 )
-job_definition, job_definition_log = _definition(
+job_definition, job_definition_log = _build_definition_tables(
     "job",
     Column("description", Text),
     Column("job_type", String(16), nullable=False, comment="standard, maintenance"),
     Column("schedule", String(128), comment="a cron expression"),
-    *_settings(),
+    *_build_settings_columns(),
 )
-relation_definition, relation_definition_log = _definition(
+relation_definition, relation_definition_log = _build_definition_tables(
     "relation",
     Column("job_code", String(CODE_LENGTH), comment="NULL: of the table, in every job"),
     Column("pre_code", String(CODE_LENGTH), comment="NULL: the upstream is not managed"),
@@ -127,7 +127,7 @@ relation_definition, relation_definition_log = _definition(
 Index("ix_relation_pre", relation_definition.c.pre_code)
 Index("ix_relation_post", relation_definition.c.post_code)
 Index("ix_relation_job", relation_definition.c.job_code)
-step_definition, step_definition_log = _definition(
+step_definition, step_definition_log = _build_definition_tables(
     "step",
     Column("job_code", String(CODE_LENGTH), nullable=False),
     Column("exec_order", Integer, nullable=False),

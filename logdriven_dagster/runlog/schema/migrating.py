@@ -23,9 +23,9 @@ _LOCK = 5_136_201
 _LOCK_SECONDS = 60
 
 
-def script_directory() -> ScriptDirectory:
+def load_script_directory() -> ScriptDirectory:
     """Return the migrations that come with the package."""
-    return ScriptDirectory.from_config(_config())
+    return ScriptDirectory.from_config(_build_config())
 
 
 def upgrade(conn: Connection) -> None:
@@ -34,7 +34,7 @@ def upgrade(conn: Connection) -> None:
     `conn` is outside a transaction. A new log gets the current schema in one go, and continues an
     interrupted start on MariaDB. Raises RunLogError for an unknown schema.
     """
-    with _one_at_a_time(conn), _references_unchecked(conn), conn.begin():
+    with _lock_schema(conn), _skip_reference_checks(conn), conn.begin():
         if conn.dialect.name == "postgresql":
             conn.execute(text("SET LOCAL lock_timeout = 0"))  # however long another one migrates
             conn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
@@ -43,17 +43,17 @@ def upgrade(conn: Connection) -> None:
         drop_views(conn)  # they would block changes of their tables
         if version is None:
             metadata.create_all(conn)
-            context.stamp(script_directory(), "head")
+            context.stamp(load_script_directory(), "head")
         else:
             _refuse_unknown(version)
-            config = _config()
+            config = _build_config()
             config.attributes["connection"] = conn
             command.upgrade(config, "head")
         create_views(conn)
 
 
 def _refuse_unknown(version: str) -> None:
-    if version not in {script.revision for script in script_directory().walk_revisions()}:
+    if version not in {script.revision for script in load_script_directory().walk_revisions()}:
         raise RunLogError(
             f"the run log has the unknown schema version {version}: it was written by a "
             "newer version, or by one before the first release; upgrade "
@@ -61,14 +61,14 @@ def _refuse_unknown(version: str) -> None:
         )
 
 
-def _config() -> Config:
+def _build_config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(_FOLDER))
     return config
 
 
 @contextmanager
-def _references_unchecked(conn: Connection) -> Iterator[None]:
+def _skip_reference_checks(conn: Connection) -> Iterator[None]:
     """Disable foreign keys: SQLite changes a table by making another one, which they forbid."""
     if conn.dialect.name != "sqlite":
         yield
@@ -83,7 +83,7 @@ def _references_unchecked(conn: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _one_at_a_time(conn: Connection) -> Iterator[None]:
+def _lock_schema(conn: Connection) -> Iterator[None]:
     """Take a session lock on MariaDB and MySQL, whose schema changes end every transaction.
 
     The others lock within the transaction: SQLite at BEGIN, PostgreSQL by an advisory lock.

@@ -17,8 +17,8 @@ from logdriven_dagster.runlog.schema.attempts import (
     NOW,
     Id,
     LongText,
+    build_project_column,
     metadata,
-    of_one_project,
 )
 from logdriven_dagster.runlog.sql.clock import Moment
 
@@ -44,7 +44,7 @@ job_run = Table(
     Column("heartbeat_at", Moment),
     Column("lease_expires_at", Moment),
     Column("blocked", LongText, comment="a line for each blocked table, with the reason"),
-    of_one_project(),
+    build_project_column(),
     CheckConstraint(
         "status IN ('RUNNING', 'SUCCESS', 'FAILURE', 'DISCARDED')", name="ck_job_run_status"
     ),
@@ -86,7 +86,7 @@ job_run_step = Table(
 source_audit = Table(
     "source_audit",
     metadata,
-    of_one_project(primary_key=True),
+    build_project_column(primary_key=True),
     Column("job_name", String(128), primary_key=True, comment="the table's name"),
     Column("step_id", String(64), primary_key=True),
     Column("looked_at", Moment, nullable=False, server_default=NOW),
@@ -118,7 +118,7 @@ quality_check_log = Table(
     Column("checked_count", BigInteger, comment="rows that were checked"),
     Column("create_time", Moment, nullable=False, server_default=NOW),
     Column("last_update_time", Moment, nullable=False, server_default=NOW),
-    of_one_project(),
+    build_project_column(),
     sqlite_autoincrement=True,
     **INNODB,
 )
@@ -159,7 +159,7 @@ lineage_query = Table(
     Column("container_node_id", BigInteger, comment="the owner of its columns"),
     Column("absent", Text, comment="the reason why lineage is unknown or incomplete"),
     Column("create_ts", Moment, nullable=False, server_default=NOW),
-    of_one_project(),
+    build_project_column(),
     sqlite_autoincrement=True,
     **INNODB,
 )
@@ -191,7 +191,7 @@ lineage_node = Table(
     Column("container_node_id", BigInteger, comment="of a column: its table"),
     Column("display_name", String(512), nullable=False),
     Column("digest", String(64), nullable=False, comment="of type and full name"),
-    of_one_project(),
+    build_project_column(),
     sqlite_autoincrement=True,
     **INNODB,
 )
@@ -235,7 +235,7 @@ notification_log = Table(
     Column("sent_time", Moment),
     Column("error", Text, comment="the error of the last attempt to send it"),
     Column("create_time", Moment, nullable=False, server_default=NOW),
-    of_one_project(),
+    build_project_column(),
     sqlite_autoincrement=True,
     **INNODB,
 )

@@ -4,7 +4,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
 
-def _newest(log: str, key: str, number: str) -> tuple[str, str]:
+def _build_newest_queries(log: str, key: str, number: str) -> tuple[str, str]:
     """Return queries of the newest row of each key, its number as `newest`: MariaDB's, and others'.
 
     Both take a step or two in an index for each key, instead of reading the history. MariaDB does
@@ -25,8 +25,8 @@ def _newest(log: str, key: str, number: str) -> tuple[str, str]:
     return grouped, stepwise
 
 
-_OF_TABLES = _newest("job_log", "job_name", "job_id")
-_OF_JOBS = _newest("job_run", "job_code", "job_run_id")
+_OF_TABLES = _build_newest_queries("job_log", "job_name", "job_id")
+_OF_JOBS = _build_newest_queries("job_run", "job_code", "job_run_id")
 VIEWS = {
     "v_window_log": "SELECT * FROM job_log WHERE latest = 1",
     # Kettle's latest-status view. By id, not by time: two runs may begin in the same second.

@@ -54,19 +54,19 @@ class among(FunctionElement[bool]):  # noqa: N801 - reads as the SQL operator th
 
 
 @compiles(among, "sqlite")
-def _sqlite(element: among, compiler: Any, **kw: Any) -> str:
+def _compile_sqlite(element: among, compiler: Any, **kw: Any) -> str:
     column, names = (compiler.process(each, **kw) for each in element.clauses)
     return f"{column} IN (SELECT value FROM json_each({names}))"  # noqa: S608 - names are bound
 
 
 @compiles(among, "postgresql")
-def _postgresql(element: among, compiler: Any, **kw: Any) -> str:
+def _compile_postgresql(element: among, compiler: Any, **kw: Any) -> str:
     column, names = (compiler.process(each, **kw) for each in element.clauses)
     return f"{column} = ANY ({names})"
 
 
 @compiles(among, "mysql")
 @compiles(among, "mariadb")
-def _mysql(element: among, compiler: Any, **kw: Any) -> str:
+def _compile_mysql(element: among, compiler: Any, **kw: Any) -> str:
     column, names = (compiler.process(each, **kw) for each in element.clauses)
     return f"{column} IN {names}"

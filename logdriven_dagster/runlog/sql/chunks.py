@@ -12,7 +12,7 @@ QUERIES = 400
 """The number of queries that are joined into one; SQLite takes 500."""
 
 
-def chunks(items: Sequence[T], size: int = VALUES) -> Iterator[Sequence[T]]:
+def split_into_chunks(items: Sequence[T], size: int = VALUES) -> Iterator[Sequence[T]]:
     """Yield the items in their order, at most `size` at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

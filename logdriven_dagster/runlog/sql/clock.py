@@ -18,7 +18,7 @@ database differ by less."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def microseconds(moment: datetime) -> int:
+def count_microseconds(moment: datetime) -> int:
     """Return a naive UTC time as microseconds since 1970: a number that grows from run to run."""
     return (moment.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(microseconds=1)
 
@@ -47,65 +47,65 @@ class elapsed_seconds(FunctionElement[Any]):  # noqa: N801 - as above
     inherit_cache = True
 
 
-def not_in_future(moment: ColumnElement[Any]) -> ColumnElement[bool]:
+def match_past(moment: ColumnElement[Any]) -> ColumnElement[bool]:
     """Match timestamps of the log that are in the past; others show that the clock was set back."""
     return moment <= utc_from_now(SET_BACK)
 
 
-def since(moment: datetime, now: datetime) -> timedelta | None:
+def measure_since(moment: datetime, now: datetime) -> timedelta | None:
     """Return the time since a timestamp; None, for unknown, if the clock was set back since."""
     return None if moment - now > SET_BACK else max(now - moment, timedelta(0))
 
 
 @compiles(utc_now, "sqlite")
-def _sqlite(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
+def _compile_now_sqlite(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
     return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
 
 
 @compiles(utc_now, "postgresql")
-def _postgresql(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
+def _compile_now_postgresql(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
     return "timezone('utc', clock_timestamp())"
 
 
 @compiles(utc_now, "mysql")
 @compiles(utc_now, "mariadb")
-def _mysql(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
+def _compile_now_mysql(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
     return "UTC_TIMESTAMP(6)"
 
 
 @compiles(utc_from_now, "sqlite")
-def _sqlite_later(element: utc_from_now, compiler: Any, **kw: Any) -> str:
+def _compile_later_sqlite(element: utc_from_now, compiler: Any, **kw: Any) -> str:
     seconds = compiler.process(element.clauses, **kw)
     return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', {seconds} || ' seconds')"
 
 
 @compiles(utc_from_now, "postgresql")
-def _postgresql_later(element: utc_from_now, compiler: Any, **kw: Any) -> str:
+def _compile_later_postgresql(element: utc_from_now, compiler: Any, **kw: Any) -> str:
     seconds = compiler.process(element.clauses, **kw)
     return f"timezone('utc', clock_timestamp()) + make_interval(secs => {seconds})"
 
 
 @compiles(utc_from_now, "mysql")
 @compiles(utc_from_now, "mariadb")
-def _mysql_later(element: utc_from_now, compiler: Any, **kw: Any) -> str:
+def _compile_later_mysql(element: utc_from_now, compiler: Any, **kw: Any) -> str:
     seconds = compiler.process(element.clauses, **kw)
     return f"UTC_TIMESTAMP(6) + INTERVAL CAST({seconds} * 1000000 AS SIGNED) MICROSECOND"
 
 
 @compiles(elapsed_seconds, "sqlite")
-def _sqlite_elapsed(element: elapsed_seconds, compiler: Any, **kw: Any) -> str:
+def _compile_elapsed_sqlite(element: elapsed_seconds, compiler: Any, **kw: Any) -> str:
     start, end = (compiler.process(each, **kw) for each in element.clauses)
     return f"((julianday({end}) - julianday({start})) * 86400.0)"
 
 
 @compiles(elapsed_seconds, "postgresql")
-def _postgresql_elapsed(element: elapsed_seconds, compiler: Any, **kw: Any) -> str:
+def _compile_elapsed_postgresql(element: elapsed_seconds, compiler: Any, **kw: Any) -> str:
     start, end = (compiler.process(each, **kw) for each in element.clauses)
     return f"EXTRACT(EPOCH FROM ({end} - {start}))"
 
 
 @compiles(elapsed_seconds, "mysql")
 @compiles(elapsed_seconds, "mariadb")
-def _mysql_elapsed(element: elapsed_seconds, compiler: Any, **kw: Any) -> str:
+def _compile_elapsed_mysql(element: elapsed_seconds, compiler: Any, **kw: Any) -> str:
     start, end = (compiler.process(each, **kw) for each in element.clauses)
     return f"(TIMESTAMPDIFF(MICROSECOND, {start}, {end}) / 1000000.0)"

@@ -2,7 +2,7 @@
 
 Every table whose rows belong to a project has a `project_id`, a part of its unique constraints and
 of the indexes by names. Inserts get it by a default of the column. Every other statement uses
-`of_project(table)`, unless it selects rows by their primary key. Both take the number from the
+`match_project(table)`, unless it selects rows by their primary key. Both take the number from the
 connection that executes the statement, which has it from its `RunLog`, so that statements can be
 built once, for all projects.
 """
@@ -21,12 +21,12 @@ PROJECT_ID = "logdriven_project_id"
 UNRECORDED = 0
 """The number of a project that is not in the log yet: it has no rows."""
 OWN_PROJECT = "own_project"
-"""The parameter of `of_project`."""
+"""The parameter of `match_project`."""
 
 _present: ContextVar[int | None] = ContextVar(PROJECT_ID, default=None)
 
 
-def of_project(rows: FromClause) -> ColumnElement[bool]:
+def match_project(rows: FromClause) -> ColumnElement[bool]:
     """Match the rows of the connection's project in a table of the log, or in an alias of one."""
     own = bindparam(OWN_PROJECT, callable_=_own_project, type_=BigInteger())
     condition: ColumnElement[bool] = rows.c.project_id == own
@@ -34,11 +34,11 @@ def of_project(rows: FromClause) -> ColumnElement[bool]:
 
 
 def own_parameter(conn: Connection) -> dict[str, int]:
-    """Return the parameter of `of_project`, for statements that are executed as text."""
-    return {OWN_PROJECT: _required(conn.get_execution_options().get(PROJECT_ID))}
+    """Return the parameter of `match_project`, for statements that are executed as text."""
+    return {OWN_PROJECT: _require_project(conn.get_execution_options().get(PROJECT_ID))}
 
 
-def new_row_project() -> int:
+def get_new_row_project() -> int:
     """Return the `project_id` of a new row.
 
     Raises RunLogError if the project is not in the log.
@@ -60,10 +60,10 @@ def _note_project(conn: Connection, *_: Any) -> None:
 
 
 def _own_project() -> int:
-    return _required(_present.get())
+    return _require_project(_present.get())
 
 
-def _required(number: int | None) -> int:
+def _require_project(number: int | None) -> int:
     if number is None:
         raise RunLogError("the run log was opened without a project; call `RunLog.enter` with one")
     return number

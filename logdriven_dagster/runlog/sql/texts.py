@@ -1,7 +1,7 @@
 """Texts that every database can store."""
 
 
-def stored(text: str, length: int) -> str:
+def clean_text(text: str, length: int) -> str:
     """Remove NUL and lone surrogates, and cut a text to a length with a note."""
     note = " … (cut)"
     text = text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")

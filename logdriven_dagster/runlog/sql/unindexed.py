@@ -22,10 +22,10 @@ class unindexed(FunctionElement[Any]):  # noqa: N801 - reads as the SQL function
 
 
 @compiles(unindexed)
-def _plain(element: unindexed, compiler: Any, **kw: Any) -> str:
+def _compile_plain(element: unindexed, compiler: Any, **kw: Any) -> str:
     return str(compiler.process(element.clauses, **kw))
 
 
 @compiles(unindexed, "sqlite")
-def _sqlite(element: unindexed, compiler: Any, **kw: Any) -> str:
+def _compile_sqlite(element: unindexed, compiler: Any, **kw: Any) -> str:
     return f"+{compiler.process(element.clauses, **kw)}"

@@ -14,7 +14,7 @@ from sqlalchemy import Dialect, Select
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
+from logdriven_dagster.runlog.sql.chunks import QUERIES, split_into_chunks
 from logdriven_dagster.runlog.sql.projects import own_parameter
 
 _NAMED = re.compile(r"%\((\w+)\)s")
@@ -24,7 +24,7 @@ _COMPILED = 100
 """The number of cached queries, each with a dialect; there are a few of either."""
 
 
-def each(
+def execute_each(
     conn: Connection, query: Select[Any], values: Sequence[Mapping[str, Any]]
 ) -> Iterator[Row[Any]]:
     """Yield the rows of a query for each set of values of its `bindparam`s, in no certain order.
@@ -34,10 +34,10 @@ def each(
     if not values:
         return
     own = own_parameter(conn)
-    compiled = _compiled(query, conn.dialect)
+    compiled = _compile_query(query, conn.dialect)
     text = f"SELECT * FROM ({compiled}) AS each_of"  # noqa: S608 - compiled, values are bound
     fixed, names = {**compiled.construct_params(own, _check=False), **own}, compiled.positiontup
-    for part in chunks(values, QUERIES):
+    for part in split_into_chunks(values, QUERIES):
         parameters: Any
         if names is not None:
             statement = " UNION ALL ".join([text] * len(part))
@@ -54,7 +54,7 @@ def each(
 
 
 @lru_cache(_COMPILED)
-def _compiled(query: Select[Any], dialect: Dialect) -> SQLCompiler:
+def _compile_query(query: Select[Any], dialect: Dialect) -> SQLCompiler:
     compiled = query.compile(dialect=dialect)
     assert isinstance(compiled, SQLCompiler)
     return compiled

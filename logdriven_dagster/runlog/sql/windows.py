@@ -16,12 +16,12 @@ def is_of(table: TableConfig, kind: str | None) -> bool:
     return not incremental_type(kind).is_sliced
 
 
-def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
+def build_window(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
     """Return the window of a `job_log` row of the table, by the names of its columns."""
-    return window_of_row(table.incremental_type, row, table.grid.zone)
+    return build_window_of_row(table.incremental_type, row, table.grid.zone)
 
 
-def window_of_row(kind: str | None, row: Mapping[Any, Any], zone: ZoneInfo) -> TimeWindow:
+def build_window_of_row(kind: str | None, row: Mapping[Any, Any], zone: ZoneInfo) -> TimeWindow:
     """Return the window of a `job_log` row of any table."""
     along = incremental_type(kind).along
     if along is None:

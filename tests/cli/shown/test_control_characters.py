@@ -5,7 +5,7 @@ import io
 import pytest
 
 from logdriven_dagster.cli.shown import rendering
-from logdriven_dagster.cli.shown.control_characters import visible, write_document
+from logdriven_dagster.cli.shown.control_characters import escape_control_characters, write_document
 from logdriven_dagster.errors import UsageError
 from tests.builders import day
 from tests.cli.shop_log import ShopLog
@@ -44,15 +44,18 @@ def test_an_error_message_steers_no_terminal(capsys: pytest.CaptureFixture[str])
 
 def test_our_own_colours_stay_and_columns_hold_what_is_shown():
     stream = Terminal()
-    grid = rendering.table("what")
-    grid.add_row(rendering.plain(HOSTILE, "red"))
-    rendering.console(stream).print(grid)
+    grid = rendering.make_table("what")
+    grid.add_row(rendering.format_plain(HOSTILE, "red"))
+    rendering.make_console(stream).print(grid)
     assert "\x1b[31m" in stream.getvalue()
     assert "\x1b]52" not in stream.getvalue()
 
 
 def test_a_document_is_shown_on_a_terminal_and_kept_for_programs(monkeypatch: pytest.MonkeyPatch):
-    for stream, expected in ((Terminal(), visible(HOSTILE)), (io.StringIO(), HOSTILE)):
+    for stream, expected in (
+        (Terminal(), escape_control_characters(HOSTILE)),
+        (io.StringIO(), HOSTILE),
+    ):
         monkeypatch.setattr("sys.stdout", stream)
         write_document(HOSTILE)
         assert stream.getvalue() == expected

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from logdriven_dagster.cli.commands.run import _only_job
+from logdriven_dagster.cli.commands.run import _find_only_job
 from logdriven_dagster.cli.shown.progress import display, report, show_line
 from logdriven_dagster.cli.shown.results import Tally
 from logdriven_dagster.config import load_project
@@ -142,6 +142,6 @@ def test_only_a_job_that_is_run_alone_keeps_to_its_limit(shop):
     (shop / "jobs").mkdir()
     (shop / "jobs/daily.yaml").write_text("job: daily\ntables: [ods.orders]\nmax_windows: 5\n")
     project = load_project(shop)
-    assert _only_job(project, ["daily"]).max_windows == 5
-    assert _only_job(project, ["daily", "ods.customers"]) is None
-    assert _only_job(project, None) is None
+    assert _find_only_job(project, ["daily"]).max_windows == 5
+    assert _find_only_job(project, ["daily", "ods.customers"]) is None
+    assert _find_only_job(project, None) is None

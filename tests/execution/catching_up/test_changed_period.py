@@ -36,7 +36,7 @@ def change(sandbox: Sandbox, period: str, start: str = "2022-01-01", **fields: s
 def counting(sandbox: Sandbox) -> list[str]:
     """The windows that count, oldest first; none overlaps another one."""
     with sandbox.run_log.read() as conn:
-        (log,) = logs.standing(conn, [sandbox.project.table("ods.a")]).values()
+        (log,) = logs.read_window_states(conn, [sandbox.project.table("ods.a")]).values()
         rows = conn.execute(
             job_log.select().where(job_log.c.latest == 1, job_log.c.status == "SUCCESS")
         ).all()

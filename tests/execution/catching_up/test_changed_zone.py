@@ -11,7 +11,7 @@ from logdriven_dagster.config.models.fields import read_moment
 from logdriven_dagster.execution.events import WindowRefused, WindowSucceeded
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.history.logs import attempts, attempts_of
+from logdriven_dagster.runlog.history.logs import list_attempts, list_attempts_at
 from logdriven_dagster.testing import memory_run_log
 from tests.builders import at
 from tests.clock_changes import CHANGES, attempted, null_project, null_table
@@ -28,7 +28,7 @@ def done(events):
 def finished(runner):
     """The bounds of the windows that count, which must not overlap and leave no gap."""
     with runner.run_log.read() as conn:
-        rows = [row for row in attempts(conn, limit=10_000) if row["latest"]]
+        rows = [row for row in list_attempts(conn, limit=10_000) if row["latest"]]
     assert {row["status"] for row in rows} == {"SUCCESS"}
     spans = sorted((row["window_start"], row["window_end"]) for row in rows)
     assert all(one[1] == other[0] for one, other in pairwise(spans))
@@ -60,13 +60,13 @@ def test_an_hour_that_was_done_in_another_zone_is_the_same_window_there(tmp_path
     first, last = (at(f"2022-01-01 0{hour}:00", "Europe/Berlin") for hour in (1, 6))
     list(berlin.refresh("ods.a", TimeWindow(first, last), now))
     with log.read() as conn:
-        rows = attempts(conn)
+        rows = list_attempts(conn)
     again = [(row["window_start"], row["attempt_number"]) for row in rows if row["latest"]]
     begin = int(at("2022-01-01").timestamp())
     assert sorted(again) == [(begin + 3600 * n, 2) for n in range(5)]
     window = berlin.project.table("ods.a").grid.window(3)
     with log.read() as conn:
-        found = attempts_of(conn, [("ods.a", window)])[0]
+        found = list_attempts_at(conn, [("ods.a", window)])[0]
     assert [row["window_start"] for row in found] == [int(window.span[0])] * 2
     assert found[0]["data_range_start"] == "20220101030000+0100"
     list(berlin.catch_up(now))

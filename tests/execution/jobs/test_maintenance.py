@@ -68,7 +68,7 @@ def steps(world, number=None):
     """Order, status and rows of the steps of a run, the newest by default."""
     with world.runner.run_log.read() as conn:
         code = conn.exec_driver_sql("SELECT job_code FROM job_run").scalar()
-        found = job_history.runs(conn, code)
+        found = job_history.list_runs(conn, code)
     chosen = next(r for r in found if number in (None, r["job_run_id"]))
     return [(s["step_id"], s["status"], s["row_count"]) for s in chosen["steps"]]
 

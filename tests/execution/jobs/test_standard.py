@@ -149,7 +149,7 @@ def test_the_same_table_in_two_jobs_is_logged_by_run_table_and_step_k17(world):
     run(world, "first")
     run(world, "second")
     with world.runner.run_log.read() as conn:
-        found = {n: job_history.attempts_of(conn, n) for n in (1, 2)}
+        found = {n: job_history.list_attempts_of_run(conn, n) for n in (1, 2)}
     told = {
         n: [(a["job_name"], a["data_range_start"][6:8], a["steps"][0]["step_id"]) for a in attempts]
         for n, attempts in found.items()
@@ -343,9 +343,11 @@ def test_a_job_takes_the_snapshot_that_another_job_has_made_and_says_what_it_wai
     assert end.blocked == (f"dws.shops {day_5} waits for ods.numbers {day_5}: has not run",)
     (row,) = runs(world, "alone")
     with world.runner.run_log.read() as conn:
-        (known,) = job_history.latest_runs(conn, [code_of("world", Kind.JOB, "alone")]).values()
+        (known,) = job_history.read_latest_runs(
+            conn, [code_of("world", Kind.JOB, "alone")]
+        ).values()
     assert known["blocked"] == end.blocked[0]
     assert row["status"] == "SUCCESS"
     tally = JobTally("alone")
     tally.add(end)
-    assert tally.sentence() == f"alone: SUCCESS, 1 blocked\nBLOCKED  {end.blocked[0]}"
+    assert tally.format_sentence() == f"alone: SUCCESS, 1 blocked\nBLOCKED  {end.blocked[0]}"

@@ -27,7 +27,7 @@ def origins(query):
 def test_each_query_of_an_attempt_is_stored_with_its_columns_b30(spark, world):
     world.catch_up(**ONE_DAY)
     numbers, sums = (
-        ask(world, lineage_answers.by_attempt, row["job_id"]).queries for row in world.log()
+        ask(world, lineage_answers.find_by_attempt, row["job_id"]).queries for row in world.log()
     )
     assert origins(numbers[0]) == {
         "day": ["data/numbers.csv.day"],
@@ -41,7 +41,7 @@ def test_each_query_of_an_attempt_is_stored_with_its_columns_b30(spark, world):
 def test_a_column_is_followed_over_tables_both_ways_b30(spark, world):
     world.catch_up(**ONE_DAY)
     column = ColumnRef(Container("ods.numbers"), "n")
-    links = ask(world, lineage_answers.by_column, column)
+    links = ask(world, lineage_answers.find_by_column, column)
     assert [(link.direction, str(link.source), str(link.target)) for link in links] == [
         ("U", "data/numbers.csv.n", "ods.numbers.n"),
         ("D", "ods.numbers.n", "dws.sums.total"),
@@ -79,14 +79,14 @@ def test_views_star_and_whole_rows_are_followed_b30(spark, world):
     )
     world.catch_up(tables=["ods.numbers", "dwd.steps"], **ONE_DAY)
     (row,) = world.log("dwd.steps")
-    view, shape = ask(world, lineage_answers.by_attempt, row["job_id"]).queries
+    view, shape = ask(world, lineage_answers.find_by_attempt, row["job_id"]).queries
     assert origins(view) == {"day": ["ods.numbers.day"], "n": ["ods.numbers.n"]}
     assert origins(shape) == {
         "twice": ["dwd.steps#all_of_it.n"],
         "c": ["dwd.steps#all_of_it.*"],
         "mark": [],
     }
-    links = ask(world, lineage_answers.by_column, ColumnRef(Container("dwd.steps"), "twice"))
+    links = ask(world, lineage_answers.find_by_column, ColumnRef(Container("dwd.steps"), "twice"))
     assert [str(link.source) for link in links] == [
         "dwd.steps#all_of_it.n",
         "ods.numbers.n",
@@ -105,7 +105,7 @@ def test_lineage_that_cannot_be_computed_is_logged_and_the_window_succeeds_b30(
         world.catch_up(tables=["ods.numbers"], max_windows=1)
     assert "ods.numbers job 1: lineage not recorded: RuntimeError: out of ideas" in caplog.text
     assert world.statuses("ods.numbers") == [("01", "SUCCESS")]
-    assert ask(world, lineage_answers.by_attempt, 1).queries == ()
+    assert ask(world, lineage_answers.find_by_attempt, 1).queries == ()
 
 
 def test_a_python_step_is_made_of_whatever_it_may_read(spark, world):
@@ -123,7 +123,7 @@ def test_a_python_step_is_made_of_whatever_it_may_read(spark, world):
     )
     world.catch_up(tables=["ods.numbers", "dwd.doubled"], **ONE_DAY)
     (row,) = world.log("dwd.doubled")
-    (query,) = ask(world, lineage_answers.by_attempt, row["job_id"]).queries
+    (query,) = ask(world, lineage_answers.find_by_attempt, row["job_id"]).queries
     assert (query.type, query.text) == ("python", "t.py:double")
     assert origins(query) == {"n": ["ods.numbers.*"]}
 
@@ -153,7 +153,7 @@ def test_secrets_stay_out_of_stored_queries(spark, world, monkeypatch):
     (world.root / "tables/numbers.yaml").write_text(text)
     world.catch_up(tables=["ods.numbers"], max_windows=1)
     assert world.rows("ods.numbers")[0][1] == "hush-hush11"
-    (query,) = ask(world, lineage_answers.by_attempt, 1).queries
+    (query,) = ask(world, lineage_answers.find_by_attempt, 1).queries
     assert "${env:HIDDEN_WORD}" in query.text
     assert "hush" not in query.text
 
@@ -162,17 +162,17 @@ def test_a_project_can_do_without(world):
     world.write("logdriven.yaml", "project: world\nlineage: false")
     assert not load_project(world.root).config.lineage
     world.catch_up(tables=["ods.numbers"], max_windows=1)
-    assert ask(world, lineage_answers.by_attempt, 1).queries == ()
+    assert ask(world, lineage_answers.find_by_attempt, 1).queries == ()
 
 
 def test_an_attempt_that_fails_leaves_no_lineage(world):
     world.numbers("2022-01-01,oops")
     world.catch_up(tables=["ods.numbers"])
     assert world.statuses("ods.numbers") == [("01", "FAILURE")]
-    assert ask(world, lineage_answers.by_attempt, 1).queries == ()
+    assert ask(world, lineage_answers.find_by_attempt, 1).queries == ()
 
 
-@pytest.mark.parametrize("kind", ["by_attempt", "by_batch"])
+@pytest.mark.parametrize("kind", ["find_by_attempt", "find_by_batch"])
 def test_what_does_not_exist_is_told(world, kind):
     with pytest.raises(UsageError, match=r"no (attempt|batch)"):
         ask(world, getattr(lineage_answers, kind), 99)

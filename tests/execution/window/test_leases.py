@@ -155,19 +155,19 @@ def test_a_runner_that_cannot_reach_the_log_stops_before_it_publishes(
     def unreachable(_log):
         raise UnreachableError("the server is away")
 
-    reachable = RunLog._connected
+    reachable = RunLog._open_connection
 
     def connected(self, options):
         return unreachable(self) if away else reachable(self, options)
 
-    monkeypatch.setattr(RunLog, "_connected", connected)
+    monkeypatch.setattr(RunLog, "_open_connection", connected)
     monkeypatch.setattr(RunLog, "patience", 0.2)
     after_stage("load", go_away)
     events = world.runner.catch_up(NOW, ["ods.numbers"], max_windows=1)
     with pytest.raises(Exception, match="the server is away"):
         list(events)
     away.clear()
-    monkeypatch.setattr(RunLog, "_connected", reachable)
+    monkeypatch.setattr(RunLog, "_open_connection", reachable)
     world.sql(EXPIRE)
     assert world.catch_up(tables=["ods.numbers"], max_windows=1)
     assert world.statuses("ods.numbers") == [("01", "FAILURE"), ("01", "SUCCESS")]

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import text
 
-from logdriven_dagster.runlog.observed.quality import newest
+from logdriven_dagster.runlog.observed.quality import list_newest
 from tests.execution.crashes import crash, kill
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -32,7 +32,7 @@ def test_a_step_that_is_taken_over_keeps_what_its_rules_found(world, after_stage
     assert staged == ["first", "second", "second"]
     assert world.rows("checked") == [(1,), (3,), (5,), (7,), (9,)]
     with world.runner.run_log.read() as conn:
-        (found,) = newest(conn, "checked", limit=5)
+        (found,) = list_newest(conn, "checked", limit=5)
         query = text("SELECT failure_count FROM step_log WHERE job_id = 2 AND step_id = 'first'")
         assert conn.execute(query).scalar() == 5
     assert (found["job_id"], found["rules"][0]["error_count"]) == (2, 5)

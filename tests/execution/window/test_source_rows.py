@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.cli.shown.results import window_result
+from logdriven_dagster.cli.shown.results import build_window_result
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.source_rows import SourceRows
@@ -46,7 +46,7 @@ def declared(world: World, fields: str = "ordered: true", rows: tuple[str, ...] 
 
 
 def told(world: World) -> list[SourceRows]:
-    return world.runner.run_log.ask(lambda conn: audits.found(conn, ["ods.orders"]))
+    return world.runner.run_log.ask(lambda conn: audits.read_source_rows(conn, ["ods.orders"]))
 
 
 def outputs(events: list[Any]) -> list[str]:
@@ -232,7 +232,7 @@ def test_a_database_of_which_no_row_belongs_to_a_window_is_no_quiet_success(
         ]
         first, *others = (event.steps[0].output.partition("; ")[0] for event in succeeded)
         assert not any("any window" in each for each in others)  # each process says it once
-        result = window_result(succeeded[0])
+        result = build_window_result(succeeded[0])
         assert result is not None
         found[name] = (first if "any window" in first else "", result.rows_of_no_window)
     assert found == {
@@ -242,5 +242,5 @@ def test_a_database_of_which_no_row_belongs_to_a_window_is_no_quiet_success(
         "empty": ("", None),
         "later": ("", None),
     }
-    (rows,) = world.runner.run_log.ask(lambda conn: audits.found(conn, ["ods.nulls"]))
+    (rows,) = world.runner.run_log.ask(lambda conn: audits.read_source_rows(conn, ["ods.nulls"]))
     assert rows.outside == 2

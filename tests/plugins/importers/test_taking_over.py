@@ -87,7 +87,7 @@ def pending(folder: Folder, table: str = "orders", now: Any = NOW) -> list[str]:
 
 def log_of(folder: Folder) -> list[dict[str, Any]]:
     with open_runner(load_project(folder.root)).run_log.read() as conn:
-        return history.attempts(conn)
+        return history.list_attempts(conn)
 
 
 def test_the_next_plan_begins_where_sharp_etl_stopped(sharp_etl: SharpEtl):

@@ -206,7 +206,7 @@ class RunLogMachine(RuleBasedStateMachine):
     def the_log_says_what_the_oracle_says(self) -> None:
         type(self).steps += 1
         with self.log.read() as conn:
-            log = history.table_logs(conn, [TABLE])[TABLE.table]
+            log = history.read_table_logs(conn, [TABLE])[TABLE.table]
         of = {n: model.status for n, model in self.model.items()}
         assert _days(log.finished) == {n for n, s in of.items() if s is Status.SUCCESS}
         assert _days(log.skipped) == {n for n, s in of.items() if s is Status.SKIPPED}

@@ -66,4 +66,4 @@ def test_arguments_of_a_run_are_recorded_s42(log):
     with log.begin() as conn:
         claim_one(conn, request(day(1), runtime_args={"k": "v"}))
     with log.read() as conn:
-        assert history.attempts(conn)[0]["runtime_args"] == {"k": "v"}
+        assert history.list_attempts(conn)[0]["runtime_args"] == {"k": "v"}

@@ -6,7 +6,7 @@ from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.archive import archive
 from logdriven_dagster.runlog.attempts.materialized import Materialized, Seen, note
-from logdriven_dagster.runlog.history.logs import table_logs
+from logdriven_dagster.runlog.history.logs import read_table_logs
 from tests.builders import at, day, days, table
 from tests.runlog.logbook import ME, execute, rows, succeed
 
@@ -22,7 +22,7 @@ def look(log, *found, is_all=True):
 
 
 def logs(log):
-    return log.ask(lambda conn: table_logs(conn, [TABLE]))
+    return log.ask(lambda conn: read_table_logs(conn, [TABLE]))
 
 
 def finished(log):

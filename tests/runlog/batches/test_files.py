@@ -38,12 +38,12 @@ def enqueue(log, *items, route=MINE):
 
 def unknown(log, *items, route=MINE):
     with log.read() as conn:
-        return files.unknown_files(conn, route, items)
+        return files.find_unknown_files(conn, route, items)
 
 
 def between(log, first, last):
     with log.read() as conn:
-        return files.files_between(conn, first, last)
+        return files.list_files_between(conn, first, last)
 
 
 def refused(code):
@@ -61,7 +61,7 @@ def test_a_file_without_a_batch_gets_a_new_one_b25(log):
     assert register(log, B) != first
     assert register(log, C, first) == first
     with log.read() as conn:
-        found = files.files_of_batches(conn, [first])
+        found = files.list_files_of_batches(conn, [first])
     assert [(item.path, item.batch_id) for item in found] == [(A.path, first), (C.path, first)]
     assert found[0].created == A.created
 

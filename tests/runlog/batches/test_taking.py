@@ -51,7 +51,7 @@ def span(window):
 
 def queued(log, known=KNOWN, names=(HIVE,)):
     with log.read() as conn:
-        found = waiting.waiting(conn, [known.parent(name) for name in names])
+        found = waiting.read_waiting(conn, [known.parent(name) for name in names])
         return {name: of.queued for name, of in found.items()}
 
 
@@ -240,7 +240,7 @@ def test_an_attempt_is_restated_by_a_batch_that_waits_behind_the_pattern(log):
 
     def waits():
         with log.read() as conn:
-            return waiting.waiting(conn, [known.parent(HIVE)])[HIVE]
+            return waiting.read_waiting(conn, [known.parent(HIVE)])[HIVE]
 
     pair = ("125", TRANSFER)
     assert (waits().queued, waits().unmarked, waits().restated) == ({pair: 0}, {pair: 1}, ())
@@ -263,7 +263,7 @@ def test_planning_a_thousand_tables_takes_a_few_queries(log):
     counted = []
     event.listen(log.engine, "before_cursor_execute", lambda *_: counted.append(1))
     with log.read() as conn:
-        found = waiting.waiting(conn, processes)
+        found = waiting.read_waiting(conn, processes)
     assert len(counted) < 10
     assert [found[f"t{n}"].queued for n in (0, 500, 999)] == [{("1", TRANSFER): 1}] * 3
 

@@ -107,7 +107,7 @@ def test_the_latest_run_of_a_table_is_one_row_even_within_one_second_k16(log):
     (row,) = rows(log, "SELECT * FROM v_table_log")
     assert (row["job_id"], row["status"], int(row["row_count"])) == (3, "SUCCESS", 5)
     with log.read() as conn:
-        assert history.latest_statuses(conn, ["ods.t"]) == {"ods.t": "SUCCESS"}
+        assert history.read_latest_statuses(conn, ["ods.t"]) == {"ods.t": "SUCCESS"}
 
 
 def test_the_log_of_one_table_is_newest_first_and_bounded(log):
@@ -115,5 +115,5 @@ def test_the_log_of_one_table_is_newest_first_and_bounded(log):
         succeed(log, day(n))
     succeed(log, day(1), name="other")
     with log.read() as conn:
-        found = history.attempts(conn, "ods.t", limit=2)
+        found = history.list_attempts(conn, "ods.t", limit=2)
     assert [row["data_range_start"] for row in found] == ["20220105000000", "20220104000000"]

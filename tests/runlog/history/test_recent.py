@@ -91,7 +91,7 @@ def test_the_index_of_endings_is_read_and_not_the_history(log):
     event.listen(log.engine, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
     explain = "EXPLAIN QUERY PLAN" if log.engine.dialect.name == "sqlite" else "EXPLAIN"
     with log.read() as conn:
-        assert len(recent.ended(conn, [table(), DELAYED])["ods.t"]) == 1
+        assert len(recent.find_ended_windows(conn, [table(), DELAYED])["ods.t"]) == 1
         query, parameters = next(item for item in asked if "job_end_time >" in item[0])
         told = conn.exec_driver_sql(f"{explain} {query}", parameters).all()
     assert "ix_job_log_ended" in "\n".join(str(tuple(row)) for row in told)

@@ -57,7 +57,7 @@ def test_a_job_runs_once_at_a_time(log):
 
 def test_of_two_starts_at_once_the_index_lets_one_through(log, monkeypatch):
     start(log)
-    monkeypatch.setattr(LeasedRows, "found", lambda *_: [])
+    monkeypatch.setattr(LeasedRows, "list_leased", lambda *_: [])
     with pytest.raises(AlreadyRunningError, match="another process has just started"):
         start(log, owner=OTHER)
 
@@ -79,7 +79,7 @@ def test_two_runs_that_begin_in_the_same_second_have_one_latest_k16(log):
     (latest,) = rows(log, "SELECT * FROM v_job_log")
     assert (latest["job_name"], latest["job_run_id"], latest["status"]) == ("nightly", 2, "SUCCESS")
     with log.read() as conn:
-        assert job_history.latest_runs(conn, ["JOB_nightly"])["nightly"]["job_run_id"] == 2
+        assert job_history.read_latest_runs(conn, ["JOB_nightly"])["nightly"]["job_run_id"] == 2
 
 
 def test_a_run_whose_lease_is_over_is_taken_over_k18(log):
@@ -105,7 +105,7 @@ def test_no_run_stays_running_for_ever_k18(log):
 @pytest.mark.usefixtures("slow")
 def test_a_run_of_a_dead_process_is_ended_without_waiting_k18(log):
     start(log)
-    ((number, owner),) = log.ask(job_runs.living_owners)
+    ((number, owner),) = log.ask(job_runs.find_living_owners)
     assert log.write(lambda conn: job_runs.RUNS.bury(conn, number, owner))
     (row,) = rows(log, "SELECT * FROM job_run")
     assert row["error"] == "taken over from here:10:20: its process has ended"
@@ -144,7 +144,7 @@ def test_a_step_holds_its_rows_and_its_failed_tries(log):
     log.write(lambda conn: job_runs.end_step(conn, run, LOAD, result))
     finish(log, run, Status.FAILURE, "stopped")
     with log.read() as conn:
-        (found,) = job_history.runs(conn, "JOB_nightly")
+        (found,) = job_history.list_runs(conn, "JOB_nightly")
     load, sweep = found["steps"]
     assert (load["status"], load["row_count"], load["error_count"]) == ("SUCCESS", 7, 1)
     assert load["output"] == "7 rows deleted"
@@ -154,7 +154,7 @@ def test_a_step_holds_its_rows_and_its_failed_tries(log):
 
 def test_the_step_at_which_the_newest_run_stopped_is_known_m06(log):
     def stopped():
-        return log.ask(lambda conn: job_runs.stopped_at(conn, "JOB_nightly"))
+        return log.ask(lambda conn: job_runs.find_stopped_step(conn, "JOB_nightly"))
 
     assert stopped() is None
     run = start(log, steps=(LOAD, SWEEP))

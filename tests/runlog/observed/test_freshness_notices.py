@@ -1,7 +1,7 @@
 """What recipients were told last of a table's freshness, on real databases."""
 
 from logdriven_dagster.runlog.observed import notifications
-from logdriven_dagster.runlog.observed.freshness_notices import Standing, changed, post
+from logdriven_dagster.runlog.observed.freshness_notices import Standing, find_changed, post
 from logdriven_dagster.runlog.schema.observations import notification_log
 
 ME = "here:1:2"
@@ -18,12 +18,12 @@ def told(log, *standings):
 def sent(log):
     """The message with what is due has reached its recipient; what it tells."""
     parcel = log.write(lambda conn: notifications.take(conn, "ops", ME))
-    log.write(lambda conn: notifications.sent(conn, parcel))
+    log.write(lambda conn: notifications.record_sent(conn, parcel))
     return [(notice.event, notice.job_id) for notice in parcel.notices]
 
 
 def waiting(log):
-    return list(log.ask(lambda conn: notifications.waiting(conn, ["ops"], ME)))
+    return list(log.ask(lambda conn: notifications.find_waiting_recipients(conn, ["ops"], ME)))
 
 
 def test_each_change_is_told_once_whoever_finds_it_again(log):
@@ -41,7 +41,7 @@ def test_each_change_is_told_once_whoever_finds_it_again(log):
 def test_what_is_known_needs_no_writing(log):
     told(log, standing("late"))
     found = [standing("late"), Standing("chat", "ods.t", "late", 1, is_news=True)]
-    assert log.ask(lambda conn: changed(conn, found)) == found[1:]
+    assert log.ask(lambda conn: find_changed(conn, found)) == found[1:]
 
 
 def test_who_does_not_want_to_hear_of_it_is_sent_nothing(log):

@@ -55,7 +55,7 @@ def ask(log, question, *arguments):
 
 
 def links(log, text, direction):
-    found = ask(log, lineage_answers.by_column, ref(text))
+    found = ask(log, lineage_answers.find_by_column, ref(text))
     return {
         (link.distance, str(link.source), str(link.target))
         for link in found
@@ -112,7 +112,7 @@ def test_nodes_are_shared_by_queries_and_differ_by_more_than_case(log):
 def test_it_answers_by_attempt_b30(log):
     succeed(log, day(1))
     ran(log, 1, FLIGHTS)
-    answer = ask(log, lineage_answers.by_attempt, 1)
+    answer = ask(log, lineage_answers.find_by_attempt, 1)
     assert (answer.job_id, answer.table, answer.queries) == (1, "ods.t", (FLIGHTS,))
 
 
@@ -128,7 +128,7 @@ def test_it_answers_by_batch_with_the_batches_behind_it_b30(log):
     started = bdre.init(log, KNOWN, max_batches=100)
     bdre.succeed(log, KNOWN, started)
     ran(log, started.job_id, FLIGHTS)
-    answer = ask(log, lineage_answers.by_batch, started.taken.target_batch_id)
+    answer = ask(log, lineage_answers.find_by_batch, started.taken.target_batch_id)
     (attempt,) = answer.attempts
     assert (attempt.job_id, attempt.queries) == (started.job_id, (FLIGHTS,))
     ((source, _, job_id),) = answer.sources
@@ -170,7 +170,7 @@ def test_the_columns_of_a_table_are_those_of_its_last_query(log):
     ran(log, 1, query("a", made("x"), made("gone")))
     ran(log, 2, query("a", made("x"), made("New"), text="SELECT 2"))
     held = Container("a")
-    assert ask(log, lineage.known_columns, [held, Container("b")]) == {held: ("x", "New")}
+    assert ask(log, lineage.read_known_columns, [held, Container("b")]) == {held: ("x", "New")}
 
 
 def test_why_lineage_is_absent_is_stored(log):
@@ -217,9 +217,12 @@ def test_two_writers_of_the_same_nodes_leave_them_once(log, database_url):
 
 def test_what_is_not_known_is_told(log):
     start(log, day(1))
-    assert ask(log, lineage_answers.by_attempt, 1).queries == ()
-    for question, number in ((lineage_answers.by_attempt, 7), (lineage_answers.by_batch, 7)):
+    assert ask(log, lineage_answers.find_by_attempt, 1).queries == ()
+    for question, number in (
+        (lineage_answers.find_by_attempt, 7),
+        (lineage_answers.find_by_batch, 7),
+    ):
         with pytest.raises(UsageError):
             ask(log, question, number)
     with pytest.raises(UsageError, match=r"the lineage of a\.x is unknown"):
-        ask(log, lineage_answers.by_column, ref("a.x"))
+        ask(log, lineage_answers.find_by_column, ref("a.x"))

@@ -28,11 +28,11 @@ def take(log, owner="me", recipient="ops"):
 
 
 def waiting(log, owner="me"):
-    return log.ask(lambda conn: notifications.waiting(conn, ["ops", "boss"], owner))
+    return log.ask(lambda conn: notifications.find_waiting_recipients(conn, ["ops", "boss"], owner))
 
 
 def failed_before(log, attempt):
-    return log.ask(lambda conn: notifications.window_failed_before(conn, attempt.job_id))
+    return log.ask(lambda conn: notifications.has_window_failed_before(conn, attempt.job_id))
 
 
 def hours_pass(log, hours):
@@ -97,7 +97,7 @@ def test_failures_count_when_they_are_archived(log):
 def test_a_job_has_failed_before_until_it_succeeds(log):
     def run(status):
         started = log.write(lambda conn: job_runs.start(conn, NIGHTLY))
-        before = log.ask(lambda conn: notifications.job_failed_before(conn, started.job_run_id))
+        before = log.ask(lambda conn: notifications.has_job_failed_before(conn, started.job_run_id))
         log.write(lambda conn: job_runs.finish(conn, started, status))
         return before
 
@@ -143,7 +143,7 @@ def test_of_two_senders_one_gets_the_parcel(log):
 def test_what_was_sent_is_never_sent_again(log):
     post(log, FAILED)
     parcel = take(log)
-    log.write(lambda conn: notifications.sent(conn, parcel))
+    log.write(lambda conn: notifications.record_sent(conn, parcel))
     hours_pass(log, 1)
     assert waiting(log) == []
 
@@ -160,7 +160,9 @@ def test_an_unreached_recipient_is_tried_again_after_pauses_and_then_given_up(lo
     post(log, FAILED)
     for _ in range(MOST_TRIES):
         parcel = take(log)
-        log.write(lambda conn, told=parcel: notifications.unreached(conn, told, "no route"))
+        log.write(
+            lambda conn, told=parcel: notifications.record_failed_delivery(conn, told, "no route")
+        )
         assert waiting(log) == []
         execute(log, "UPDATE notification_log SET due_time = '2000-01-01 00:00:00'")
     assert waiting(log) == []

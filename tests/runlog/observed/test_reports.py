@@ -15,7 +15,7 @@ HOUR = timedelta(hours=1)
 
 def between(log, start, end, tables=None):
     with log.read() as conn:
-        return reports.attempts_between(conn, start, end, tables)
+        return reports.list_attempts_between(conn, start, end, tables)
 
 
 def now():
@@ -74,5 +74,5 @@ def test_runs_of_jobs_are_there(log):
     run = log.write(lambda conn: job_runs.start(conn, request))
     log.write(lambda conn: job_runs.finish(conn, run, Status.FAILURE, "broken"))
     with log.read() as conn:
-        (row,) = reports.job_runs_between(conn, now() - HOUR, now() + HOUR)
+        (row,) = reports.list_job_runs_between(conn, now() - HOUR, now() + HOUR)
     assert (row["job_name"], row["status"], row["error"]) == ("nightly", "FAILURE", "broken")

@@ -10,7 +10,7 @@ from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.schema import migrating, migrations
 from logdriven_dagster.runlog.schema.attempts import metadata
-from logdriven_dagster.runlog.schema.migrating import script_directory
+from logdriven_dagster.runlog.schema.migrating import load_script_directory
 from logdriven_dagster.runlog.schema.version import HEAD, VERSION_TABLE
 from logdriven_dagster.runlog.schema.views import VIEWS
 from tests.builders import day
@@ -39,7 +39,7 @@ def test_a_new_log_has_every_table_and_view_and_the_newest_version(log: RunLog):
         found = inspect(conn)
         assert set(found.get_table_names()) == {*metadata.tables, VERSION_TABLE}
         assert set(found.get_view_names()) == set(VIEWS)
-    assert script_directory().get_current_head() == HEAD
+    assert load_script_directory().get_current_head() == HEAD
     assert rows(log, f"SELECT version_num FROM {VERSION_TABLE}") == [{"version_num": HEAD}]
 
 
