@@ -228,7 +228,7 @@ class EngineConformance(WindowConformance):
         now = table.grid.window(2).end
         assert len(list(runner.catch_up(now))) > 0
         assert list(runner.catch_up(now)) == []
-        attempts = runner.run_log.ask(lambda conn: logs.attempts(conn, table.table, limit=10))
+        attempts = runner.run_log.ask(lambda conn: logs.list_attempts(conn, table.table, limit=10))
         assert [each["status"] for each in attempts] == ["SUCCESS"] * 3
         assert {each["application_id"] for each in attempts} == {engine.application_id}
         assert scene.writers() == ["runner"] * 3

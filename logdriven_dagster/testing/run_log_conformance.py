@@ -150,5 +150,5 @@ class RunLogConformance:
         with run_log.begin() as conn:
             steps.finish(conn, {(attempt.job_id, STEP): outcome})
             ending.fail(conn, [attempt], AttemptOutcome(Status.FAILURE, current_file=recorded))
-        (found,) = run_log.ask(lambda conn: logs.attempts(conn, TABLE, limit=1))
+        (found,) = run_log.ask(lambda conn: logs.list_attempts(conn, TABLE, limit=1))
         assert found["steps"][0]["error"]
