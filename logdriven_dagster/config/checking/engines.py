@@ -39,26 +39,29 @@ class EngineChoice:
 
     def why_spark(self, name: str) -> str | None:
         """Return the first reason why `auto` does not choose Sail for a table, or None."""
-        if (reason := self._of_project()) is not None:
+        if (reason := self._explain_spark_for_project()) is not None:
             return reason
         if name not in self._reasons:
             # Upstreams first: the columns of a table follow from those that it reads.
-            for each in self._with_upstreams(name):
+            for each in self._list_with_upstreams(name):
                 if each not in self._reasons:
-                    self._reasons[each] = self._judged(each)
+                    self._reasons[each] = self._judge(each)
         return self._reasons[name]
 
-    def _of_project(self) -> str | None:
+    def _explain_spark_for_project(self) -> str | None:
         """Return the reason why no table can run on Sail, or None."""
         if self._of_all is None:
             from logdriven_dagster.config.checking.proven import unproven_project  # loads sqlglot
 
             main = Document(self._project.root / PROJECT_FILE, {}, {})
             found = unproven_project(main, self._project.config)
-            self._of_all = [*_lacking(self._project), *map(_reason, found)][:1]
+            self._of_all = [
+                *_find_missing_requirements(self._project),
+                *map(_format_reason, found),
+            ][:1]
         return next(iter(self._of_all), None)
 
-    def _judged(self, name: str) -> str | None:
+    def _judge(self, name: str) -> str | None:
         from logdriven_dagster.config.checking.proven import unproven_table  # loads sqlglot
 
         project, table = self._project, self._project.tables[name]
@@ -67,9 +70,9 @@ class EngineChoice:
         document = Document(project.files[name], {}, {})
         queries = {step.step: project.step_sql(table, step) for step in table.steps}
         found = unproven_table(table, document, queries, self._known)
-        return next(map(_reason, found), None)
+        return next(map(_format_reason, found), None)
 
-    def _with_upstreams(self, name: str) -> list[str]:
+    def _list_with_upstreams(self, name: str) -> list[str]:
         """Return a table and its direct and indirect upstream tables, in running order."""
         tables, needed, waiting = self._project.tables, {name}, [name]
         while waiting:
@@ -80,7 +83,7 @@ class EngineChoice:
         return [each for each in tables if each in needed]
 
 
-def _lacking(project: Project) -> Iterator[str]:
+def _find_missing_requirements(project: Project) -> Iterator[str]:
     """Yield reasons why Sail cannot run in this environment."""
     if project.spark_remote != "classic":
         yield f"{REMOTE_VARIABLE} names a Spark server"
@@ -93,5 +96,5 @@ def _lacking(project: Project) -> Iterator[str]:
         yield f"pysail {found} is installed, but the supported version is {VERSION}"
 
 
-def _reason(error: ConfigError) -> str:
+def _format_reason(error: ConfigError) -> str:
     return f"{error.field}: {error.problem}"

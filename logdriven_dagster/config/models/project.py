@@ -37,7 +37,7 @@ from logdriven_dagster.model.attempts import OnRunning
 EngineName: TypeAlias = Literal["spark", "sail"]
 
 
-def _without_secrets(remote: str) -> str:
+def _refuse_secrets(remote: str) -> str:
     given = dict(part.partition("=")[::2] for part in remote.split(";")[1:])
     if any(names_secret(name) and not has_reference(given[name]) for name in given):
         raise ValueError("a secret in plain text; write ${env:NAME} instead")
@@ -58,7 +58,7 @@ class SparkConfig(Model):
         "runs only tables whose features it supports; auto: those tables on Sail, "
         "the others on Spark",
     )
-    remote: Annotated[str, AfterValidator(_without_secrets)] = Field(
+    remote: Annotated[str, AfterValidator(_refuse_secrets)] = Field(
         "classic",
         pattern=r"^(classic|auto|sc://\S+)$",
         description="classic: a JVM for each run; auto: the server of `logdriven spark start` "
@@ -83,7 +83,7 @@ class SparkConfig(Model):
     )
 
     @model_validator(mode="after")
-    def _one_place(self) -> "SparkConfig":
+    def _check_place(self) -> "SparkConfig":
         if self.engine == "auto" and self.remote != "classic":
             raise ValueError(
                 f"engine: auto runs Spark and Sail on this machine, and remote: {self.remote} "
@@ -113,7 +113,7 @@ STORAGE_PROPERTIES = frozenset(
 CATALOG_TYPES = ("rest", "sql", "glue", "hive", "dynamodb", "bigquery")
 
 
-def _storage(given: Mapping[str, Option]) -> Mapping[str, Option]:
+def _validate_storage(given: Mapping[str, Option]) -> Mapping[str, Option]:
     for name in given:
         if name not in STORAGE_PROPERTIES:
             near = difflib.get_close_matches(name, sorted(STORAGE_PROPERTIES), n=1)
@@ -122,7 +122,7 @@ def _storage(given: Mapping[str, Option]) -> Mapping[str, Option]:
     return given
 
 
-def _catalog(given: str | dict[str, Option]) -> str | dict[str, Option]:
+def _validate_catalog(given: str | dict[str, Option]) -> str | dict[str, Option]:
     if isinstance(given, str):
         return given
     kind = given.get("type")
@@ -138,8 +138,10 @@ def _catalog(given: str | dict[str, Option]) -> str | dict[str, Option]:
     return given
 
 
-StorageProperties: TypeAlias = Annotated[dict[str, Option], AfterValidator(_storage)]
-CatalogField: TypeAlias = Annotated[DatabaseUrl | dict[str, Option], AfterValidator(_catalog)]
+StorageProperties: TypeAlias = Annotated[dict[str, Option], AfterValidator(_validate_storage)]
+CatalogField: TypeAlias = Annotated[
+    DatabaseUrl | dict[str, Option], AfterValidator(_validate_catalog)
+]
 
 
 class Defaults(Model):
@@ -196,7 +198,7 @@ class SensorConfig(Model):
     )
 
 
-def _long_enough(lease: timedelta) -> timedelta:
+def _validate_lease(lease: timedelta) -> timedelta:
     if lease < timedelta(seconds=1):
         raise ValueError(
             "must be at least 1 s; a shorter time than a few heartbeats ends healthy runs"
@@ -284,7 +286,7 @@ class ProjectConfig(Model):
         description="the number of windows that a run processes at the same time",
         examples=[4],
     )
-    lease: Annotated[DurationField, AfterValidator(_long_enough)] = Field(
+    lease: Annotated[DurationField, AfterValidator(_validate_lease)] = Field(
         timedelta(minutes=1),
         description="the time without a heartbeat after which other runners take over its windows",
     )
