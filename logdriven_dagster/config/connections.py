@@ -58,7 +58,7 @@ def database_url(text: str, root: Path) -> URL:
     resolved against `root`. Raises UsageError for a missing variable or a malformed URL.
     """
     try:
-        url = _parsed(text)
+        url = _parse_url(text)
     except (ArgumentError, ValueError):
         raise UsageError("not an SQLAlchemy URL, such as postgresql://user@host/name") from None
     remember(url.password)
@@ -73,7 +73,7 @@ def database_url(text: str, root: Path) -> URL:
     return url
 
 
-def _parsed(text: str) -> URL:
+def _parse_url(text: str) -> URL:
     """Parse the URL first and resolve its secrets afterwards, so that they may hold any character.
 
     A URL that is a single reference is parsed after resolving; its password must be
@@ -112,11 +112,11 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     """
     try:
         url = database_url(config.url, root)
-        options = _resolved(config.jdbc.options)
+        options = _resolve_options(config.jdbc.options)
         jdbc_given = resolve(config.jdbc.url or "")
     except UsageError as error:
         raise UsageError(f"connection {name}: {error}") from None
-    jdbc_url, driver = _jdbc(url)
+    jdbc_url, driver = _build_jdbc_url(url)
     if not (jdbc_given or jdbc_url) or not (config.jdbc.driver or driver):
         fix = "give jdbc.url and jdbc.driver"
         raise UsageError(f"connection {name}: its JDBC driver is unknown; {fix}")
@@ -149,25 +149,29 @@ def connection_settings(name: str, config: ConnectionType) -> dict[str, Any]:
     Raises UsageError, which names the missing variable.
     """
     try:
-        return {key: _filled(value, key) for key, value in config.model_dump().items()}
+        return {key: _resolve_texts(value, key) for key, value in config.model_dump().items()}
     except UsageError as error:
         raise UsageError(f"connection {name}: {error}") from None
 
 
-def _filled(value: Any, name: str) -> Any:
+def _resolve_texts(value: Any, name: str) -> Any:
     """Resolve the texts of a value at any depth."""
     if isinstance(value, str):
         return resolve(value, name)
     if isinstance(value, dict):
-        return {key: _filled(each, str(key)) for key, each in value.items()}
-    return [_filled(each, name) for each in value] if isinstance(value, (list, tuple)) else value
+        return {key: _resolve_texts(each, str(key)) for key, each in value.items()}
+    return (
+        [_resolve_texts(each, name) for each in value]
+        if isinstance(value, (list, tuple))
+        else value
+    )
 
 
-def _resolved(options: Mapping[str, Option]) -> dict[str, str]:
-    return {key: resolve(_text(value), key) for key, value in options.items()}
+def _resolve_options(options: Mapping[str, Option]) -> dict[str, str]:
+    return {key: resolve(_format_text(value), key) for key, value in options.items()}
 
 
-def _jdbc(url: URL) -> tuple[str, str]:
+def _build_jdbc_url(url: URL) -> tuple[str, str]:
     backend = url.get_backend_name()
     if backend == "sqlite":
         return f"jdbc:sqlite:{url.database}", _SQLITE_DRIVER
@@ -179,5 +183,5 @@ def _jdbc(url: URL) -> tuple[str, str]:
     return f"jdbc:{scheme}://{url.host or 'localhost'}{port}/{url.database or ''}{suffix}", driver
 
 
-def _text(value: object) -> str:
+def _format_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

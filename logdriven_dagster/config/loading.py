@@ -69,8 +69,8 @@ def read_sources(root: Path | str) -> ProjectFiles:
         )
         raise InvalidProjectError([ConfigError(path, None, "", "no such file", hint)])
     errors: list[ConfigError] = []
-    mains = list(_read([path], errors))
-    config = _valid(mains[0], ProjectConfig, errors) if mains else None
+    mains = list(_read_documents([path], errors))
+    config = _validate(mains[0], ProjectConfig, errors) if mains else None
     if config is None:
         raise InvalidProjectError(errors)
     main = mains[0]
@@ -81,11 +81,11 @@ def read_sources(root: Path | str) -> ProjectFiles:
     defaults = main.values.get("defaults") or {}
     tables = [
         with_properties(
-            _with_defaults(document, defaults), config.properties, config.variables, errors
+            _merge_defaults(document, defaults), config.properties, config.variables, errors
         )
-        for document in _documents(_yaml_files(root / "tables", "**/*"), root, errors)
+        for document in _expand_documents(_list_yaml_files(root / "tables", "**/*"), root, errors)
     ]
-    jobs = list(_documents(_yaml_files(root / "jobs", "**/*"), root, errors))
+    jobs = list(_expand_documents(_list_yaml_files(root / "jobs", "**/*"), root, errors))
     return ProjectFiles(
         root, main, config, tuple(tables), tuple(jobs), tuple(errors), definitions_folder(root)
     )
@@ -93,7 +93,7 @@ def read_sources(root: Path | str) -> ProjectFiles:
 
 def build_project(sources: ProjectFiles) -> Project:
     """Build a project from its documents. Raises InvalidProjectError with every mistake."""
-    building = _Building(sources, list(sources.errors), set(_unread_tables(sources)))
+    building = _Building(sources, list(sources.errors), set(_list_unread_tables(sources)))
     tables: ValidConfigs[TableConfig] = building.found(
         "table", ((document, TableConfig) for document in sources.tables)
     )
@@ -117,7 +117,7 @@ def build_project(sources: ProjectFiles) -> Project:
     return project
 
 
-def _unread_tables(sources: ProjectFiles) -> Iterator[str]:
+def _list_unread_tables(sources: ProjectFiles) -> Iterator[str]:
     """Yield table names from files that failed to parse, since other files may refer to them."""
     for error in sources.errors:
         text = error.path.read_bytes() if error.path.is_file() else b""
@@ -128,7 +128,7 @@ def _unread_tables(sources: ProjectFiles) -> Iterator[str]:
 def table_of(document: Document, zone: ZoneInfo) -> TableConfig:
     """Validate a single table document with defaults merged in. Raises InvalidProjectError."""
     errors: list[ConfigError] = []
-    table = _valid(document, TableConfig, errors, zone=zone)
+    table = _validate(document, TableConfig, errors, zone=zone)
     if table is None:
         raise InvalidProjectError(errors)
     return table
@@ -152,7 +152,7 @@ class _Building:
         names: dict[str, str] = {}
         for document, model in documents:
             zone = self.sources.config.timezone
-            config = _valid(document, model, self.errors, zone=zone)
+            config = _validate(document, model, self.errors, zone=zone)
             name = str(document.values.get(kind))
             if config is None:
                 self.broken.add(name)
@@ -166,13 +166,15 @@ class _Building:
         return found
 
 
-def _documents(paths: Iterable[Path], root: Path, errors: list[ConfigError]) -> Iterator[Document]:
+def _expand_documents(
+    paths: Iterable[Path], root: Path, errors: list[ConfigError]
+) -> Iterator[Document]:
     """Yield the documents of the files, with templates expanded.
 
     Files that list the items of a template are skipped.
     """
     broken: list[ConfigError] = []
-    read = list(_read(paths, broken))
+    read = list(_read_documents(paths, broken))
     lists = {items_file(document) for document in read}
     errors += [error for error in broken if error.path.resolve() not in lists]
     for document in read:
@@ -184,7 +186,7 @@ def _documents(paths: Iterable[Path], root: Path, errors: list[ConfigError]) -> 
             errors += several.errors
 
 
-def _read(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Document]:
+def _read_documents(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Document]:
     for path in paths:
         try:
             yield without_component(read_document(path))
@@ -192,7 +194,7 @@ def _read(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Document
             errors.append(error)
 
 
-def _valid(
+def _validate(
     document: Document, model: type[_Model], errors: list[ConfigError], **context: Any
 ) -> _Model | None:
     try:
@@ -205,7 +207,7 @@ def _valid(
     return None if unclear else config
 
 
-def _with_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:
+def _merge_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:
     """Return the document with the project's defaults that apply to its incremental type.
 
     Key, offset and batch ranges have no start or end time. Tables that take upstream deliveries
@@ -219,5 +221,5 @@ def _with_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:
     return replace(document, values={**meant, **document.values})
 
 
-def _yaml_files(folder: Path, pattern: str) -> list[Path]:
+def _list_yaml_files(folder: Path, pattern: str) -> list[Path]:
     return sorted(path for path in folder.glob(pattern) if path.suffix.lower() in (".yaml", ".yml"))

@@ -84,12 +84,12 @@ class Project:
     def warehouse(self) -> str:
         """The location of stored tables. Raises UsageError for an unsupported object store."""
         try:
-            text = self._resolved("warehouse", self.config.warehouse)
-            return location_of(text) if is_remote(text) else self._local_warehouse(text)
+            text = self._resolve_text("warehouse", self.config.warehouse)
+            return location_of(text) if is_remote(text) else self._find_local_warehouse(text)
         except ValueError as error:
             raise UsageError(f"warehouse: {error}") from None
 
-    def _local_warehouse(self, text: str) -> str:
+    def _find_local_warehouse(self, text: str) -> str:
         return location_of((self.root / local_folder(text)).resolve())
 
     @property
@@ -145,7 +145,7 @@ class Project:
         if name in self.tables:
             return self.tables[name]
         raise UsageError(
-            f"unknown table {name!r} in project {self.name}" + _nearest(name, self.tables)
+            f"unknown table {name!r} in project {self.name}" + _suggest_nearest(name, self.tables)
         )
 
     @cached_property
@@ -173,7 +173,9 @@ class Project:
             return self.jobs[name]
         if not name:
             raise UsageError("the job has no name")
-        raise UsageError(f"unknown job {name!r} in project {self.name}" + _nearest(name, self.jobs))
+        raise UsageError(
+            f"unknown job {name!r} in project {self.name}" + _suggest_nearest(name, self.jobs)
+        )
 
     def standard_job(self, name: str) -> StandardJob:
         """Return a standard job by name. Raises UsageError for a job of another type."""
@@ -190,12 +192,12 @@ class Project:
         wanted: set[str] = set()
         for name in names:
             if name not in self.tables and name not in self.jobs:
-                near = _nearest(name, [*self.tables, *self.jobs])
+                near = _suggest_nearest(name, [*self.tables, *self.jobs])
                 raise UsageError(f"unknown table or job {name!r} in project {self.name}{near}")
-            wanted |= {name} if name in self.tables else self._tables_of(name)
+            wanted |= {name} if name in self.tables else self._list_tables(name)
         return tuple(name for name in self.tables if not names or name in wanted)
 
-    def _tables_of(self, name: str) -> set[str]:
+    def _list_tables(self, name: str) -> set[str]:
         job = self.jobs[name]
         if isinstance(job, MaintenanceJob):
             fix = f"run it with `logdriven job run {name}`"
@@ -204,34 +206,34 @@ class Project:
 
     def connection(self, name: str) -> Connection:
         """Return a connection with its secrets resolved. Raises UsageError if one is missing."""
-        return open_connection(name, self._connection(name), self.root)
+        return open_connection(name, self._get_connection(name), self.root)
 
     def driver(self, name: str) -> str | None:
         """Return the JDBC driver of a connection, or None if it cannot be derived."""
-        config = self._declared(name)
+        config = self._get_declared_connection(name)
         return driver_of(config) if isinstance(config, ConnectionConfig) else None
 
     def connection_settings(self, name: str) -> dict[str, Any]:
         """Return the fields of a connection of a package's type, their secrets resolved."""
-        return connection_settings(name, self._declared(name))
+        return connection_settings(name, self._get_declared_connection(name))
 
     def refuse_incomplete_connection(self, name: str) -> None:
         """Raise UsageError if the environment lacks something that a connection needs."""
-        if isinstance(self._declared(name), ConnectionConfig):
+        if isinstance(self._get_declared_connection(name), ConnectionConfig):
             self.connection(name)
         else:
             self.connection_settings(name)
 
-    def _connection(self, name: str) -> ConnectionConfig:
-        config = self._declared(name)
+    def _get_connection(self, name: str) -> ConnectionConfig:
+        config = self._get_declared_connection(name)
         if not isinstance(config, ConnectionConfig):
             raise UsageError(f"connection {name} leads to {config.leads_to}")
         return config
 
-    def _declared(self, name: str) -> ConnectionType:
+    def _get_declared_connection(self, name: str) -> ConnectionType:
         if name not in self.config.connections:
             raise UsageError(
-                f"unknown connection {name!r}" + _nearest(name, self.config.connections)
+                f"unknown connection {name!r}" + _suggest_nearest(name, self.config.connections)
             )
         return self.config.connections[name]
 
@@ -263,7 +265,7 @@ class Project:
     def resolved(self, given: Mapping[str, Option], field: str = "options") -> dict[str, Option]:
         """Resolve the secrets in named values. Raises UsageError with the missing name."""
         return {
-            name: self._resolved(f"{field}.{name}", value) if isinstance(value, str) else value
+            name: self._resolve_text(f"{field}.{name}", value) if isinstance(value, str) else value
             for name, value in given.items()
         }
 
@@ -287,7 +289,7 @@ class Project:
         """Resolve variables in a path of the configuration, and make it absolute."""
         for name, value in self.config.variables.items():
             text = text.replace(f"${{{name}}}", str(value))
-        return self.located(self._resolved("path", text))
+        return self.located(self._resolve_text("path", text))
 
     def located(self, text: str) -> str:
         """Resolve a relative path against the project folder; URLs are returned unchanged."""
@@ -297,13 +299,13 @@ class Project:
         """Return the query of a step, inline or from its file, or None for a step without one."""
         return query_of(table, step, self.files[table.table].parent, self.config.variables)
 
-    def _resolved(self, field: str, text: str) -> str:
+    def _resolve_text(self, field: str, text: str) -> str:
         try:
             return resolve(text, field)
         except UsageError as missing:
             raise UsageError(f"{field}: {missing}") from None
 
 
-def _nearest(name: str, names: "Mapping[str, object] | list[str]") -> str:
+def _suggest_nearest(name: str, names: "Mapping[str, object] | list[str]") -> str:
     near = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

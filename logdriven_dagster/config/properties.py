@@ -57,13 +57,13 @@ def with_properties(
 
     def fill(text: str, place: Location) -> Any:
         try:
-            return _filled(text, merged, known)
+            return _fill_text(text, merged, known)
         except UnknownPropertyError as error:
             errors.append(document.error(place, str(error), error.hint))
             return text
 
     values = {
-        name: value if name == "properties" else _walked(value, (name,), fill)
+        name: value if name == "properties" else _walk(value, (name,), fill)
         for name, value in document.values.items()
     }
     return replace(document, values=values | ({"properties": merged} if merged else {}))
@@ -81,50 +81,50 @@ def query_of(
     if step.sql_file is None:
         return step.sql
     text = text_of(folder / step.sql_file)
-    return str(_filled(text, table.properties, {*variables, *table.variables}))
+    return str(_fill_text(text, table.properties, {*variables, *table.variables}))
 
 
-def _filled(text: str, properties: Values, variables: Collection[str]) -> Any:
+def _fill_text(text: str, properties: Values, variables: Collection[str]) -> Any:
     if "${" not in text:
         return text
     if (whole := PROPERTY_REFERENCE.fullmatch(text)) and f"{whole[1]}.{whole[2]}" not in variables:
-        return _value(whole, properties)
+        return _get_value(whole, properties)
 
     def part(match: re.Match[str]) -> str:
         if f"{match[1]}.{match[2]}" in variables:
             return match[0]
-        return text_of_option(_value(match, properties))
+        return text_of_option(_get_value(match, properties))
 
     return PROPERTY_REFERENCE.sub(part, text)
 
 
-def _value(reference: re.Match[str], properties: Values) -> Option:
+def _get_value(reference: re.Match[str], properties: Values) -> Option:
     group, key = reference[1], reference[2]
     if key in properties.get(group, {}):
         return properties[group][key]
     if group == "each":
         hint = "only allowed in a file with for_each; an SQL file can use properties and variables"
     elif group in properties:
-        hint = _suggestion(key, properties[group], f"group {group} has")
+        hint = _suggest_name(key, properties[group], f"group {group} has")
     else:
-        hint = _suggestion(group, properties, "the groups are")
+        hint = _suggest_name(group, properties, "the groups are")
     raise UnknownPropertyError(reference[0], hint)
 
 
-def _suggestion(name: str, names: Collection[str], otherwise: str) -> str:
+def _suggest_name(name: str, names: Collection[str], otherwise: str) -> str:
     if near := difflib.get_close_matches(name, names, n=1):
         return f"did you mean {near[0]!r}?"
     return f"{otherwise} {', '.join(names)}" if names else "the table has no properties"
 
 
-def _walked(value: Any, place: Location, fill: Callable[[str, Location], Any]) -> Any:
+def _walk(value: Any, place: Location, fill: Callable[[str, Location], Any]) -> Any:
     """Return the value with each text in it replaced by `fill`."""
     if isinstance(value, str):
         return fill(value, place)
     if isinstance(value, dict):
-        return {key: _walked(part, (*place, key), fill) for key, part in value.items()}
+        return {key: _walk(part, (*place, key), fill) for key, part in value.items()}
     if isinstance(value, list):
-        return [_walked(part, (*place, n), fill) for n, part in enumerate(value)]
+        return [_walk(part, (*place, n), fill) for n, part in enumerate(value)]
     return value
 
 

@@ -58,7 +58,7 @@ def resolve(text: str, name: str = "") -> str:
 
     def value(match: re.Match[str]) -> str:
         variable, file = match[1], match[2]
-        found = _content(file) if file else _variable(variable)
+        found = _read_content(file) if file else _read_variable(variable)
         if file or names_secret(name) or names_secret(variable) or not _is_ordinary(found):
             remember(found)
         return found
@@ -66,14 +66,14 @@ def resolve(text: str, name: str = "") -> str:
     return _REFERENCE.sub(value, text)
 
 
-def _variable(name: str) -> str:
+def _read_variable(name: str) -> str:
     try:
         return os.environ[name]
     except KeyError:
         raise UsageError(f"the environment variable {name} is not set") from None
 
 
-def _content(file: str) -> str:
+def _read_content(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:
@@ -117,13 +117,13 @@ def passwords_in(text: str) -> list[str]:
 def remember(secret: str | None) -> None:
     """Register a secret for redaction: also quoted, escaped or encoded, and line by line."""
     if secret and len(secret) >= _SHORTEST:
-        _known.update(_forms(secret))
+        _known.update(_list_forms(secret))
         for line in secret.splitlines():
             if not _is_ordinary(line):
-                _known.update(_forms(line))
+                _known.update(_list_forms(line))
 
 
-def _forms(secret: str) -> set[str]:
+def _list_forms(secret: str) -> set[str]:
     quoted = {quote(secret, safe=""), quote_plus(secret), quote(secret, safe=" +"), quote(secret)}
     escaped = {repr(secret)[1:-1], json.dumps(secret)[1:-1], html.escape(secret)}
     return {secret, base64.b64encode(secret.encode()).decode().rstrip("="), *quoted, *escaped}
@@ -131,10 +131,10 @@ def _forms(secret: str) -> set[str]:
 
 def redacted_values(values: Mapping[str, Plain]) -> dict[str, Plain]:
     """Redact named values for a log: references are kept, other secrets are hidden."""
-    return {name: _redacted_value(name, value) for name, value in values.items()}
+    return {name: _redact_value(name, value) for name, value in values.items()}
 
 
-def _redacted_value(name: str, value: Plain) -> Plain:
+def _redact_value(name: str, value: Plain) -> Plain:
     if not isinstance(value, str) or is_reference(value):
         return value
     return "***" if names_secret(name) else redact(value)
@@ -144,11 +144,11 @@ def redact(text: str) -> str:
     """Redact every secret in a text: registered values, passwords in URLs, `password=…`."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, "***")
-    text = _USER_INFO.sub(_without_user_info, text)
+    text = _USER_INFO.sub(_redact_user_info, text)
     return _ASSIGNED.sub(r"\g<head>***", text)
 
 
-def _without_user_info(match: re.Match[str]) -> str:
+def _redact_user_info(match: re.Match[str]) -> str:
     """Redact user info; a password may contain `@`, so that it ends at the last one."""
     secret, at, rest = match["rest"].rpartition("@")
     return f"{match['head']}***@{rest}" if at and not is_reference(secret) else match[0]

@@ -35,7 +35,7 @@ def limits(url: URL, *, idle: int = IDLE_SECONDS, lock: int = LOCK_SECONDS) -> d
         of_mariadb = f"/*M!, SESSION idle_transaction_timeout = {idle} */"
         locks = f"innodb_lock_wait_timeout = {lock}, SESSION lock_wait_timeout = {lock}"
         ours = f"SET SESSION {locks} {of_mariadb}"
-        return keep_alive(url) | _unsaid(url, read_timeout=_ANSWER_SECONDS, init_command=ours)
+        return keep_alive(url) | _filter_unset(url, read_timeout=_ANSWER_SECONDS, init_command=ours)
     return keep_alive(url)
 
 
@@ -47,7 +47,7 @@ def keep_alive(url: URL) -> dict[str, Any]:
     from a slow statement.
     """
     if _is_libpq(url):
-        return _unsaid(
+        return _filter_unset(
             url,
             connect_timeout=_CONNECT_SECONDS,
             keepalives_idle=10,
@@ -56,11 +56,11 @@ def keep_alive(url: URL) -> dict[str, Any]:
             tcp_user_timeout=_SILENCE_SECONDS * 1000,
         )
     if url.get_backend_name() == "sqlite":
-        return _unsaid(url, timeout=LOCK_SECONDS)
-    return _unsaid(url, connect_timeout=_CONNECT_SECONDS) if _is_mysql(url) else {}
+        return _filter_unset(url, timeout=LOCK_SECONDS)
+    return _filter_unset(url, connect_timeout=_CONNECT_SECONDS) if _is_mysql(url) else {}
 
 
-def _unsaid(url: URL, **given: int | str) -> dict[str, Any]:
+def _filter_unset(url: URL, **given: int | str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in url.query}
 
 

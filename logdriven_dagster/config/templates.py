@@ -40,7 +40,7 @@ def expanded(document: Document, root: Path) -> Iterator[Document]:
         yield document
         return
     errors = []
-    for item in _items(document, root):
+    for item in _read_items(document, root):
         try:
             yield item.document()
         except ConfigError as error:
@@ -73,63 +73,67 @@ class _Item:
 
     def document(self) -> Document:
         values = {k: v for k, v in self.template.values.items() if k != "for_each"}
-        filled = self._filled(values, ())
+        filled = self._fill(values, ())
         override = self.value.get("override") if isinstance(self.value, dict) else None
         place: Location = ("for_each", self.number, "override")
         if override is None:
             return Document(self.template.path, filled, self.template.lines, self.label)
         if not isinstance(override, dict):
-            raise self._error(place, "must be fields, such as {retries: 5}")
+            raise self._build_error(place, "must be fields, such as {retries: 5}")
         moves: _Moves = []
-        merged = _merged(filled, self._filled(override, place), (), place, moves)
-        lines = {**self.template.lines, **dict(self._moved(moves))}
+        merged = _merge(filled, self._fill(override, place), (), place, moves)
+        lines = {**self.template.lines, **dict(self._move_lines(moves))}
         return Document(self.template.path, merged, lines, self.label)
 
-    def _filled(self, value: Any, place: Location) -> Any:
+    def _fill(self, value: Any, place: Location) -> Any:
         """Return the value with each reference replaced by the item's value."""
         if isinstance(value, str):
-            return self._text(value, place) if "${each" in value else value
+            return self._fill_text(value, place) if "${each" in value else value
         if isinstance(value, list):
-            return [self._filled(part, (*place, n)) for n, part in enumerate(value)]
+            return [self._fill(part, (*place, n)) for n, part in enumerate(value)]
         if not isinstance(value, dict):
             return value
         filled = {}
         for key, part in value.items():
-            name = self._filled(key, place)
-            replaced = self._filled(part, (*place, key))
+            name = self._fill(key, place)
+            replaced = self._fill(part, (*place, key))
             if replaced is not None or part is None:
                 filled[name] = replaced
         return filled
 
-    def _text(self, text: str, place: Location) -> Any:
+    def _fill_text(self, text: str, place: Location) -> Any:
         if whole := _EACH.fullmatch(text):
-            return self._value(whole, place)
+            return self._get_value(whole, place)
 
         def part(match: re.Match[str]) -> str:
-            value = self._value(match, place)
+            value = self._get_value(match, place)
             if value is None or isinstance(value, (dict, list)):
-                raise self._error(place, f"{match[0]} must be text, not {shown(value)}")
+                raise self._build_error(place, f"{match[0]} must be text, not {shown(value)}")
             return str(value).lower() if isinstance(value, bool) else str(value)
 
         return _EACH.sub(part, text)
 
-    def _value(self, reference: re.Match[str], place: Location) -> Any:
+    def _get_value(self, reference: re.Match[str], place: Location) -> Any:
         """Return the item's value of a name, which may be a path: `${each.source.table}`."""
         name = reference[1]
         if not isinstance(self.value, dict):
             if name is None:
                 return self.value
-            raise self._error(place, f"{reference[0]}: the items have no names", "write ${each}")
+            raise self._build_error(
+                place, f"{reference[0]}: the items have no names", "write ${each}"
+            )
         value: Any = self.value
         for part in (name or "").split("."):
             if not isinstance(value, dict) or part not in value or part == "override":
                 own = [f"${{each.{key}}}" for key in self.value if key != "override"]
                 problem = f"unknown {reference[0]}"
-                raise self._error(place, problem, f"the item has {', '.join(own) or 'nothing'}")
+                raise self._build_error(
+                    place, problem, f"the item has {', '.join(own) or 'nothing'}"
+                )
             value = value[part]
         return value
 
-    def _moved(self, moves: _Moves) -> Iterator[tuple[Location, int]]:
+    def _move_lines(self, moves: _Moves) -> Iterator[tuple[Location, int]]:
         """Yield the lines of merged parts: those of the item."""
         for location, line in self._own_lines:
             for place, origin in moves:
@@ -141,49 +145,49 @@ class _Item:
         own = ("for_each", self.number)
         return [item for item in self.template.lines.items() if item[0][:2] == own]
 
-    def _error(self, place: Location, problem: str, hint: str | None = None) -> ConfigError:
+    def _build_error(self, place: Location, problem: str, hint: str | None = None) -> ConfigError:
         error = self.template.error(place, problem, hint)
         return ConfigError(error.path, error.line, error.field, problem, hint, item=self.label)
 
 
-def _merged(base: Any, over: Any, place: Location, origin: Location, moves: _Moves) -> Any:
+def _merge(base: Any, over: Any, place: Location, origin: Location, moves: _Moves) -> Any:
     """Merge `over` deeply over `base`; records the destination of each part in `moves`."""
     if isinstance(base, dict) and isinstance(over, dict):
         merged = dict(base)
         for key, value in over.items():
             at = (*place, key)
-            merged[key] = _merged(base.get(key), value, at, (*origin, key), moves)
+            merged[key] = _merge(base.get(key), value, at, (*origin, key), moves)
         return merged
-    named = _numbers(base)
-    if named and isinstance(over, list) and _numbers(over):
+    named = _map_numbers(base)
+    if named and isinstance(over, list) and _map_numbers(over):
         items = list(base)
         for n, value in enumerate(over):
-            number = named.get(_name(value), len(items))
+            number = named.get(_get_name(value), len(items))
             before = items[number] if number < len(items) else None
             items[number : number + 1] = [
-                _merged(before, value, (*place, number), (*origin, n), moves)
+                _merge(before, value, (*place, number), (*origin, n), moves)
             ]
         return items
     moves.append((place, origin))
     return over
 
 
-def _numbers(items: Any) -> dict[Any, int]:
+def _map_numbers(items: Any) -> dict[Any, int]:
     """Return the index of each name in a list of named items; empty for any other value."""
-    names = [_name(item) for item in items] if isinstance(items, list) else []
+    names = [_get_name(item) for item in items] if isinstance(items, list) else []
     return {} if None in names else {name: n for n, name in enumerate(names)}
 
 
-def _name(item: Any) -> Any:
+def _get_name(item: Any) -> Any:
     own = item if isinstance(item, dict) else {}
     return next((own[field] for field in _NAMES if field in own), None)
 
 
-def _items(template: Document, root: Path) -> list[_Item]:
+def _read_items(template: Document, root: Path) -> list[_Item]:
     given = template.values["for_each"]
     values = given
     if isinstance(given, dict):
-        values = _read(template, given, root)
+        values = _read_list(template, given, root)
     if not isinstance(values, list):
         raise template.error(("for_each",), f"must be {_FORMS}")
     if not values:
@@ -193,7 +197,7 @@ def _items(template: Document, root: Path) -> list[_Item]:
     return [_Item(template, n, value) for n, value in enumerate(values)]
 
 
-def _read(template: Document, given: Mapping[str, Any], root: Path) -> list[Any]:
+def _read_list(template: Document, given: Mapping[str, Any], root: Path) -> list[Any]:
     if len(given) != 1 or not given.keys() <= {"csv", "yaml"}:
         raise template.error(("for_each",), f"must be {_FORMS}")
     ((form, name),) = given.items()
@@ -202,10 +206,10 @@ def _read(template: Document, given: Mapping[str, Any], root: Path) -> list[Any]
         raise template.error(("for_each", form), f"{name} {problem}", MOVE)
     if problem := absence(path):
         raise template.error(("for_each", form), problem)
-    return read_list(path) if form == "yaml" else list(_rows(path))
+    return read_list(path) if form == "yaml" else list(_read_rows(path))
 
 
-def _rows(path: Path) -> Iterator[dict[str, str | None]]:
+def _read_rows(path: Path) -> Iterator[dict[str, str | None]]:
     """Yield the rows of a CSV file with a header line; an empty cell is null."""
     try:
         file = StringIO(text_of(path), newline="")

@@ -173,11 +173,11 @@ class Intake:
 
     @property
     def min_marking(self) -> str:
-        return min(self._dates, default="")
+        return min(self._list_dates, default="")
 
     @property
     def max_marking(self) -> str:
-        return max(self._dates, default="")
+        return max(self._list_dates, default="")
 
     @property
     def source_job_ids(self) -> tuple[int, ...]:
@@ -186,8 +186,8 @@ class Intake:
         return tuple(sorted(job_id for job_id in found if job_id is not None))
 
     @property
-    def _dates(self) -> list[str]:
-        return [mark.rpartition("@")[2] for mark in _marks(b.marking for b in self.batches)]
+    def _list_dates(self) -> list[str]:
+        return [mark.rpartition("@")[2] for mark in _split_marks(b.marking for b in self.batches)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ def recoverable(process: Process, succeeded: Collection[str]) -> tuple[str, ...]
 
 def union_of(markings: Iterable[str]) -> str:
     """Merge several markings into one: every mark once, sorted."""
-    return ",".join(sorted(set(_marks(markings))))
+    return ",".join(sorted(set(_split_marks(markings))))
 
 
 def marking_of(window: TimeWindow, zone: ZoneInfo, now: datetime) -> str:
@@ -304,6 +304,6 @@ def marking_of(window: TimeWindow, zone: ZoneInfo, now: datetime) -> str:
     return ",".join([*map(str, shown), *ended])
 
 
-def _marks(markings: Iterable[str]) -> Iterator[str]:
+def _split_marks(markings: Iterable[str]) -> Iterator[str]:
     for marking in markings:
         yield from (mark for mark in marking.split(",") if mark)

@@ -41,19 +41,19 @@ def code_of(project: str, kind: Kind, name: str) -> str:
 def canonical(content: Mapping[str, Any]) -> str:
     """Serialize content as canonical JSON: equal content gives equal text."""
     try:
-        return _json(content)
+        return _format_json(content)
     except TypeError:  # YAML keys may mix numbers and texts, which cannot be sorted
-        return _json(_with_text_keys(content))
+        return _format_json(_convert_keys(content))
 
 
-def _json(content: Any) -> str:
+def _format_json(content: Any) -> str:
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def _with_text_keys(value: Any) -> Any:
+def _convert_keys(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _with_text_keys(part) for key, part in value.items()}
-    return [_with_text_keys(part) for part in value] if isinstance(value, list) else value
+        return {str(key): _convert_keys(part) for key, part in value.items()}
+    return [_convert_keys(part) for part in value] if isinstance(value, list) else value
 
 
 def digest_of(content: str) -> str:
@@ -202,7 +202,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]
             inner = f"{path}.{name}" if path else str(name)
             yield from differences(before.get(name), after.get(name), inner)
     elif isinstance(before, list) and isinstance(after, list):
-        one, other = _names(before), _names(after)
+        one, other = _list_names(before), _list_names(after)
         if one is None or other is None:
             one, other = list(map(str, range(len(before)))), list(map(str, range(len(after))))
         if one != other and sorted(one) == sorted(other):
@@ -213,14 +213,14 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]
         yield Difference(path, before, after)
 
 
-def _names(items: Iterable[Any]) -> list[str] | None:
+def _list_names(items: Iterable[Any]) -> list[str] | None:
     """Return the names of a list's items, or None unless each has a unique name."""
-    names = [_name(item) for item in items]
+    names = [_get_name(item) for item in items]
     given = [name for name in names if name is not None]
     return given if len(given) == len(names) == len(set(given)) else None
 
 
-def _name(item: Any) -> str | None:
+def _get_name(item: Any) -> str | None:
     for field_name in ("step", "table", "check", "to"):
         if isinstance(item, dict) and isinstance(item.get(field_name), str):
             return str(item[field_name])

@@ -114,7 +114,9 @@ def outer_origins(
     for query in queries:
         found = {
             made.column.lower(): tuple(
-                dict.fromkeys(outer for origin in made.origins for outer in _through(origin, known))
+                dict.fromkeys(
+                    outer for origin in made.origins for outer in _trace_through(origin, known)
+                )
             )
             for made in query.columns
         }
@@ -124,7 +126,7 @@ def outer_origins(
     return {}
 
 
-def _through(
+def _trace_through(
     origin: ColumnRef, known: Mapping[Container, Mapping[str, tuple[ColumnRef, ...]]]
 ) -> tuple[ColumnRef, ...]:
     inner = known.get(origin.container)

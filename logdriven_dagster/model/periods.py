@@ -73,14 +73,14 @@ class Period:
     def __str__(self) -> str:
         for unit, size in (("year", 12), ("month", 1)) if self.unit is Unit.MONTH else ():
             if self.count % size == 0:
-                return _counted(self.count // size, unit)
+                return _format_count(self.count // size, unit)
         for unit, size in (("week", 10080), ("day", 1440), ("hour", 60)):
             if self.minutes % size == 0:
-                return _counted(self.minutes // size, unit)
-        return _counted(self.minutes, "minute")
+                return _format_count(self.minutes // size, unit)
+        return _format_count(self.minutes, "minute")
 
 
-def _counted(count: int, unit: str) -> str:
+def _format_count(count: int, unit: str) -> str:
     return f"{count} {unit}" + ("s" if count != 1 else "")
 
 
@@ -117,7 +117,9 @@ class Grid:
         values["end"] = None if self.end is None else as_instant(self.end)
         daily = self.period == Period(1, Unit.DAY)
         first = values["clock"].date()
-        values["skipped"] = tuple((day - first).days for day in _skipped(zone)) if daily else ()
+        values["skipped"] = (
+            tuple((day - first).days for day in _find_skipped_days(zone)) if daily else ()
+        )
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -129,15 +131,17 @@ class Grid:
         if self.period.unit is Unit.MINUTE:
             return instant(self.origin_seconds + 60 * count)
         if self.period.unit is Unit.DAY:
-            return self._instant(self.clock + timedelta(days=self._days(count)))
+            return self._convert_to_instant(self.clock + timedelta(days=self._count_days(count)))
         years, month = divmod(self.clock.month - 1 + count, 12)
-        return self._instant(self.clock.replace(year=self.clock.year + years, month=month + 1))
+        return self._convert_to_instant(
+            self.clock.replace(year=self.clock.year + years, month=month + 1)
+        )
 
-    def _instant(self, clock: datetime) -> datetime:
+    def _convert_to_instant(self, clock: datetime) -> datetime:
         """Convert wall-clock time. A skipped time moves by the gap; a repeated one is the first."""
         return clock.replace(tzinfo=self.zone).astimezone(timezone.utc)
 
-    def _days(self, count: int) -> int:
+    def _count_days(self, count: int) -> int:
         """Return the calendar days for `count` windows of one day; skipped days have none."""
         for skipped in self.skipped:
             if skipped >= 0 and count >= max(skipped, 1):
@@ -186,7 +190,7 @@ class Grid:
 
 
 @cache
-def _skipped(zone: ZoneInfo) -> tuple[date, ...]:
+def _find_skipped_days(zone: ZoneInfo) -> tuple[date, ...]:
     """Return the days that a zone's calendar skips, such as December 30, 2011, in Apia."""
     halves = [datetime(year, month, 1, 12) for year in range(1800, 2101) for month in (1, 7)]
     offsets = [(noon, noon.replace(tzinfo=zone).utcoffset() or timedelta(0)) for noon in halves]

@@ -67,8 +67,8 @@ class QualityReport:
         problems = [f"quality: {result.subject}: {result.shown()}" for result in blocking]
         if self.min_pass is not None and self.good_percent < self.min_pass:
             problems.append(
-                f"quality: only {_percent(self.good_percent)} of {self.checked:,} rows pass "
-                f"all rules, {self.rejected:,} do not; min_pass is {_percent(self.min_pass)}"
+                f"quality: only {_format_percent(self.good_percent)} of {self.checked:,} rows pass "
+                f"all rules, {self.rejected:,} do not; min_pass is {_format_percent(self.min_pass)}"
             )
         return "\n".join(problems) or None
 
@@ -90,6 +90,6 @@ def ids_text(result: RuleResult) -> str | None:
     return json.dumps(list(result.ids), ensure_ascii=False, default=str) if result.ids else None
 
 
-def _percent(number: float) -> str:
+def _format_percent(number: float) -> str:
     # Never rounded up: 99.999 % is not 100 %.
     return f"{int(number * 100) / 100:g} %"

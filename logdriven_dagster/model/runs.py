@@ -57,11 +57,11 @@ def whole_run(runs: Sequence[WindowRun]) -> WindowRun:
     if len(runs) == 1:
         return runs[0]
     window = runs[0].window.up_to_end_of(runs[-1].window)
-    reads = {name: _union(run.reads[name] for run in runs) for name in runs[0].reads}
+    reads = {name: _unite(run.reads[name] for run in runs) for name in runs[0].reads}
     return replace(runs[0], window=window, reads=reads)
 
 
-def _union(reads: Iterable[Reads]) -> Reads:
+def _unite(reads: Iterable[Reads]) -> Reads:
     spans: list[TimeWindow] = []
     for each in reads:
         if each is None:

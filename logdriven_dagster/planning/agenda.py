@@ -63,13 +63,13 @@ class Agenda:
             self._tables[name] = table_plan(table, log, plan.known, plan.now, plan.mode)
         for name in moved:
             affected |= self._tables.keys() & self.affected(name)
-        self._judge(affected | self._reordered({*changed, *moved}))
+        self._judge(affected | self._reorder({*changed, *moved}))
 
     def close(self, name: str) -> None:
         """Remove a table from the agenda."""
         if self._tables.pop(name, None) is not None:
             self._editions[name] += 1
-            self._judge(self._reordered({name}))
+            self._judge(self._reorder({name}))
 
     def first(
         self,
@@ -113,5 +113,5 @@ class Agenda:
         key = self._order.key(planned.table, planned.window)
         heappush(self._entries, _Entry(key, planned, windows, edition))
 
-    def _reordered(self, changed: set[str]) -> set[str]:
+    def _reorder(self, changed: set[str]) -> set[str]:
         return self._tables.keys() & self._order.update(changed)

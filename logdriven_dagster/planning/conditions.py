@@ -91,7 +91,9 @@ def too_early(
 ) -> Iterator[MissingRange]:
     """Yield the awaited range if its delay after the end of its latest attempt is not over."""
     ago = [item.ago for item in log.recent if item.window.overlaps(awaited)]
-    yield from _left(upstream, dependency, awaited, min(ago, default=dependency.delay))
+    yield from _report_remaining_delay(
+        upstream, dependency, awaited, min(ago, default=dependency.delay)
+    )
 
 
 def snapshot_too_early(
@@ -109,19 +111,23 @@ def snapshot_too_early(
         for item in log.recent
         if item.status is Status.SUCCESS and item.window.end.timestamp() >= needed
     ]
-    yield from _left(upstream, dependency, awaited, max(ago, default=dependency.delay))
+    yield from _report_remaining_delay(
+        upstream, dependency, awaited, max(ago, default=dependency.delay)
+    )
 
 
-def _left(
+def _report_remaining_delay(
     upstream: TableConfig, dependency: Dependency, awaited: TimeWindow, ago: timedelta
 ) -> Iterator[MissingRange]:
     if ago < dependency.delay:
-        left = _seconds(dependency.delay - ago)
-        reason = f"ended {_seconds(ago)} ago; {left} of the delay of {dependency.delay} remain"
+        left = _round_to_seconds(dependency.delay - ago)
+        reason = (
+            f"ended {_round_to_seconds(ago)} ago; {left} of the delay of {dependency.delay} remain"
+        )
         yield MissingRange(upstream.table, awaited, reason)
 
 
-def _seconds(length: timedelta) -> timedelta:
+def _round_to_seconds(length: timedelta) -> timedelta:
     return timedelta(seconds=round(length.total_seconds()))
 
 

@@ -100,7 +100,7 @@ def missing_dependencies(
     for dependency in table.managed_dependencies:
         yield from missing_of(dependency, table, window, tables, logs)
     for asset in table.asset_dependencies:
-        yield from _missing_partitions(asset, window, logs.get(asset.upstream, TableLog()))
+        yield from _find_missing_partitions(asset, window, logs.get(asset.upstream, TableLog()))
 
 
 def missing_of(
@@ -113,11 +113,11 @@ def missing_of(
     """Yield the ranges of one upstream that `window` still waits for, oldest first."""
     upstream = tables[dependency.table]
     if upstream.is_sliced and dependency.window != "none":
-        yield from _missing_slices(upstream, table, window, tables, logs)
+        yield from _find_missing_slices(upstream, table, window, tables, logs)
     awaited = awaited_range(upstream, dependency, window)
     if awaited is not None:
         log = logs.get(upstream.table, TableLog())
-        yield from _unmet(upstream, dependency, log, awaited, window)
+        yield from _find_unmet(upstream, dependency, log, awaited, window)
 
 
 def not_applying(
@@ -137,7 +137,7 @@ def not_applying(
     return None
 
 
-def _unmet(
+def _find_unmet(
     upstream: TableConfig,
     dependency: Dependency,
     log: TableLog,
@@ -150,9 +150,11 @@ def _unmet(
         needed = min(awaited.end, window.end).timestamp()
     of_snapshot = upstream.incremental.is_snapshot and dependency.condition == "success"
     if of_snapshot:
-        missing = _missing_snapshot(upstream, log, awaited, needed)
+        missing = _find_missing_snapshot(upstream, log, awaited, needed)
     else:
-        missing = CONDITIONS[dependency.condition](upstream, _awaited_log(dependency, log), awaited)
+        missing = CONDITIONS[dependency.condition](
+            upstream, _get_awaited_log(dependency, log), awaited
+        )
     first = next(missing, None)
     if first is not None:
         yield first
@@ -163,7 +165,7 @@ def _unmet(
         yield from too_early(upstream, dependency, log, awaited)
 
 
-def _awaited_log(dependency: Dependency, log: TableLog) -> TableLog:
+def _get_awaited_log(dependency: Dependency, log: TableLog) -> TableLog:
     """Return the log for a dependency, in which windows skipped by an operator may be finished."""
     if not log.left_out or dependency.skipped == "wait" or dependency.condition != "success":
         return log
@@ -188,7 +190,7 @@ def left_out(
                 yield MissingRange(upstream.table, item.window, item.reason)
 
 
-def _missing_slices(
+def _find_missing_slices(
     upstream: TableConfig,
     table: TableConfig,
     window: TimeWindow,
@@ -213,10 +215,10 @@ def _missing_slices(
         if loaded < window.end.timestamp():
             late = " and its delay" if table.delay else ""
             reason = f"its data up to the end of the window{late} is not loaded yet"
-            yield MissingRange(upstream.table, _from(loaded, window), reason)
+            yield MissingRange(upstream.table, _cut_before(loaded, window), reason)
 
 
-def _missing_snapshot(
+def _find_missing_snapshot(
     upstream: TableConfig, log: TableLog, awaited: TimeWindow, needed: float
 ) -> Iterator[MissingRange]:
     """Yield the range for which no sufficiently new snapshot exists.
@@ -230,11 +232,11 @@ def _missing_snapshot(
         yield MissingRange(upstream.table, awaited, "no snapshot has succeeded yet")
     elif newest < needed:
         yield MissingRange(
-            upstream.table, _from(newest, awaited), "no snapshot of this time or later"
+            upstream.table, _cut_before(newest, awaited), "no snapshot of this time or later"
         )
 
 
-def _missing_partitions(
+def _find_missing_partitions(
     asset: AssetDependency, window: TimeWindow, log: TableLog
 ) -> Iterator[MissingRange]:
     """Yield the ranges of an asset that the run log does not list as materialized."""
@@ -245,7 +247,7 @@ def _missing_partitions(
         yield MissingRange(asset.upstream, window, "has never been materialized")
 
 
-def _from(moment: float, window: TimeWindow) -> TimeWindow:
+def _cut_before(moment: float, window: TimeWindow) -> TimeWindow:
     """Return the part of a range that ends after a timestamp in epoch seconds."""
     if moment <= window.start.timestamp():
         return window

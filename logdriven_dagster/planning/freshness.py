@@ -81,9 +81,9 @@ def freshness(table: TableConfig, log: TableLog, now: datetime) -> Freshness | N
     if table.fresh is None or not table.enabled or table.release_state == "offline":
         return None
     within, warn = allowance(table), table.fresh.warn
-    found = _judged(table, log, now, within, Verdict.LATE)
+    found = _judge(table, log, now, within, Verdict.LATE)
     if found.verdict is Verdict.FRESH and warn is not None:
-        warned = _judged(table, log, now, warn, Verdict.WARNING)
+        warned = _judge(table, log, now, warn, Verdict.WARNING)
         return warned if warned.verdict is Verdict.WARNING else found
     return found
 
@@ -106,20 +106,20 @@ def due(window: TimeWindow, within: timedelta) -> datetime:
 
 def outcome(table: TableConfig, window: TimeWindow, log: TableLog) -> str:
     """Describe the state of a missing window."""
-    return _reason_of_slices(table, log) if table.is_sliced else why_unfinished(window, log)
+    return _describe_slices(table, log) if table.is_sliced else why_unfinished(window, log)
 
 
-def _judged(
+def _judge(
     table: TableConfig, log: TableLog, now: datetime, within: timedelta, otherwise: Verdict
 ) -> Freshness:
-    expected = _expected(table, now, within)
-    missing = None if expected is None else _missing(table, log, expected)
+    expected = _find_expected(table, now, within)
+    missing = None if expected is None else _find_missing(table, log, expected)
     if missing is None:
         return Freshness(Verdict.FRESH, within, expected)
     return Freshness(otherwise, within, expected, missing, outcome(table, missing, log))
 
 
-def _expected(table: TableConfig, now: datetime, within: timedelta) -> TimeWindow | None:
+def _find_expected(table: TableConfig, now: datetime, within: timedelta) -> TimeWindow | None:
     """Return the newest window whose deadline has passed; None before the first."""
     grid = table.grid
     until = grid.index(as_instant(now) - within)
@@ -128,12 +128,12 @@ def _expected(table: TableConfig, now: datetime, within: timedelta) -> TimeWindo
     return grid.window(until - 1) if until > 0 else None
 
 
-def _missing(table: TableConfig, log: TableLog, expected: TimeWindow) -> TimeWindow | None:
+def _find_missing(table: TableConfig, log: TableLog, expected: TimeWindow) -> TimeWindow | None:
     """Return the oldest of the contiguous missing windows up to the expected one."""
-    grid, reached = table.grid, _reached(table, log)
+    grid, reached = table.grid, _find_reached(table, log)
     if reached is None:
         whole = TimeWindow(grid.origin, expected.end, zone=grid.zone)
-        *_, gap = chain([None], uncovered(whole, _done(log)))
+        *_, gap = chain([None], uncovered(whole, _list_done(log)))
         if gap is None or not gap.overlaps(expected):
             return None
         return grid.window(grid.index(gap.start))
@@ -144,26 +144,26 @@ def _missing(table: TableConfig, log: TableLog, expected: TimeWindow) -> TimeWin
     return grid.window(grid.index(instant(reached)))
 
 
-def _reached(table: TableConfig, log: TableLog) -> float | None:
+def _find_reached(table: TableConfig, log: TableLog) -> float | None:
     """Return the timestamp up to which a table is complete; None if each window counts."""
     if table.is_sliced:
         read_at = log.last.all_read_at if log.last else None
         return -math.inf if read_at is None else read_at.timestamp()
     if table.incremental.is_snapshot:
-        return max((done.end.timestamp() for done in _finished(log)), default=-math.inf)
+        return max((done.end.timestamp() for done in _list_finished(log)), default=-math.inf)
     return None
 
 
-def _done(log: TableLog) -> list[TimeWindow]:
-    return union(_finished(log), log.skipped)
+def _list_done(log: TableLog) -> list[TimeWindow]:
+    return union(_list_finished(log), log.skipped)
 
 
-def _finished(log: TableLog) -> list[TimeWindow]:
+def _list_finished(log: TableLog) -> list[TimeWindow]:
     """Return the finished windows, including those that are running again."""
-    return union(log.finished, _running_again(log))
+    return union(log.finished, _list_running_again(log))
 
 
-def _running_again(log: TableLog) -> Iterator[TimeWindow]:
+def _list_running_again(log: TableLog) -> Iterator[TimeWindow]:
     for item in log.open:
         if item.stands or (
             item.was_finished and item.status is Status.RUNNING and not item.expired
@@ -171,7 +171,7 @@ def _running_again(log: TableLog) -> Iterator[TimeWindow]:
             yield item.window
 
 
-def _reason_of_slices(table: TableConfig, log: TableLog) -> str:
+def _describe_slices(table: TableConfig, log: TableLog) -> str:
     opened = [item for item in log.open if not item.stands]
     if opened:
         why = f", {opened[-1].error}" if opened[-1].error else ""

@@ -116,11 +116,11 @@ def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Wind
     due = TimeWindow(grid.origin, end, zone=grid.zone)
     wholes = [w for w in log.once_finished if due.overlaps(w) and not grid.holds(w)]
     gaps = uncovered(due, union(log.finished, log.skipped, wholes))
-    runs: list[range | TimeWindow] = [run for gap in gaps for run in _cells(grid, gap)]
-    return Windows(grid, sorted([*runs, *wholes], key=lambda run: _start(grid, run)))
+    runs: list[range | TimeWindow] = [run for gap in gaps for run in _split_gap(grid, gap)]
+    return Windows(grid, sorted([*runs, *wholes], key=lambda run: _get_start(grid, run)))
 
 
-def _start(grid: Grid, run: range | TimeWindow) -> datetime:
+def _get_start(grid: Grid, run: range | TimeWindow) -> datetime:
     return grid.bound(run[0]) if isinstance(run, range) else run.start
 
 
@@ -135,19 +135,19 @@ def refreshable_windows(
     grid = table.grid
     whole = grid.covering(span)
     cells = [grid.window(n) for n in range(grid.index(whole.start), grid.index(whole.end))]
-    kept = [each for each in finished if any(_cuts(cell, each) for cell in cells)]
+    kept = [each for each in finished if any(_is_cut_by(cell, each) for cell in cells)]
     if not kept:
         return cells
-    left = [run for gap in uncovered(whole, kept) for run in _cells(grid, gap)]
+    left = [run for gap in uncovered(whole, kept) for run in _split_gap(grid, gap)]
     found = [*kept, *Windows(grid, left)]
     return sorted((each for each in found if each.overlaps(span)), key=lambda each: each.start)
 
 
-def _cuts(cell: TimeWindow, finished: TimeWindow) -> bool:
+def _is_cut_by(cell: TimeWindow, finished: TimeWindow) -> bool:
     return cell.overlaps(finished) and not cell.contains(finished)
 
 
-def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
+def _split_gap(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
     first, last = grid.index(gap.start), grid.index(gap.end)
     if grid.bound(first) != gap.start:
         if first == last:

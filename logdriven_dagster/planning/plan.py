@@ -100,13 +100,13 @@ class TablePlan:
 
     def queue(self) -> Iterator[tuple[TimeWindow, Trigger]]:
         """Return the pending windows with their triggers, oldest first."""
-        return self._queue(self.unfinished)
+        return self._list_queue(self.unfinished)
 
     def heads(self) -> Iterator[tuple[TimeWindow, Trigger]]:
         """Return the windows that may be ready; of an ordered table, only the first one."""
-        return self._queue(self.unfinished[:1] if self.table.ordered else self.unfinished)
+        return self._list_queue(self.unfinished[:1] if self.table.ordered else self.unfinished)
 
-    def _queue(self, windows: Windows) -> Iterator[tuple[TimeWindow, Trigger]]:
+    def _list_queue(self, windows: Windows) -> Iterator[tuple[TimeWindow, Trigger]]:
         unfinished = ((window, Trigger.PENDING) for window in windows)
         return merge(unfinished, self.reruns, key=lambda item: item[0].span[0])
 
@@ -138,9 +138,9 @@ class Plan:
 
     def windows(self) -> Iterator[PlannedWindow]:
         """Return all pending windows in running order; see `run_order`."""
-        return self._in_order(TablePlan.queue)
+        return self._merge_in_order(TablePlan.queue)
 
-    def _in_order(
+    def _merge_in_order(
         self, pending: Callable[[TablePlan], Iterator[tuple[TimeWindow, Trigger]]]
     ) -> Iterator[PlannedWindow]:
         order = RunOrder(self.known, self.last)
@@ -148,8 +148,8 @@ class Plan:
         def key(queued: _QueuedWindow) -> RunKey:
             return order.key(queued.plan.table.table, queued.window)
 
-        queues = [self._queued(table, pending(table)) for table in self.tables.values()]
-        return map(self._planned, merge(*queues, key=key))
+        queues = [self._list_queued(table, pending(table)) for table in self.tables.values()]
+        return map(self._plan_window, merge(*queues, key=key))
 
     def last(self, name: str) -> TimeWindow | None:
         """Return the pending window of a table that begins last; None if it has none."""
@@ -176,14 +176,18 @@ class Plan:
 
     def queue(self, name: str) -> Iterator[PlannedWindow]:
         """Return the pending windows of one table, oldest first."""
-        return map(self._planned, self._queued(self.tables[name], self.tables[name].queue()))
+        return map(
+            self._plan_window, self._list_queued(self.tables[name], self.tables[name].queue())
+        )
 
     def heads(self, name: str) -> Iterator[PlannedWindow]:
         """Return the windows of one table that may be ready, oldest first."""
-        return map(self._planned, self._queued(self.tables[name], self.tables[name].heads()))
+        return map(
+            self._plan_window, self._list_queued(self.tables[name], self.tables[name].heads())
+        )
 
     @staticmethod
-    def _queued(
+    def _list_queued(
         table: TablePlan, windows: Iterator[tuple[TimeWindow, Trigger]]
     ) -> Iterator[_QueuedWindow]:
         first: TimeWindow | None = None
@@ -199,7 +203,9 @@ class Plan:
 
     def ready(self) -> Iterator[PlannedWindow]:
         """Return the windows that a run has to process now, in running order."""
-        return (planned for planned in self._in_order(TablePlan.heads) if planned.state.has_work)
+        return (
+            planned for planned in self._merge_in_order(TablePlan.heads) if planned.state.has_work
+        )
 
     def inapplicable(self, planned: PlannedWindow) -> Iterator[TimeWindow]:
         """Yield the windows of its table from this one on, up to the first that may apply."""
@@ -209,7 +215,7 @@ class Plan:
                 return
             yield window
 
-    def _planned(self, queued: _QueuedWindow) -> PlannedWindow:
+    def _plan_window(self, queued: _QueuedWindow) -> PlannedWindow:
         """Evaluate the state of a window."""
         plan, window, trigger = queued.plan, queued.window, queued.trigger
         name = plan.table.table
@@ -219,15 +225,15 @@ class Plan:
                 f" by {attempt.owner}" if attempt.owner else ""
             )
             return PlannedWindow(name, window, State.RUNNING, reason, trigger)
-        blocked = self._held(plan, trigger, queued.behind)
+        blocked = self._explain_block(plan, trigger, queued.behind)
         obstacle = None if blocked else self.obstacle(plan.table, window, trigger)
         if isinstance(obstacle, NotApplying):
             return PlannedWindow(name, window, State.INAPPLICABLE, obstacle.reason, trigger)
         tried = attempt or failed_refresh(window, plan.log)
-        blocked = blocked or (obstacle.reason if obstacle else self._resting(tried))
+        blocked = blocked or (obstacle.reason if obstacle else self._explain_back_off(tried))
         if blocked:
             return PlannedWindow(name, window, State.BLOCKED, blocked, trigger)
-        cause = self._cause(plan, window, trigger)
+        cause = self._explain_cause(plan, window, trigger)
         without = "; ".join(map(str, left_out(plan.table, window, self.known, self.logs)))
         reason = "; ".join(filter(None, (cause, without and f"runs without {without}")))
         return PlannedWindow(name, window, State.READY, reason, trigger)
@@ -244,7 +250,9 @@ class Plan:
             return upstream_obstacle(table, window, self.known, self.logs)
         return obstacle_to_rerun(table, (window, trigger), self.known, self.logs, self.now)
 
-    def _held(self, plan: TablePlan, trigger: Trigger, first: TimeWindow | None) -> str | None:
+    def _explain_block(
+        self, plan: TablePlan, trigger: Trigger, first: TimeWindow | None
+    ) -> str | None:
         """Return the reason why a window's own table blocks it."""
         if not plan.table.enabled:
             return "its table is disabled"
@@ -253,7 +261,7 @@ class Plan:
         earlier = first or plan.running_passed_over
         return earlier_unfinished(earlier, plan.log).reason if earlier else None
 
-    def _resting(self, attempt: OpenWindow | None) -> str | None:
+    def _explain_back_off(self, attempt: OpenWindow | None) -> str | None:
         if attempt is None or self.backoff is None:
             return None
         left = resting(attempt, self.backoff)
@@ -263,7 +271,7 @@ class Plan:
         error = f": {attempt.error}" if attempt.error else ""
         return f"failed {attempt.failures} times in a row{error}; next attempt in {seconds}"
 
-    def _cause(self, plan: TablePlan, window: TimeWindow, trigger: Trigger) -> str:
+    def _explain_cause(self, plan: TablePlan, window: TimeWindow, trigger: Trigger) -> str:
         match trigger:
             case Trigger.LOOKBACK:
                 return "runs again for late data"

@@ -61,9 +61,9 @@ def obstacle(
     `logs` holds at least the logs of the table and its upstreams.
     """
     if isinstance(window, Slice):
-        return _obstacle_to_slice(table, window, tables, logs, now)
+        return _find_obstacle_to_slice(table, window, tables, logs, now)
     log = logs.get(table.table, TableLog())
-    if window not in log.once_finished and (undue := _undue(table, window, now)):
+    if window not in log.once_finished and (undue := _find_undue(table, window, now)):
         return undue
     if table.ordered and not table.incremental.is_snapshot:
         first = next(iter(unfinished_windows(table, log, now)), None)
@@ -72,7 +72,7 @@ def obstacle(
     return upstream_obstacle(table, window, tables, logs)
 
 
-def _undue(table: TableConfig, window: TimeWindow, now: datetime) -> NotDue | None:
+def _find_undue(table: TableConfig, window: TimeWindow, now: datetime) -> NotDue | None:
     grid = table.grid
     if window.start < grid.origin:
         return NotDue(f"before default_start {grid.origin.astimezone(grid.zone):%Y-%m-%d %H:%M}")
@@ -83,7 +83,7 @@ def _undue(table: TableConfig, window: TimeWindow, now: datetime) -> NotDue | No
     return None
 
 
-def _obstacle_to_slice(
+def _find_obstacle_to_slice(
     table: TableConfig,
     window: Slice,
     tables: Mapping[str, TableConfig],
@@ -152,7 +152,7 @@ def dependencies_missing(
         reasons = unmarked(table, logs.get(table.table, TableLog()), window)
         if reasons:
             return DependenciesMissing(f"waits for {'; '.join(reasons)}")
-    return _waiting(missing_dependencies(table, window, tables, logs))
+    return _summarize_missing(missing_dependencies(table, window, tables, logs))
 
 
 def obstacle_to_rerun(
@@ -178,10 +178,10 @@ def obstacle_to_rerun(
     found = seen(table, window, tables, logs, now)
     if last_run is None or found > last_run.seen:
         return None
-    return _waiting(unseen(table, window, tables, logs, now))
+    return _summarize_missing(unseen(table, window, tables, logs, now))
 
 
-def _waiting(found: Iterator[MissingRange]) -> DependenciesMissing | None:
+def _summarize_missing(found: Iterator[MissingRange]) -> DependenciesMissing | None:
     missing = list(islice(found, _SHOWN + 1))
     if not missing:
         return None

@@ -26,7 +26,9 @@ def reruns(
     """Return the finished windows to rerun, oldest first: late data, refreshed upstreams."""
     if not (table.lookback or log.stale):
         return []
-    found = {window.start: (window, Trigger.LOOKBACK) for window in _late(table, log, tables, now)}
+    found = {
+        window.start: (window, Trigger.LOOKBACK) for window in _find_late(table, log, tables, now)
+    }
     if table.on_upstream_refresh == "rerun":
         found |= {window.start: (window, Trigger.UPSTREAM) for window in log.stale}
     return [found[start] for start in sorted(found)]
@@ -40,7 +42,7 @@ def seen(
     now: datetime,
 ) -> datetime:
     """Return the data time up to which all inputs of a window with `lookback` are complete."""
-    whole = _reach(table, window, _newest(table, tables, now))
+    whole = _get_reach(table, window, _find_newest(table, tables, now))
     gaps = [gap.window.start for gap in unseen(table, window, tables, logs, now)]
     if not gaps:
         return whole.end
@@ -56,14 +58,16 @@ def unseen(
     now: datetime,
 ) -> Iterator[MissingRange]:
     """Yield the due, unfinished ranges of the upstreams that deliver late rows of a window."""
-    whole = _reach(table, window, _newest(table, tables, now))
+    whole = _get_reach(table, window, _find_newest(table, tables, now))
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
         if dependency.is_input and reads_all(upstream, dependency):
-            yield from missing_of(_of_late_rows(dependency, upstream), table, whole, tables, logs)
+            yield from missing_of(
+                _relax_for_late_rows(dependency, upstream), table, whole, tables, logs
+            )
 
 
-def _of_late_rows(dependency: Dependency, upstream: TableConfig) -> Dependency:
+def _relax_for_late_rows(dependency: Dependency, upstream: TableConfig) -> Dependency:
     """Relax a dependency on snapshots: an old one suffices, without the rows that came after it."""
     if not upstream.incremental.is_snapshot:
         return dependency
@@ -80,34 +84,34 @@ def last_seen(
     """Return the value of `seen` that an attempt records; None if no late row can follow."""
     if not table.lookback or table.is_sliced:
         return None
-    found, last = seen(table, window, tables, logs, now), _last(table, window)
+    found, last = seen(table, window, tables, logs, now), _find_last(table, window)
     return None if found >= table.grid.bound(last + 1) else found
 
 
-def _late(
+def _find_late(
     table: TableConfig, log: TableLog, tables: Mapping[str, TableConfig], now: datetime
 ) -> Iterator[TimeWindow]:
     """Yield the finished windows with more due windows in their lookback than they have seen."""
     if not table.lookback or not log.within_lookback:
         return
-    newest = _newest(table, tables, now)
+    newest = _find_newest(table, tables, now)
     for known in log.within_lookback:
-        if _reach(table, known.window, newest).end > known.seen:
+        if _get_reach(table, known.window, newest).end > known.seen:
             yield known.window
 
 
-def _last(table: TableConfig, window: TimeWindow) -> int:
+def _find_last(table: TableConfig, window: TimeWindow) -> int:
     """Return the number of the last window until whose end late rows of a window may arrive."""
     return table.grid.index(window.start) + table.lookback
 
 
-def _reach(table: TableConfig, window: TimeWindow, newest: int) -> TimeWindow:
+def _get_reach(table: TableConfig, window: TimeWindow, newest: int) -> TimeWindow:
     """Return the range of a window and the due windows within its `lookback`."""
-    end = table.grid.bound(min(_last(table, window), newest) + 1)
+    end = table.grid.bound(min(_find_last(table, window), newest) + 1)
     return TimeWindow(window.start, max(window.end, end), zone=window.zone)
 
 
-def _newest(table: TableConfig, tables: Mapping[str, TableConfig], now: datetime) -> int:
+def _find_newest(table: TableConfig, tables: Mapping[str, TableConfig], now: datetime) -> int:
     """Return the number of the newest window that is due together with all that it waits for.
 
     A table's own `end` limits its windows, not the late rows for them.
@@ -116,11 +120,11 @@ def _newest(table: TableConfig, tables: Mapping[str, TableConfig], now: datetime
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
         if dependency.window != "none" and not upstream.is_sliced:
-            found = min(found, _due_behind(table, upstream, dependency, now))
+            found = min(found, _count_due_behind(table, upstream, dependency, now))
     return found - 1
 
 
-def _due_behind(
+def _count_due_behind(
     table: TableConfig, upstream: TableConfig, dependency: Dependency, now: datetime
 ) -> int:
     """Return the number of windows of a table that wait for no undue window of an upstream."""

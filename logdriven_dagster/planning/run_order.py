@@ -33,14 +33,14 @@ class RunOrder:
     ) -> None:
         self._known, self._last = known, last
         self._position = {name: n for n, name in enumerate(known)}
-        self._priority = _effective_priorities(known)
-        self._links = tuple(_links_to_whole_tables(known))
+        self._priority = _compute_priorities(known)
+        self._links = tuple(_list_links_to_whole_tables(known))
         self._awaited = {link.upstream for link in self._links}
         self._waits = self._find_waits()
 
     def key(self, name: str, window: TimeWindow) -> RunKey:
         """Return the sort key of a window of the table `name`."""
-        own = self._own_end(self._known[name], window)
+        own = self._find_own_end(self._known[name], window)
         wait = self._waits.get(name, _NO_WAIT)
         end, depth = (own, 0) if own > wait.end else (wait.end, wait.depth)
         return -self._priority[name], end, depth, own, self._position[name], window.span[0]
@@ -55,7 +55,7 @@ class RunOrder:
         before, self._waits = self._waits, self._find_waits()
         return {n for n in {*before, *self._waits} if before.get(n) != self._waits.get(n)}
 
-    def _own_end(self, table: TableConfig, window: TimeWindow) -> float:
+    def _find_own_end(self, table: TableConfig, window: TimeWindow) -> float:
         """Return the end of a window, or of the windows that it waits for if they end later.
 
         Slices of sources have no time and come first. Slices of upstream batches come last, so that
@@ -82,7 +82,7 @@ class RunOrder:
                 continue
             wait = found.get(link.upstream, _NO_WAIT)
             if link.reads_all:
-                end = self._own_end(self._known[link.upstream], pending)
+                end = self._find_own_end(self._known[link.upstream], pending)
                 wait = _Wait(max(wait.end, end), wait.depth + 1)
             found[link.table] = max(wait, found.get(link.table, _NO_WAIT))
         return found
@@ -110,7 +110,7 @@ class _Link:
     """True if the table reads all rows of the upstream; else the upstream may have to wait."""
 
 
-def _links_to_whole_tables(known: Mapping[str, TableConfig]) -> Iterator[_Link]:
+def _list_links_to_whole_tables(known: Mapping[str, TableConfig]) -> Iterator[_Link]:
     waiting: set[str] = set()
     for name, table in known.items():
         for dependency in table.table_dependencies:
@@ -123,7 +123,7 @@ def _links_to_whole_tables(known: Mapping[str, TableConfig]) -> Iterator[_Link]:
                 yield _Link(name, upstream.table, whole)
 
 
-def _effective_priorities(tables: Mapping[str, TableConfig]) -> dict[str, int]:
+def _compute_priorities(tables: Mapping[str, TableConfig]) -> dict[str, int]:
     """Return table → the greatest priority of the table and of all tables that wait for it.
 
     So upstreams never come after their downstreams.

@@ -105,26 +105,28 @@ def slices_within(table: TableConfig, known: Sequence[Slice], first: str, last: 
     """
     if table.along is Along.KEYS:
         keys = range(int(first) + 1, int(last) + 1)
-        return [item for item in known if _touches(range(*_keys_of(item)), keys)]
+        return [item for item in known if _is_overlapping(range(*_get_keys(item)), keys)]
     if first.startswith("{"):
         asked = spans(first, last)
-        return [item for item in known if item.high and _share_offsets(item, asked)]
+        return [item for item in known if item.high and _has_common_offsets(item, asked)]
     numbers = range(int(first), int(last))
     return [item for item in known if item.number in numbers]
 
 
-def _keys_of(item: Slice) -> tuple[int, int]:
+def _get_keys(item: Slice) -> tuple[int, int]:
     return int(item.low) + 1, int(item.high or item.low) + 1
 
 
-def _touches(one: range, other: range) -> bool:
+def _is_overlapping(one: range, other: range) -> bool:
     return max(one.start, other.start) < min(one.stop, other.stop)
 
 
-def _share_offsets(item: Slice, asked: Mapping[Partition, range]) -> bool:
+def _has_common_offsets(item: Slice, asked: Mapping[Partition, range]) -> bool:
     """Return True if a slice and a range have messages of some partition in common."""
     held = spans(item.low, item.high or item.low)
-    return any(_touches(held[partition], asked[partition]) for partition in held.keys() & asked)
+    return any(
+        _is_overlapping(held[partition], asked[partition]) for partition in held.keys() & asked
+    )
 
 
 def complete_until(log: TableLog) -> float:

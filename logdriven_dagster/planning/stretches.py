@@ -17,10 +17,10 @@ def stretch(plan: Plan, planned: PlannedWindow, most: int) -> list[TimeWindow]:
     """
     if planned.state is not State.READY:
         return [planned.window]
-    return list(islice(_together(plan, planned), max(most, 1)))
+    return list(islice(_list_together(plan, planned), max(most, 1)))
 
 
-def _together(plan: Plan, planned: PlannedWindow) -> Iterator[TimeWindow]:
+def _list_together(plan: Plan, planned: PlannedWindow) -> Iterator[TimeWindow]:
     table, start = plan.tables[planned.table], planned.window.start
     yield planned.window
     last = planned.window

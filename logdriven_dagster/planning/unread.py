@@ -41,13 +41,13 @@ def made_without(plans: Mapping[str, TablePlan]) -> Iterator[MadeWithout]:
             upstream = plans.get(dependency.table)
             if upstream is None or not dependency.is_input or dependency.window != "overlapping":
                 continue
-            if (pending := _never_run(upstream)) is not None:
+            if (pending := _find_never_run(upstream)) is not None:
                 over = [done for done in plan.log.finished if done.overlaps(pending)]
                 if over:
                     yield MadeWithout(name, dependency.table, over[0].up_to_end_of(over[-1]))
 
 
-def _never_run(upstream: TablePlan) -> TimeWindow | None:
+def _find_never_run(upstream: TablePlan) -> TimeWindow | None:
     """Return the range of a table's pending windows if it has no finished one; else None."""
     if upstream.table.is_sliced or upstream.log.finished or not upstream.unfinished:
         return None

@@ -22,7 +22,9 @@ def broken_conditions(
     for n, dependency in enumerate(table.depends_on):
         if isinstance(dependency, AssetDependency):
             if table.is_sliced and dependency.window != "any":
-                problem = f"only time windows can wait for partitions of an asset; {_slices(table)}"
+                problem = (
+                    f"only time windows can wait for partitions of an asset; {_name_slices(table)}"
+                )
                 fix = "use `window: any` to wait for any materialization"
                 yield document.error(("depends_on", n), problem, fix)
             continue
@@ -37,7 +39,7 @@ def broken_conditions(
         upstream = tables.get(dependency.table)
         for item in (table, upstream):
             if item is not None and item.is_sliced:
-                problem = f"condition and delay need time windows; {_slices(item)}"
+                problem = f"condition and delay need time windows; {_name_slices(item)}"
                 yield document.error(("depends_on", n), problem)
 
 
@@ -53,25 +55,25 @@ def broken_relations(
         if to is None:
             continue
         if to.is_sliced:
-            problem = f"relations need time windows; {_slices(to)}"
+            problem = f"relations need time windows; {_name_slices(to)}"
             yield document.error(("relations", n, "to"), problem)
         conditional = relation.condition != "success" or relation.delay
         for name in relation.upstream:
             upstream = tables.get(name)
             if upstream is not None and upstream.is_sliced and conditional:
-                problem = f"condition and delay need time windows; {_slices(upstream)}"
+                problem = f"condition and delay need time windows; {_name_slices(upstream)}"
                 yield document.error(("relations", n, "from"), problem)
-            if _contradicted(name, relation, _waits(job, to)):
+            if _is_contradicted(name, relation, _list_waits(job, to)):
                 problem = f"{relation.to} waits for the success and for the failure of {name}"
                 fix = "they exclude each other; use one relation with `always`"
                 yield document.error(("relations", n), problem, fix)
 
 
-def _waits(job: StandardJob, to: TableConfig) -> Iterable[Dependency | Relation]:
+def _list_waits(job: StandardJob, to: TableConfig) -> Iterable[Dependency | Relation]:
     return (*to.managed_dependencies, *(r for r in job.relations if r.to == to.table))
 
 
-def _contradicted(name: str, relation: Relation, waits: Iterable[Dependency | Relation]) -> bool:
+def _is_contradicted(name: str, relation: Relation, waits: Iterable[Dependency | Relation]) -> bool:
     """Return True if a table also waits for the opposite outcome of the same windows."""
     return any(
         wait.condition == _OTHER.get(relation.condition)
@@ -81,5 +83,5 @@ def _contradicted(name: str, relation: Relation, waits: Iterable[Dependency | Re
     )
 
 
-def _slices(table: TableConfig) -> str:
+def _name_slices(table: TableConfig) -> str:
     return f"{table.table} has numbered windows ({table.incremental_type})"

@@ -39,7 +39,7 @@ def oversights(project: Project, documents: Iterable[Document]) -> list[ConfigEr
         if table is not None:
             found += _TableOversights(project, table, document).mistakes()
         elif isinstance(job, MaintenanceJob):
-            found += _of_upkeep(project, job, document)
+            found += _check_upkeep(project, job, document)
     return list(reported_once(found))
 
 
@@ -58,53 +58,58 @@ class _TableOversights:
     def mistakes(self) -> Iterator[ConfigError]:
         for n, step in enumerate(self._table.steps):
             if step.loop_over is not None and step.loop_over.sql is not None:
-                place = self._at("steps", n, "loop_over", "sql")
-                yield from query_mistakes(place, step.loop_over.sql, self._names())
+                place = self._locate("steps", n, "loop_over", "sql")
+                yield from query_mistakes(place, step.loop_over.sql, self._build_names())
             if step.source is not None:
                 self._known.add("source")
-            yield from self._of_step(n, step)
+            yield from self._check_step(n, step)
             self._known.add(step.step)
         for n, check in enumerate(self._table.checks):
-            yield from query_mistakes(self._at("checks", n, "sql"), check.sql, self._names())
+            yield from query_mistakes(
+                self._locate("checks", n, "sql"), check.sql, self._build_names()
+            )
         self._known.add(ROWS)
         for location, query in rule_queries(self._table, self._project.config):
-            yield from query_mistakes(self._at(*location), query, self._names())
+            yield from query_mistakes(self._locate(*location), query, self._build_names())
         for location, reference in rule_functions(self._table, self._project.config):
-            yield from self._of_function(location, reference, _OF_A_STEP | _OF_A_RULE)
+            yield from self._check_function(location, reference, _OF_A_STEP | _OF_A_RULE)
 
-    def _of_step(self, n: int, step: StepConfig) -> Iterator[ConfigError]:
-        names = self._names(step)
+    def _check_step(self, n: int, step: StepConfig) -> Iterator[ConfigError]:
+        names = self._build_names(step)
         for field, text in step.source.texts.items() if step.source else ():
-            yield from variable_mistakes(self._at("steps", n, "source", field), text, names)
+            yield from variable_mistakes(self._locate("steps", n, "source", field), text, names)
         for field, problem, hint in step.source.mistakes() if step.source else ():
-            yield self._at("steps", n, "source", field).error(problem, hint)
-        for location, statement, connection in _statements_of(step):
-            place, dialect = self._at("steps", n, *location), dialect_of(self._project, connection)
+            yield self._locate("steps", n, "source", field).error(problem, hint)
+        for location, statement, connection in _list_statements(step):
+            place, dialect = (
+                self._locate("steps", n, *location),
+                dialect_of(self._project, connection),
+            )
             yield from statement_mistakes(place, statement, names, dialect)
         if step.python is not None:
-            yield from self._of_function(("steps", n, "python"), step.python, _OF_A_STEP)
+            yield from self._check_function(("steps", n, "python"), step.python, _OF_A_STEP)
         query = self._project.step_sql(self._table, step)
         if query is not None:
             file = self._document.path.parent / step.sql_file if step.sql_file else None
             place = TextPlace(self._document, ("steps", n, "sql"), file)
             yield from query_mistakes(place, query, names)
 
-    def _of_function(
+    def _check_function(
         self, location: Location, reference: str, fixed: frozenset[str]
     ) -> Iterator[ConfigError]:
         names = fixed | {name.replace(".", "_") for name in self._known}
-        return _of_function(self._document, location, reference, names)
+        return _check_function(self._document, location, reference, names)
 
-    def _at(self, *location: str | int) -> TextPlace:
+    def _locate(self, *location: str | int) -> TextPlace:
         return TextPlace(self._document, location)
 
-    def _names(self, step: StepConfig | None = None) -> Names:
+    def _build_names(self, step: StepConfig | None = None) -> Names:
         tables = None if self._any_table else frozenset(self._known)
         loops = step is not None and step.loop_over is not None
         return Names(self._variables, self._parameters, tables, loops)
 
 
-def _statements_of(step: StepConfig) -> Iterator[tuple[Location, str, str]]:
+def _list_statements(step: StepConfig) -> Iterator[tuple[Location, str, str]]:
     """Yield location, text and connection of each statement that a step sends to a database."""
     for i, script in enumerate(step.commit_before_read):
         for j, statement in enumerate(script.sql):
@@ -123,17 +128,19 @@ def _has_other_catalogs(project: Project) -> bool:
     return any(step.source is not None and step.source.knows_other_tables for step in steps)
 
 
-def _of_upkeep(project: Project, job: MaintenanceJob, document: Document) -> Iterator[ConfigError]:
+def _check_upkeep(
+    project: Project, job: MaintenanceJob, document: Document
+) -> Iterator[ConfigError]:
     names = Names(job_names(project, job))
     for n, step in enumerate(job.steps):
         dialect = dialect_of(project, step.connection) if step.connection else "spark"
-        for place, statement in _statements(document, n, step):
+        for place, statement in _list_upkeep_statements(document, n, step):
             yield from statement_mistakes(place, statement, names, dialect)
         if step.python is not None:
-            yield from _of_function(document, ("steps", n, "python"), step.python, _OF_UPKEEP)
+            yield from _check_function(document, ("steps", n, "python"), step.python, _OF_UPKEEP)
 
 
-def _statements(
+def _list_upkeep_statements(
     document: Document, n: int, step: MaintenanceStep
 ) -> Iterator[tuple[TextPlace, str]]:
     if isinstance(step.sql, str):
@@ -143,7 +150,7 @@ def _statements(
         yield TextPlace(document, ("steps", n, "sql", i)), statement
 
 
-def _of_function(
+def _check_function(
     document: Document, location: Location, reference: str, names: frozenset[str]
 ) -> Iterator[ConfigError]:
     try:

@@ -37,31 +37,31 @@ def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigE
         groups += (((*place, *inner), given) for inner, given in connection.option_groups())
     named = dict(recipient_secrets(config.recipients))
     for location, options in groups:
-        named |= _named(location, options)
-    yield from _found(document, named)
+        named |= _find_named(location, options)
+    yield from _report_secrets(document, named)
 
 
 def definition_secrets(document: Document) -> Iterator[ConfigError]:
     """Yield an error for each secret in plain text in the file of a table or job."""
     values, named = document.values, dict[Location, str]()
     for field in ("variables", "parameters"):
-        named |= _named((field,), _mapping(values, field))
+        named |= _find_named((field,), _get_mapping(values, field))
     steps = values.get("steps")
     for n, step in enumerate(steps if isinstance(steps, list) else ()):
         for inner in _OPTIONS:
-            named |= _named(("steps", n, *inner), _mapping(step, *inner))
-    for group in _mapping(values, "properties"):
-        named |= _named(("properties", group), _mapping(values, "properties", group))
-    yield from _found(document, named)
+            named |= _find_named(("steps", n, *inner), _get_mapping(step, *inner))
+    for group in _get_mapping(values, "properties"):
+        named |= _find_named(("properties", group), _get_mapping(values, "properties", group))
+    yield from _report_secrets(document, named)
 
 
-def _mapping(values: Any, *place: str) -> Mapping[str, Any]:
+def _get_mapping(values: Any, *place: str) -> Mapping[str, Any]:
     for name in place:
         values = values.get(name) if isinstance(values, dict) else None
     return values if isinstance(values, dict) else {}
 
 
-def _named(location: Location, options: Mapping[str, Any]) -> dict[Location, str]:
+def _find_named(location: Location, options: Mapping[str, Any]) -> dict[Location, str]:
     """Return options in plain text whose names mark them as secrets, by location."""
     return {
         (*location, key): str(value)
@@ -70,48 +70,48 @@ def _named(location: Location, options: Mapping[str, Any]) -> dict[Location, str
     }
 
 
-def _found(document: Document, named: Mapping[Location, str]) -> Iterator[ConfigError]:
+def _report_secrets(document: Document, named: Mapping[Location, str]) -> Iterator[ConfigError]:
     """Yield the errors of a document: for secrets by their names (`named`) or by their texts.
 
     Values inherited from the project file are reported there.
     """
-    given: dict[Location, Any] = dict(_leaves(document.values, ()))
+    given: dict[Location, Any] = dict(_list_leaves(document.values, ()))
     for place, value in {**given, **named}.items():
         if document.lines and place not in document.lines:
             continue
         key = str(place[-1])
         if isinstance(value, str) and key.endswith("JavaOptions"):
-            yield from _java_secret(document, place, value)
+            yield from _report_java_secrets(document, place, value)
         elif place in named:
             remember(named[place])
             name = re.sub(r"\W+", "_", key).upper()
-            yield document.error(place, "a secret in plain text", _fix(name))
-        elif isinstance(value, str) and (secrets := _written_out(place, value)):
+            yield document.error(place, "a secret in plain text", _suggest_fix(name))
+        elif isinstance(value, str) and (secrets := _list_plain_secrets(place, value)):
             for secret in secrets:
                 remember(secret)
             remember_plain(value)
             kind = "password" if passwords_in(value) else "secret"
-            yield document.error(place, f"a {kind} in plain text", _fix(kind.upper()))
+            yield document.error(place, f"a {kind} in plain text", _suggest_fix(kind.upper()))
 
 
-def _written_out(place: Location, text: str) -> list[str]:
+def _list_plain_secrets(place: Location, text: str) -> list[str]:
     if any(part in _TEXTS for part in place):
         return [secret for secret in marked_secrets(text) if not has_reference(secret)]
     return secrets_in(text)
 
 
-def _leaves(value: Any, place: Location) -> Iterator[tuple[Location, Any]]:
+def _list_leaves(value: Any, place: Location) -> Iterator[tuple[Location, Any]]:
     if isinstance(value, dict):
         for key, part in value.items():
-            yield from _leaves(part, (*place, key))
+            yield from _list_leaves(part, (*place, key))
     elif isinstance(value, list):
         for n, part in enumerate(value):
-            yield from _leaves(part, (*place, n))
+            yield from _list_leaves(part, (*place, n))
     else:
         yield place, value
 
 
-def _java_secret(document: Document, place: Location, text: str) -> Iterator[ConfigError]:
+def _report_java_secrets(document: Document, place: Location, text: str) -> Iterator[ConfigError]:
     """Yield an error for a Java option that contains a secret, in plain text or by reference."""
     given = [option.partition("=")[::2] for option in text.split() if "=" in option]
     secrets = [value for name, value in given if names_secret(name)]
@@ -131,5 +131,5 @@ def remember_plain(text: str) -> None:
         remember(text)
 
 
-def _fix(name: str) -> str:
+def _suggest_fix(name: str) -> str:
     return f"write ${{env:{name}}} and set {name} in the environment"

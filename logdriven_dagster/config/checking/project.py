@@ -52,9 +52,9 @@ def mistakes(
     lowered = {name.lower(): name for name in tables.items}
     for name, table in tables.items.items():
         document = tables.origins[name]
-        yield from _broken_dependencies(table, document, tables.items, known)
+        yield from _check_dependencies(table, document, tables.items, known)
         yield from broken_conditions(table, document, tables.items)
-        yield from _broken_steps(table, document, lowered, config)
+        yield from _check_steps(table, document, lowered, config)
         yield from broken_statements(table, document, config)
         yield from broken_quality(table, document, config)
         yield from unknown_recipients(document, ("notify",), table.notify, config.recipients)
@@ -66,28 +66,28 @@ def mistakes(
         rules = job.notify or ()
         yield from unknown_recipients(jobs.origins[name], ("notify",), rules, config.recipients)
         if isinstance(job, MaintenanceJob):
-            yield from _broken_upkeep(job, jobs.origins[name], config, known)
+            yield from _check_upkeep(job, jobs.origins[name], config, known)
             yield from broken_job_statements(job, jobs.origins[name], config)
         else:
-            yield from _broken_job(job, jobs.origins[name], tables.items, known)
-    yield from _shared_targets(tables)
-    yield from _disputed_assets(tables)
+            yield from _check_job(job, jobs.origins[name], tables.items, known)
+    yield from _check_targets(tables)
+    yield from _check_assets(tables)
     if cycle := cycle_in(upstreams_of(tables.items)):
         document = tables.origins[cycle[0]]
         yield document.error(("depends_on",), f"a cycle of dependencies: {' → '.join(cycle)}")
 
 
-def _broken_job(
+def _check_job(
     job: StandardJob, document: Document, tables: Mapping[str, TableConfig], known: set[str]
 ) -> Iterator[ConfigError]:
     for n, name in enumerate(job.tables):
         if name not in known:
-            yield _unknown_table(document, ("tables", n), name, tables)
+            yield _build_unknown_table_error(document, ("tables", n), name, tables)
     edges = upstreams_of(tables)
     for n, relation in enumerate(job.relations):
         for name in relation.upstream:
             if name not in known:
-                yield _unknown_table(document, ("relations", n, "from"), name, tables)
+                yield _build_unknown_table_error(document, ("relations", n, "from"), name, tables)
         if relation.to not in job.tables:
             problem = f"{relation.to} is not a table of this job"
             yield document.error(("relations", n, "to"), problem, f"add {relation.to} to tables")
@@ -97,7 +97,7 @@ def _broken_job(
         yield document.error(("relations",), f"a cycle of relations: {' → '.join(cycle)}")
 
 
-def _broken_upkeep(
+def _check_upkeep(
     job: MaintenanceJob, document: Document, config: ProjectConfig, known: set[str]
 ) -> Iterator[ConfigError]:
     folder = document.path.parent
@@ -105,22 +105,22 @@ def _broken_upkeep(
         place = ("steps", n)
         if step.connection is not None:
             connected = Connected(step.connection, "a database")
-            yield from _broken_connection(connected, document, (*place, "connection"), config)
+            yield from _check_connection(connected, document, (*place, "connection"), config)
         file = (step.python or "").partition(":")[0]
         if file.endswith(".py") and (problem := absence(folder / file)):
             yield document.error((*place, "python"), problem)
         for name in step.tables:
             if name not in known:
-                yield _unknown_table(document, (*place, "tables"), name, known)
+                yield _build_unknown_table_error(document, (*place, "tables"), name, known)
 
 
-def _unknown_table(
+def _build_unknown_table_error(
     document: Document, place: tuple[str | int, ...], name: str, known: Iterable[str]
 ) -> ConfigError:
-    return document.error(place, f"unknown table {name!r}", _suggestion(name, known))
+    return document.error(place, f"unknown table {name!r}", _suggest_name(name, known))
 
 
-def _broken_dependencies(
+def _check_dependencies(
     table: TableConfig, document: Document, tables: Mapping[str, TableConfig], known: set[str]
 ) -> Iterator[ConfigError]:
     for n, dependency in enumerate(table.depends_on):
@@ -133,7 +133,7 @@ def _broken_dependencies(
             continue
         name = dependency.table
         if dependency.managed and name not in known:
-            hint = _suggestion(name, tables)
+            hint = _suggest_name(name, tables)
             unmanaged = f"or write {{table: {name}, managed: false}} if another system manages it"
             hint = f"{hint}; {unmanaged}" if hint else unmanaged.removeprefix("or ")
             yield document.error(place, f"unknown table {name!r}", hint)
@@ -142,7 +142,7 @@ def _broken_dependencies(
             yield document.error(place, f"{name} is a table of this project", hint)
 
 
-def _broken_steps(
+def _check_steps(
     table: TableConfig,
     document: Document,
     names: Mapping[str, str],
@@ -150,28 +150,28 @@ def _broken_steps(
 ) -> Iterator[ConfigError]:
     folder = document.path.parent
     for n, step in enumerate(table.steps):
-        for place, connected in _connections(step):
-            yield from _broken_connection(connected, document, ("steps", n, *place), config)
-        yield from _unknown_in_paths(step, document, ("steps", n), config.variables)
+        for place, connected in _list_connections(step):
+            yield from _check_connection(connected, document, ("steps", n, *place), config)
+        yield from _check_paths(step, document, ("steps", n), config.variables)
         file = (step.python or "").partition(":")[0]
         if file.endswith(".py") and (problem := absence(folder / file)):
             yield document.error(("steps", n, "python"), problem)
         place = ("steps", n, "sql_file" if step.sql_file else "sql")
         try:
-            sql = _query(table, step, document, place, config)
+            sql = _read_query(table, step, document, place, config)
         except ConfigError as error:
             yield error
             continue
-        yield from _undeclared_reads(table, sql, document, place, names)
+        yield from _check_reads(table, sql, document, place, names)
         if step.loop_over is not None:
-            yield from _broken_loop(table, n, document, names)
+            yield from _check_loop(table, n, document, names)
     for n, check in enumerate(table.checks):
-        yield from _undeclared_reads(table, check.sql, document, ("checks", n, "sql"), names)
+        yield from _check_reads(table, check.sql, document, ("checks", n, "sql"), names)
     for location, query in rule_queries(table, config):
-        yield from _undeclared_reads(table, query, document, location, names)
+        yield from _check_reads(table, query, document, location, names)
 
 
-def _unknown_in_paths(
+def _check_paths(
     step: StepConfig,
     document: Document,
     place: tuple[str | int, ...],
@@ -184,12 +184,12 @@ def _unknown_in_paths(
         for name in _VARIABLE.findall(path or ""):
             if name not in variables:
                 known = "a path can use the variables of logdriven.yaml and ${env:NAME}"
-                hint = _suggestion(name, variables) or known
+                hint = _suggest_name(name, variables) or known
                 where = (*place, part, field_name)
                 yield document.error(where, f"unknown variable ${{{name}}}", hint)
 
 
-def _query(
+def _read_query(
     table: TableConfig,
     step: StepConfig,
     document: Document,
@@ -206,7 +206,7 @@ def _query(
         raise document.error(place, str(error), error.hint) from None
 
 
-def _broken_loop(
+def _check_loop(
     table: TableConfig, n: int, document: Document, names: Mapping[str, str]
 ) -> Iterator[ConfigError]:
     loop, earlier = table.steps[n].loop_over, [step.step for step in table.steps[:n]]
@@ -214,11 +214,11 @@ def _broken_loop(
     place = ("steps", n, "loop_over")
     if loop.step is not None and loop.step not in earlier:
         problem = f"unknown earlier step {loop.step!r}"
-        yield document.error(place, problem, _suggestion(loop.step, earlier))
-    yield from _undeclared_reads(table, loop.sql, document, (*place, "sql"), names)
+        yield document.error(place, problem, _suggest_name(loop.step, earlier))
+    yield from _check_reads(table, loop.sql, document, (*place, "sql"), names)
 
 
-def _connections(step: StepConfig) -> Iterator[tuple[Location, Connected]]:
+def _list_connections(step: StepConfig) -> Iterator[tuple[Location, Connected]]:
     """Yield the location of each connection in a step, and the kind that it must have."""
     for part, used in (("source", step.source), ("target", step.target)):
         if used is not None and used.connected is not None:
@@ -228,7 +228,7 @@ def _connections(step: StepConfig) -> Iterator[tuple[Location, Connected]]:
         yield ("commit_before_read", n, "connection"), connected
 
 
-def _broken_connection(
+def _check_connection(
     connected: Connected,
     document: Document,
     where: tuple[str | int, ...],
@@ -236,13 +236,13 @@ def _broken_connection(
 ) -> Iterator[ConfigError]:
     name = connected.name
     if name not in config.connections:
-        hint = _suggestion(name, config.connections)
+        hint = _suggest_name(name, config.connections)
         yield document.error(where, f"unknown connection {name!r}", hint)
     elif (leads := config.connections[name].leads_to) != connected.to:
         yield document.error(where, f"connection {name!r} leads to {leads}")
 
 
-def _undeclared_reads(
+def _check_reads(
     table: TableConfig,
     sql: str | None,
     document: Document,
@@ -257,7 +257,7 @@ def _undeclared_reads(
     if not sql:
         return
     readable = {d.table for d in table.table_dependencies if d.read != "none"} | {table.table}
-    suspects = [name for name in _mentioned(sql, names) if name not in readable]
+    suspects = [name for name in _find_mentioned_tables(sql, names) if name not in readable]
     if not suspects:
         return  # parsing is only needed to distinguish a table from a mere mention
     try:
@@ -277,7 +277,7 @@ def _undeclared_reads(
             yield document.error(place, problem, hint)
 
 
-def _mentioned(sql: str, names: Mapping[str, str]) -> list[str]:
+def _find_mentioned_tables(sql: str, names: Mapping[str, str]) -> list[str]:
     """Return the tables whose names occur in a text, alone or as a qualifier."""
     text = re.sub(r"\s*\.\s*", ".", sql.lower().replace("`", ""))
     prefixes = set()
@@ -287,7 +287,7 @@ def _mentioned(sql: str, names: Mapping[str, str]) -> list[str]:
     return sorted(names[prefix] for prefix in prefixes & names.keys())
 
 
-def _shared_targets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
+def _check_targets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
     """Yield an error for each place that two tables write; they would delete each other's rows."""
     users: dict[str, str] = {}
     for name, table in tables.items.items():
@@ -301,7 +301,7 @@ def _shared_targets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
                 yield document.error(("steps", n, "target"), f"{other} writes to the same target")
 
 
-def _disputed_assets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
+def _check_assets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
     """Yield an error for each asset whose partitions two tables declare differently."""
     said: dict[str, tuple[str, AssetDependency]] = {}
     for name, table in tables.items.items():
@@ -319,6 +319,6 @@ def _disputed_assets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]
                     yield tables.origins[name].error(("depends_on", n), problem, fix)
 
 
-def _suggestion(name: str, names: Iterable[str]) -> str | None:
+def _suggest_name(name: str, names: Iterable[str]) -> str | None:
     near = difflib.get_close_matches(name, list(names), n=1)
     return f"did you mean {near[0]!r}?" if near else None

@@ -22,7 +22,7 @@ def broken_function(reference: str, folder: Path, known: frozenset[str]) -> Iter
     `known` are the parameters that are passed. Raises ConfigError for a file that cannot be read.
     """
     place, _, name = reference.rpartition(":")
-    path = folder / place if place.endswith(".py") else _module_file(place)
+    path = folder / place if place.endswith(".py") else _find_module_file(place)
     if path is None:
         hint = (
             "it must be importable where logdriven runs; for a file in this folder, "
@@ -36,7 +36,7 @@ def broken_function(reference: str, folder: Path, known: frozenset[str]) -> Iter
         tree = ast.parse(text_of(path), path.name)
     except SyntaxError as error:
         raise ConfigError(path, error.lineno, "", f"not Python: {error.msg}") from None
-    names = dict(_names(tree.body))
+    names = dict(_list_names(tree.body))
     if "*" in names and name not in names:
         return
     if name not in names:
@@ -48,10 +48,10 @@ def broken_function(reference: str, folder: Path, known: frozenset[str]) -> Iter
         return
     node = names[name]
     if isinstance(node, _Function) and not node.decorator_list:
-        yield from _unknown_parameters(node, known)
+        yield from _find_unknown_parameters(node, known)
 
 
-def _unknown_parameters(function: _Function, known: frozenset[str]) -> Iterator[Mistake]:
+def _find_unknown_parameters(function: _Function, known: frozenset[str]) -> Iterator[Mistake]:
     given = function.args
     positional = [*given.posonlyargs, *given.args]
     needed = positional[: len(positional) - len(given.defaults)]
@@ -68,7 +68,7 @@ def _unknown_parameters(function: _Function, known: frozenset[str]) -> Iterator[
             yield f"{function.name} has the unknown parameter {argument.arg}", hint
 
 
-def _names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+def _list_names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
     """Yield the names that a module's statements bind; `*` for names that cannot be determined."""
     for node in body:
         match node:
@@ -84,12 +84,12 @@ def _names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
                     if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                         yield part.id, node
                 for field in ("body", "orelse", "finalbody"):
-                    yield from _names(getattr(node, field, []))
+                    yield from _list_names(getattr(node, field, []))
                 for handler in getattr(node, "handlers", []):
-                    yield from _names(handler.body)
+                    yield from _list_names(handler.body)
 
 
-def _module_file(name: str) -> Path | None:
+def _find_module_file(name: str) -> Path | None:
     """Return the file of a module without importing its package, which would run code."""
     path: list[str] | None = None
     spec = None

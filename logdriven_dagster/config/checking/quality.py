@@ -42,9 +42,9 @@ def broken_quality(
                 rules.append((where, resolved(use, column, config.quality_rules, step.quality)))
             except BadRuleError as error:
                 yield document.error((*where, error.field), str(error), error.hint)
-        yield from _unclear(rules, step.quality, document, ("steps", n, "quality"))
+        yield from _check_names(rules, step.quality, document, ("steps", n, "quality"))
         for where, rule in rules:
-            yield from _broken(rule, document, where, table)
+            yield from _check_rule(rule, document, where, table)
 
 
 def rule_queries(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
@@ -72,7 +72,7 @@ def rule_texts(
                 yield ("steps", n, "quality", *place, field), rule.text
 
 
-def _unclear(
+def _check_names(
     rules: list[_Placed], quality: QualityConfig, document: Document, place: Location
 ) -> Iterator[ConfigError]:
     """Yield errors for duplicate rule names, which the log cannot keep apart, and unknown names."""
@@ -93,7 +93,7 @@ def _unclear(
             yield document.error((*place, "blocking", n), f"unknown rule {name!r}", hint)
 
 
-def _broken(
+def _check_rule(
     rule: Rule, document: Document, where: Location, table: TableConfig
 ) -> Iterator[ConfigError]:
     if rule.kind == "references":

@@ -58,7 +58,11 @@ def secrets_in(text: str) -> list[str]:
     """Return the plain-text secrets in the value of an option, or in a URL."""
     decoded = unquote_plus(text)
     forms = [text] if decoded == text else [text, decoded, unquote_plus(decoded)]
-    found = [secret for form in forms for secret in (*marked_secrets(form), *_unmarked(form))]
+    found = [
+        secret
+        for form in forms
+        for secret in (*marked_secrets(form), *_find_unmarked_secrets(form))
+    ]
     return list(dict.fromkeys(secret for secret in found if not has_reference(secret)))
 
 
@@ -68,15 +72,15 @@ def marked_secrets(text: str) -> Iterator[str]:
     yield from (match[1] for match in _ORACLE.finditer(text))
     if "://" in text or text.startswith("jdbc:"):
         yield from passwords_in(text)
-        yield from _parameters(text)
+        yield from _list_parameters(text)
 
 
-def _unmarked(text: str) -> Iterator[str]:
+def _find_unmarked_secrets(text: str) -> Iterator[str]:
     yield from passwords_in(text)
     if authorization := _AUTHORIZATION.fullmatch(text.strip()):
         yield authorization[1]
     if "sig=" in text.lower():
-        yield from _parameters(text)
+        yield from _list_parameters(text)
     words = [text.strip()]
     if re.match(r"https?://", text):
         words = _SEGMENT.findall(text.partition("://")[2].partition("?")[0])
@@ -85,7 +89,7 @@ def _unmarked(text: str) -> Iterator[str]:
     yield from filter(_is_random, words)
 
 
-def _parameters(text: str) -> Iterator[str]:
+def _list_parameters(text: str) -> Iterator[str]:
     for name, value in _PARAMETER.findall(text):
         is_named = names_secret(name) or (_OF_URLS.fullmatch(name) and len(value) >= _SHORTEST)
         if (is_named and not _NOT_SECRET.fullmatch(value)) or _is_random(value):

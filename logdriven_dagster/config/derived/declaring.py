@@ -31,7 +31,7 @@ def declared(sources: ProjectFiles, project: Project) -> Iterator[Declared]:
     for document in sources.tables:
         table = project.tables[document.values["table"]]
         columns = {"description": table.description, "incremental_type": table.incremental_type}
-        yield _declared(Kind.TABLE, table.table, document, columns, table)
+        yield _declare(Kind.TABLE, table.table, document, columns, table)
     for document in sources.jobs:
         job = project.jobs[document.values["job"]]
         columns = {
@@ -39,16 +39,18 @@ def declared(sources: ProjectFiles, project: Project) -> Iterator[Declared]:
             "job_type": job.type,
             "schedule": job.schedule,
         }
-        yield _declared(Kind.JOB, job.job, document, columns, job)
+        yield _declare(Kind.JOB, job.job, document, columns, job)
 
 
 def derived(project: Project) -> Derived:
     """Return derived definitions: relations and maintenance steps as rows, uses and properties."""
     definitions = [
-        *(item for table in project.tables.values() for item in _dependencies(project, table)),
-        *(item for job in project.jobs.values() for item in _parts(project, job)),
+        *(item for table in project.tables.values() for item in _list_dependencies(project, table)),
+        *(item for job in project.jobs.values() for item in _list_parts(project, job)),
     ]
-    properties = [row for table in project.tables.values() for row in _properties(project, table)]
+    properties = [
+        row for table in project.tables.values() for row in _list_properties(project, table)
+    ]
     return Derived(definitions, list(uses_of(project)), properties)
 
 
@@ -111,49 +113,53 @@ def recorded(
     return Document(folder / f"{name}.yaml", dict(content["values"]), {}, label)
 
 
-def _declared(
+def _declare(
     kind: Kind, name: str, document: Document, columns: dict[str, Any], config: Settings
 ) -> Declared:
     settings = setting_columns(config)
     content: dict[str, Any] = {"values": document.values, "settings": settings}
-    if files := dict(_files(document.values, document.path.parent)):
+    if files := dict(_read_files(document.values, document.path.parent)):
         content["files"] = files
     return Declared(kind, name, canonical(content), columns | settings)
 
 
-def _files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:
+def _read_files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield every file that a content names, with its text."""
     for path in named_files(values):
         if not Path(path).is_absolute() and (folder / path).is_file():
             yield path, text_of(folder / path)
 
 
-def _properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]]:
+def _list_properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]]:
     code = code_of(project.name, Kind.TABLE, table.table)
     for group, values in project.written_properties(table).items():
         for name, value in values.items():
             yield {"code": code, "config_group": group, "name": name, "value": value}
 
 
-def _dependencies(project: Project, table: TableConfig) -> Iterator[Declared]:
+def _list_dependencies(project: Project, table: TableConfig) -> Iterator[Declared]:
     for dependency in table.depends_on:
         fields = dependency.model_dump(mode="json", exclude_defaults=True)
         managed = isinstance(dependency, Dependency) and dependency.managed
-        yield _relation(project, None, dependency.upstream, table.table, fields, managed=managed)
+        yield _build_relation(
+            project, None, dependency.upstream, table.table, fields, managed=managed
+        )
 
 
-def _parts(project: Project, job: JobConfig) -> Iterator[Declared]:
-    return _relations(project, job) if isinstance(job, StandardJob) else _steps(project, job)
+def _list_parts(project: Project, job: JobConfig) -> Iterator[Declared]:
+    return (
+        _list_relations(project, job) if isinstance(job, StandardJob) else _list_steps(project, job)
+    )
 
 
-def _relations(project: Project, job: StandardJob) -> Iterator[Declared]:
+def _list_relations(project: Project, job: StandardJob) -> Iterator[Declared]:
     for relation in job.relations:
         fields = relation.model_dump(mode="json", exclude_defaults=True, exclude={"upstream"})
         for upstream in relation.upstream:
-            yield _relation(project, job.job, upstream, relation.to, fields, managed=True)
+            yield _build_relation(project, job.job, upstream, relation.to, fields, managed=True)
 
 
-def _relation(
+def _build_relation(
     project: Project,
     job: str | None,
     pre: str,
@@ -183,7 +189,7 @@ def _relation(
     return Declared(Kind.RELATION, name, canonical({"values": dict(fields)}), columns)
 
 
-def _steps(project: Project, job: MaintenanceJob) -> Iterator[Declared]:
+def _list_steps(project: Project, job: MaintenanceJob) -> Iterator[Declared]:
     for step in job.steps:
         columns = {
             "job_code": code_of(project.name, Kind.JOB, job.job),

@@ -120,7 +120,7 @@ class _ExportDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ign
         return True
 
 
-def _text(dumper: Any, text: str) -> Any:
+def _represent_text(dumper: Any, text: str) -> Any:
     style = None
     if "\n" in text and _FINE.fullmatch(text):
         style = "|"
@@ -129,4 +129,4 @@ def _text(dumper: Any, text: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_ExportDumper.add_representer(str, _text)
+_ExportDumper.add_representer(str, _represent_text)

@@ -63,9 +63,9 @@ def graph_of(tables: Mapping[str, TableConfig], selected: Iterable[str]) -> Grap
     edges: list[Edge] = []
     for name in chosen:
         for dependency in tables[name].depends_on:
-            outside = _outside(dependency.upstream, tables, len(nodes))
+            outside = _build_outside_node(dependency.upstream, tables, len(nodes))
             start = nodes.setdefault(dependency.upstream, outside)
-            stops = list(_stops(dependency, len(between)))
+            stops = list(_list_stops(dependency, len(between)))
             between += stops
             path = [start.id, *(stop.id for stop in stops), nodes[name].id]
             waits = not isinstance(dependency, Dependency) or dependency.is_awaited
@@ -92,12 +92,12 @@ def mermaid(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def _outside(upstream: str, tables: Mapping[str, TableConfig], n: int) -> GraphNode:
+def _build_outside_node(upstream: str, tables: Mapping[str, TableConfig], n: int) -> GraphNode:
     kind = NodeKind.UPSTREAM if upstream in tables else NodeKind.EXTERNAL
     return GraphNode(f"t{n}", kind, upstream)
 
 
-def _stops(dependency: Dependency | AssetDependency, n: int) -> Iterator[GraphNode]:
+def _list_stops(dependency: Dependency | AssetDependency, n: int) -> Iterator[GraphNode]:
     """Yield the condition and delay between an upstream and the table that waits for it."""
     if isinstance(dependency, AssetDependency):
         return
@@ -106,10 +106,10 @@ def _stops(dependency: Dependency | AssetDependency, n: int) -> Iterator[GraphNo
         yield GraphNode(f"n{n}", NodeKind.CONDITION, label)
         n += 1
     if dependency.delay:
-        yield GraphNode(f"n{n}", NodeKind.DELAY, f"after {_length(dependency.delay)}")
+        yield GraphNode(f"n{n}", NodeKind.DELAY, f"after {_format_delay(dependency.delay)}")
 
 
-def _length(delay: timedelta) -> str:
+def _format_delay(delay: timedelta) -> str:
     """Format a delay as in a file, such as `90 min`."""
     seconds = int(delay.total_seconds())
     for size, unit in ((86400, "days"), (3600, "hours"), (60, "min")):

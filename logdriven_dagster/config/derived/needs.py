@@ -47,7 +47,7 @@ def needs_of(project: Project, table: TableConfig) -> list[Need]:
     read = [project.tables[name].output for name in upstreams if name in project.tables]
     parts = [part for step in table.steps for part in (step.source, step.target)] + read
     used = [*table.steps, *read]
-    connections = [name for part in used for name in _connections(part.model_dump())]
+    connections = [name for part in used for name in _list_connections(part.model_dump())]
     configured = project.config.connections
     catalog = any(part is not None and part.in_catalog for part in parts)
     known = table.table in project.files  # not a table created in code
@@ -60,17 +60,17 @@ def needs_of(project: Project, table: TableConfig) -> list[Need]:
     ]
 
 
-def _connections(values: Any) -> Iterator[str]:
+def _list_connections(values: Any) -> Iterator[str]:
     """Yield every connection that a part of a table's file names."""
     if isinstance(values, dict):
         for key, value in values.items():
             if key == "connection" and isinstance(value, str):
                 yield value
             else:
-                yield from _connections(value)
+                yield from _list_connections(value)
     elif isinstance(values, (list, tuple)):
         for value in values:
-            yield from _connections(value)
+            yield from _list_connections(value)
 
 
 def refuse_unmet_here(project: Project, need: Need) -> None:

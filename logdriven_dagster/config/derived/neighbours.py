@@ -39,14 +39,14 @@ def neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbour, ..
     maintenance job, which has no tables.
     """
     asked = project.select((name,))
-    upstream = _edges(project)
+    upstream = _collect_edges(project)
     downstream: _Edges = {}
     for table, edges in upstream.items():
         for other, reasons in edges.items():
             downstream.setdefault(other, {})[table] = reasons
     return (
-        *_found(project, asked, upstream, "U", reach),
-        *_found(project, asked, downstream, "D", reach),
+        *_find_neighbours(project, asked, upstream, "U", reach),
+        *_find_neighbours(project, asked, downstream, "D", reach),
     )
 
 
@@ -59,7 +59,7 @@ def jobs_of(project: Project, tables: Collection[str]) -> list[str]:
     ]
 
 
-def _edges(project: Project) -> _Edges:
+def _collect_edges(project: Project) -> _Edges:
     edges: _Edges = {}
     for table in project.tables.values():
         for dependency in table.depends_on:
@@ -72,10 +72,10 @@ def _edges(project: Project) -> _Edges:
     return edges
 
 
-def _found(
+def _find_neighbours(
     project: Project, asked: Collection[str], edges: _Edges, direction: Direction, reach: Reach
 ) -> Iterator[Neighbour]:
-    tables = list(_tables(project, asked, edges, direction, reach))
+    tables = list(_find_tables(project, asked, edges, direction, reach))
     yield from tables
     near: dict[str, list[Neighbour]] = {}
     for table in tables:
@@ -88,13 +88,13 @@ def _found(
         yield Neighbour(direction, "job", job, run[0].distance, names)
 
 
-def _tables(
+def _find_tables(
     project: Project, asked: Collection[str], edges: _Edges, direction: Direction, reach: Reach
 ) -> Iterator[Neighbour]:
     """Yield neighbours breadth-first, so that their distance is that of the shortest path."""
     seen, near, distance = set(asked), list(asked), 1
     while near and (distance == 1 or reach == "all"):
-        reasons = _next(near, seen, edges)
+        reasons = _find_next(near, seen, edges)
         for name, why in sorted(reasons.items()):
             kind: Literal["asset", "table"] = "asset" if is_asset(name) else "table"
             managed = name in project.tables
@@ -103,7 +103,7 @@ def _tables(
         seen.update(near)
 
 
-def _next(
+def _find_next(
     near: Collection[str], seen: Collection[str], edges: Mapping[str, Mapping[str, list[str]]]
 ) -> dict[str, list[str]]:
     reasons: dict[str, list[str]] = {}

@@ -14,12 +14,12 @@ def place_of_table(project: Project, table: TableConfig) -> str | None:
     target = table.output
     try:
         if target.in_catalog:
-            return f"{target.place(table.table)} in {_warehouse(project)}"
+            return f"{target.place(table.table)} in {_get_warehouse(project)}"
         if "path" not in target.folders:
             return target.place(table.table)
         if path := target.folders["path"]:
             return as_path(same_place(location_of(project.path(path))))
-        return "/".join([_warehouse(project), *table.table.split(".")])
+        return "/".join([_get_warehouse(project), *table.table.split(".")])
     except UsageError:
         return None
 
@@ -29,11 +29,11 @@ def place_of_project(project: Project) -> str | None:
     outputs = [table.output for table in project.tables.values()]
     try:
         if any(t.in_catalog or not t.folders.get("path", "elsewhere") for t in outputs):
-            return _warehouse(project)
+            return _get_warehouse(project)
     except UsageError:
         pass
     return None
 
 
-def _warehouse(project: Project) -> str:
+def _get_warehouse(project: Project) -> str:
     return as_path(same_place(project.warehouse))

@@ -14,7 +14,7 @@ def process_of(table: TableConfig) -> Process:
     names = [step.step for step in table.steps]
     steps = tuple(
         SubProcess(
-            step.step, _enqueuers(table, step.step), step.can_recover, tuple(names[n : n + 1])
+            step.step, _list_enqueuers(table, step.step), step.can_recover, tuple(names[n : n + 1])
         )
         for n, step in enumerate(table.steps, 1)
     )
@@ -31,7 +31,7 @@ def most_batches(table: TableConfig) -> int | None:
     return table.max_batches or table.incremental.default_batches
 
 
-def _enqueuers(table: TableConfig, step: str) -> tuple[Enqueuer, ...]:
+def _list_enqueuers(table: TableConfig, step: str) -> tuple[Enqueuer, ...]:
     if table.incremental.registers_files:
         brings = table.sliced_step.step == step
         return (Enqueuer(table.table, required=False),) if brings else ()

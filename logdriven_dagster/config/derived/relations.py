@@ -34,7 +34,7 @@ def tables_of_job(tables: Mapping[str, TableConfig], job: StandardJob) -> Mappin
         return tables
     waiting: dict[str, list[Dependency]] = {}
     for relation in job.relations:
-        waiting.setdefault(relation.to, []).extend(_dependencies(relation))
+        waiting.setdefault(relation.to, []).extend(_list_dependencies(relation))
     seen = {
         name: also_waiting(table, waiting[name]) if name in waiting else table
         for name, table in tables.items()
@@ -53,7 +53,7 @@ def also_waiting(table: TableConfig, waits: Iterable[Dependency]) -> TableConfig
         for n, known in enumerate(found):
             if not isinstance(known, Dependency) or not known.managed:
                 continue
-            if _condition(known) == _condition(wait):
+            if _get_condition(known) == _get_condition(wait):
                 longer = max(known.delay, wait.delay)
                 found[n] = known.model_copy(update={"delay": longer})
                 break
@@ -62,11 +62,11 @@ def also_waiting(table: TableConfig, waits: Iterable[Dependency]) -> TableConfig
     return table.model_copy(update={"depends_on": tuple(found)})
 
 
-def _condition(dependency: Dependency) -> tuple[str, str, str]:
+def _get_condition(dependency: Dependency) -> tuple[str, str, str]:
     return dependency.table, dependency.condition, dependency.window
 
 
-def _dependencies(relation: Relation) -> Iterable[Dependency]:
+def _list_dependencies(relation: Relation) -> Iterable[Dependency]:
     for upstream in relation.upstream:
         yield Dependency(
             table=upstream,

@@ -18,20 +18,20 @@ def uses_of(project: Project) -> Iterator[Use]:
         code = code_of(project.name, Kind.TABLE, table.table)
         for step in table.steps:
             found = dict.fromkeys(
-                (kind, used[:USED_LENGTH]) for kind, used in _of_step(table, step)
+                (kind, used[:USED_LENGTH]) for kind, used in _list_uses_of_step(table, step)
             )
             yield from (Use(code, kind, used, step.step) for kind, used in found)
         for dependency in table.depends_on:
             yield Use(code, "upstream", dependency.upstream, "")
     for job in project.jobs.values():
         if isinstance(job, MaintenanceJob):
-            yield from _of_maintenance(project, job)
+            yield from _list_uses_of_maintenance(project, job)
         else:
             code = code_of(project.name, Kind.JOB, job.job)
             yield from (Use(code, "table", name, "") for name in dict.fromkeys(job.tables))
 
 
-def _of_maintenance(project: Project, job: MaintenanceJob) -> Iterator[Use]:
+def _list_uses_of_maintenance(project: Project, job: MaintenanceJob) -> Iterator[Use]:
     for step in job.steps:
         code = code_of(project.name, Kind.STEP, f"{job.job}.{step.step}")
         if step.connection is not None:
@@ -41,7 +41,7 @@ def _of_maintenance(project: Project, job: MaintenanceJob) -> Iterator[Use]:
         yield from (Use(code, "table", name, step.step) for name in dict.fromkeys(step.tables))
 
 
-def _of_step(table: TableConfig, step: StepConfig) -> Iterator[tuple[str, str]]:
+def _list_uses_of_step(table: TableConfig, step: StepConfig) -> Iterator[tuple[str, str]]:
     yield from (("connection", script.connection) for script in step.commit_before_read)
     if step.source is not None:
         yield from step.source.uses()

@@ -14,13 +14,18 @@ _JOB = frozenset({"JOB_ID", "JOB_NAME"})
 
 def text_names(project: Project, table: TableConfig) -> frozenset[str]:
     """Return the names that are valid as `${name}` in the texts of a table's steps."""
-    own = _given(project, table) | _RANGE | _JOB
+    own = _list_given_names(project, table) | _RANGE | _JOB
     return own if table.is_sliced else own | _CLOCK
 
 
 def parameter_names(project: Project, table: TableConfig) -> frozenset[str]:
     """Return the names that are valid as `:name` in the queries of a table."""
-    return _given(project, table) | {"data_range_start", "data_range_end", "job_id", "job_name"}
+    return _list_given_names(project, table) | {
+        "data_range_start",
+        "data_range_end",
+        "job_id",
+        "job_name",
+    }
 
 
 def job_names(project: Project, job: MaintenanceJob) -> frozenset[str]:
@@ -28,7 +33,7 @@ def job_names(project: Project, job: MaintenanceJob) -> frozenset[str]:
     return frozenset({*project.config.variables, *job.parameters, "job_run_id", "job_name"})
 
 
-def _given(project: Project, table: TableConfig) -> frozenset[str]:
+def _list_given_names(project: Project, table: TableConfig) -> frozenset[str]:
     """Return variables of the project and the table, and parameters of the jobs that run it."""
     jobs = [job for job in project.jobs.values() if not isinstance(job, MaintenanceJob)]
     given = [name for job in jobs if table.table in job.tables for name in job.parameters]

@@ -13,7 +13,7 @@ _REFERENCES = ("sql_file", "python")
 
 def named_files(values: Any) -> Iterator[str]:
     """Yield the file paths that `values` contain, relative to the file of these values."""
-    return (path for _, path in _named(values, ()))
+    return (path for _, path in _find_named_files(values, ()))
 
 
 def unsound_path(path: str) -> str | None:
@@ -49,7 +49,7 @@ def misplaced_files(documents: Iterable[Document], root: Path) -> Iterator[Confi
     for document in documents:
         if not document.path.is_relative_to(root):
             continue  # from the registry; `misplaced_content` has already checked it
-        for location, path in _named(document.values, ()):
+        for location, path in _find_named_files(document.values, ()):
             if problem := misplacement(path, document.path.parent, root):
                 yield document.error(location, f"{path} {problem}", MOVE)
 
@@ -70,17 +70,17 @@ def misplaced_content(content: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _named(values: Any, location: Location) -> Iterator[tuple[Location, str]]:
+def _find_named_files(values: Any, location: Location) -> Iterator[tuple[Location, str]]:
     """Yield location and path of each file in `values`; `package.module:function` is not a file."""
     if isinstance(values, dict):
         for name, value in values.items():
             place = (*location, name)
             if name not in _REFERENCES or not isinstance(value, str):
-                yield from _named(value, place)
+                yield from _find_named_files(value, place)
             elif name == "sql_file":
                 yield place, value
             elif (path := value.rpartition(":")[0]).endswith(".py"):
                 yield place, path
     elif isinstance(values, list):
         for n, value in enumerate(values):
-            yield from _named(value, (*location, n))
+            yield from _find_named_files(value, (*location, n))

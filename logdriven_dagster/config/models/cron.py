@@ -14,7 +14,7 @@ _RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 _PART = re.compile(r"(?:\*|[a-z]{3}|\d+|l)(?:-(?:[a-z]{3}|\d+))?(?:/\d+|#\d+)?")
 
 
-def _checked(text: str) -> str:
+def _validate_cron(text: str) -> str:
     if text.lower() in _WORDS:
         return text
     fields = text.split()
@@ -32,4 +32,4 @@ def _is_field(field: str, allowed: tuple[int, int]) -> bool:
     return all(map(_PART.fullmatch, parts)) and all(low <= n <= high for n in numbers)
 
 
-Cron: TypeAlias = Annotated[str, AfterValidator(_checked)]
+Cron: TypeAlias = Annotated[str, AfterValidator(_validate_cron)]

@@ -24,7 +24,7 @@ from logdriven_dagster.config.models.fields import (
 from logdriven_dagster.model.batches import compiled_pattern
 
 
-def _compiles(pattern: str) -> str:
+def _validate_pattern(pattern: str) -> str:
     compiled_pattern(pattern)
     return pattern
 
@@ -75,7 +75,7 @@ class Dependency(Model):
         description="incremental_type upstream: the step that consumes the deliveries; the "
         "first one by default",
     )
-    cut_pattern: Annotated[str, AfterValidator(_compiles)] | None = Field(
+    cut_pattern: Annotated[str, AfterValidator(_validate_pattern)] | None = Field(
         None,
         description="incremental_type upstream: a window takes all deliveries up to and "
         "including the first whose marking matches: a regular expression, or after "
@@ -84,7 +84,7 @@ class Dependency(Model):
     )
 
     @model_validator(mode="after")
-    def _waits_where_it_says_how(self) -> "Dependency":
+    def _check_waiting(self) -> "Dependency":
         if self.condition == "success" and not self.delay:
             return self
         if not self.managed:
@@ -172,11 +172,11 @@ class AssetDependency(Model):
         return self.window == "overlapping"
 
 
-def _dependency(value: Any) -> Any:
+def _convert_dependency(value: Any) -> Any:
     return {"table": value} if isinstance(value, str) else value
 
 
-def _kind(value: Any) -> str:
+def _get_kind(value: Any) -> str:
     of_asset = "asset" in value if isinstance(value, dict) else isinstance(value, AssetDependency)
     return (AssetDependency if of_asset else Dependency).__name__
 
@@ -184,6 +184,6 @@ def _kind(value: Any) -> str:
 DependencyField = Annotated[
     Annotated[Dependency, Tag(Dependency.__name__)]
     | Annotated[AssetDependency, Tag(AssetDependency.__name__)],
-    Discriminator(_kind),
-    BeforeValidator(_dependency, json_schema_input_type=str | Dependency | AssetDependency),
+    Discriminator(_get_kind),
+    BeforeValidator(_convert_dependency, json_schema_input_type=str | Dependency | AssetDependency),
 ]

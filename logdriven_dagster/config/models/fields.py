@@ -61,7 +61,7 @@ def as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-def _period(value: Any) -> Any:
+def _parse_period(value: Any) -> Any:
     if isinstance(value, Period):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, str)):
@@ -70,7 +70,7 @@ def _period(value: Any) -> Any:
     return Period.parse(value)
 
 
-def _duration(value: Any) -> Any:
+def _convert_duration(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError(f"{str(value).lower()} is not a length of time, such as 15 min")
     if not isinstance(value, (int, str)):
@@ -93,7 +93,7 @@ def parse_duration(value: int | str) -> timedelta:
     return timedelta(minutes=period.minutes)
 
 
-def _moment(value: Any, info: ValidationInfo) -> Any:
+def _parse_timestamp(value: Any, info: ValidationInfo) -> Any:
     """Parse a date or time in the project's time zone, or with an offset, as an aware datetime."""
     return read_moment(value, zone_of(info))
 
@@ -159,7 +159,7 @@ def parse_moment(text: str) -> datetime:
         ) from None
 
 
-def _zone(value: Any) -> Any:
+def _parse_zone(value: Any) -> Any:
     if isinstance(value, ZoneInfo):
         return value
     try:
@@ -169,7 +169,7 @@ def _zone(value: Any) -> Any:
         raise ValueError(f"{given} is not a time zone, such as UTC or Europe/Berlin") from None
 
 
-def _database_url(text: str) -> str:
+def _validate_database_url(text: str) -> str:
     """Return `text` if SQLAlchemy can parse it; references such as `${…}` are not resolved yet."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
@@ -186,7 +186,7 @@ def _database_url(text: str) -> str:
     return text
 
 
-DatabaseUrl: TypeAlias = Annotated[str, AfterValidator(_database_url)]
+DatabaseUrl: TypeAlias = Annotated[str, AfterValidator(_validate_database_url)]
 
 WORDS = "x-words"
 """Key of a JSON schema with a plain-language description of valid values, for docs/reference.md."""
@@ -195,7 +195,7 @@ _TEXT_OR_NUMBER = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string
 
 PeriodField = Annotated[
     Period,
-    BeforeValidator(_period),
+    BeforeValidator(_parse_period),
     PlainSerializer(str),
     WithJsonSchema(
         _TEXT_OR_NUMBER
@@ -208,7 +208,7 @@ PeriodField = Annotated[
 ]
 DurationField = Annotated[
     timedelta,
-    BeforeValidator(_duration),
+    BeforeValidator(_convert_duration),
     WithJsonSchema(
         _TEXT_OR_NUMBER
         | {
@@ -220,7 +220,7 @@ DurationField = Annotated[
 ]
 MomentField = Annotated[
     datetime,
-    BeforeValidator(_moment),
+    BeforeValidator(_parse_timestamp),
     WithJsonSchema(
         {
             "type": "string",
@@ -232,7 +232,7 @@ MomentField = Annotated[
 ]
 
 
-def _percent(value: Any) -> Any:
+def _parse_percent(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", value):
@@ -243,7 +243,7 @@ def _percent(value: Any) -> Any:
 PercentField = Annotated[
     float,
     Field(ge=0),
-    BeforeValidator(_percent),
+    BeforeValidator(_parse_percent),
     WithJsonSchema(
         {
             "anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}],
@@ -255,7 +255,7 @@ PercentField = Annotated[
 ]
 ZoneField = Annotated[
     ZoneInfo,
-    BeforeValidator(_zone),
+    BeforeValidator(_parse_zone),
     PlainSerializer(str),
     WithJsonSchema(
         {

@@ -107,7 +107,7 @@ class StandardJob(_Job):
     )
 
     @model_validator(mode="after")
-    def _relations_differ(self) -> "StandardJob":
+    def _check_relations(self) -> "StandardJob":
         edges = [(name, r.to, r.condition) for r in self.relations for name in r.upstream]
         if twice := sorted({edge for edge in edges if edges.count(edge) > 1}):
             names = ", ".join(f"{first} -> {to} on {condition}" for first, to, condition in twice)
@@ -161,7 +161,7 @@ class MaintenanceStep(Model):
     )
 
     @model_validator(mode="after")
-    def _does_one_thing(self) -> "MaintenanceStep":
+    def _check_one_action(self) -> "MaintenanceStep":
         if sum(given is not None for given in (self.sql, self.python, self.upkeep)) != 1:
             raise ValueError("give one of sql, python and upkeep")
         if self.connection is not None and self.sql is None:
@@ -169,10 +169,10 @@ class MaintenanceStep(Model):
         if not self.transaction and self.connection is None:
             raise ValueError("transaction: only for sql on a connection")
         if self.upkeep is not None:
-            self._can_be_done(self.upkeep)
+            self._check_upkeep(self.upkeep)
         return self
 
-    def _can_be_done(self, upkeep: Upkeep) -> None:
+    def _check_upkeep(self, upkeep: Upkeep) -> None:
         if upkeep == "archive_log" and (self.older_than or timedelta(0)) < timedelta(days=1):
             raise ValueError("older_than: must be at least 1 day for archive_log")
         known: Any = {"expire_snapshots": Expiry, "compact_files": Compaction}.get(upkeep, dict)
@@ -193,7 +193,7 @@ class MaintenanceJob(_Job):
     steps: tuple[MaintenanceStep, ...] = Field((), description="the steps of the job")
 
     @model_validator(mode="after")
-    def _steps_differ(self) -> "MaintenanceJob":
+    def _check_step_names(self) -> "MaintenanceJob":
         for name in ("exec_order", "step"):
             values = [getattr(step, name) for step in self.steps]
             if twice := sorted({value for value in values if values.count(value) > 1}):

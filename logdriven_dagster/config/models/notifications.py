@@ -29,7 +29,7 @@ Source: Sharp ETL, NotifyTriggerCondition; `recovery` is an addition.
 _SECRET_HEADERS = ("authorization", "cookie", "x-auth")
 
 
-def _listed(value: Any) -> Any:
+def _convert_to_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
@@ -57,7 +57,7 @@ class EmailRecipient(Model):
     )
     to: Annotated[
         tuple[Address, ...],
-        BeforeValidator(_listed, json_schema_input_type=str | tuple[str, ...]),
+        BeforeValidator(_convert_to_tuple, json_schema_input_type=str | tuple[str, ...]),
     ] = Field(min_length=1, description="the recipients", examples=["ops@example.com"])
 
 
@@ -101,11 +101,11 @@ class NotifyRule(Model):
 
     to: Annotated[
         tuple[StepName, ...],
-        BeforeValidator(_listed, json_schema_input_type=StepName | tuple[StepName, ...]),
+        BeforeValidator(_convert_to_tuple, json_schema_input_type=StepName | tuple[StepName, ...]),
     ] = Field(min_length=1, description="names of recipients", examples=["ops"])
     on: Annotated[
         tuple[Occasion, ...],
-        BeforeValidator(_listed, json_schema_input_type=Occasion | tuple[Occasion, ...]),
+        BeforeValidator(_convert_to_tuple, json_schema_input_type=Occasion | tuple[Occasion, ...]),
     ] = Field(
         ("failure", "recovery"),
         min_length=1,
@@ -148,12 +148,12 @@ def broken_recipients(
 def recipient_secrets(recipients: Mapping[str, Recipient]) -> Iterator[tuple[Location, str]]:
     """Yield the location and text of each recipient field that holds a secret in plain text."""
     for name, recipient in recipients.items():
-        for field, text in _secret_fields(recipient):
+        for field, text in _list_secret_fields(recipient):
             if text and not has_reference(text):
                 yield ("recipients", name, *field), text
 
 
-def _secret_fields(recipient: Recipient) -> Iterator[tuple[tuple[str, ...], str | None]]:
+def _list_secret_fields(recipient: Recipient) -> Iterator[tuple[tuple[str, ...], str | None]]:
     match recipient:
         case EmailRecipient(password=password):
             yield ("password",), password
@@ -162,9 +162,9 @@ def _secret_fields(recipient: Recipient) -> Iterator[tuple[tuple[str, ...], str 
             yield ("url",), url
         case WebhookRecipient(headers=headers):
             for key, value in headers.items():
-                if _names_secret(key):
+                if _is_secret_header(key):
                     yield ("headers", key), value
 
 
-def _names_secret(header: str) -> bool:
+def _is_secret_header(header: str) -> bool:
     return header.lower().startswith(_SECRET_HEADERS) or names_secret(header)

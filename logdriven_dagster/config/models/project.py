@@ -36,7 +36,7 @@ from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.model.attempts import OnRunning
 
 
-def _without_secrets(remote: str) -> str:
+def _refuse_secrets(remote: str) -> str:
     given = dict(part.partition("=")[::2] for part in remote.split(";")[1:])
     if any(names_secret(name) and not has_reference(given[name]) for name in given):
         raise ValueError("a secret in plain text; write ${env:NAME} instead")
@@ -57,7 +57,7 @@ class SparkConfig(Model):
         "tables that it does not support; auto: each table on the first other engine that "
         "supports it, the other tables on Spark",
     )
-    remote: Annotated[str, AfterValidator(_without_secrets)] = Field(
+    remote: Annotated[str, AfterValidator(_refuse_secrets)] = Field(
         "classic",
         pattern=r"^(classic|auto|sc://\S+)$",
         description="classic: a JVM for each run; auto: the server of `logdriven spark start` "
@@ -82,7 +82,7 @@ class SparkConfig(Model):
     )
 
     @model_validator(mode="after")
-    def _one_place(self) -> "SparkConfig":
+    def _check_place(self) -> "SparkConfig":
         if self.engine == AUTO and self.remote != "classic":
             raise ValueError(
                 f"engine: auto runs several engines on this machine, and remote: {self.remote} "
@@ -112,7 +112,7 @@ STORAGE_PROPERTIES = frozenset(
 CATALOG_TYPES = ("rest", "sql", "glue", "hive", "dynamodb", "bigquery")
 
 
-def _storage(given: Mapping[str, Option]) -> Mapping[str, Option]:
+def _validate_storage(given: Mapping[str, Option]) -> Mapping[str, Option]:
     for name in given:
         if name not in STORAGE_PROPERTIES:
             near = difflib.get_close_matches(name, sorted(STORAGE_PROPERTIES), n=1)
@@ -121,7 +121,7 @@ def _storage(given: Mapping[str, Option]) -> Mapping[str, Option]:
     return given
 
 
-def _catalog(given: str | dict[str, Option]) -> str | dict[str, Option]:
+def _validate_catalog(given: str | dict[str, Option]) -> str | dict[str, Option]:
     if isinstance(given, str):
         return given
     kind = given.get("type")
@@ -137,8 +137,10 @@ def _catalog(given: str | dict[str, Option]) -> str | dict[str, Option]:
     return given
 
 
-StorageProperties: TypeAlias = Annotated[dict[str, Option], AfterValidator(_storage)]
-CatalogField: TypeAlias = Annotated[DatabaseUrl | dict[str, Option], AfterValidator(_catalog)]
+StorageProperties: TypeAlias = Annotated[dict[str, Option], AfterValidator(_validate_storage)]
+CatalogField: TypeAlias = Annotated[
+    DatabaseUrl | dict[str, Option], AfterValidator(_validate_catalog)
+]
 
 
 class Defaults(Model):
@@ -195,7 +197,7 @@ class SensorConfig(Model):
     )
 
 
-def _long_enough(lease: timedelta) -> timedelta:
+def _validate_lease(lease: timedelta) -> timedelta:
     if lease < timedelta(seconds=1):
         raise ValueError(
             "must be at least 1 s; a shorter time than a few heartbeats ends healthy runs"
@@ -283,7 +285,7 @@ class ProjectConfig(Model):
         description="the number of windows that a run processes at the same time",
         examples=[4],
     )
-    lease: Annotated[DurationField, AfterValidator(_long_enough)] = Field(
+    lease: Annotated[DurationField, AfterValidator(_validate_lease)] = Field(
         timedelta(minutes=1),
         description="the time without a heartbeat after which other runners take over its windows",
     )

@@ -10,13 +10,13 @@ from logdriven_dagster.config.models.fields import IDENTIFIER, Option
 PROPERTY_REFERENCE = re.compile(r"\$\{(\w+)\.([^}\s]+)\}")
 
 
-def _no_item(group: str) -> str:
+def _refuse_item_group(group: str) -> str:
     if group == "each":
         raise ValueError("each is reserved for items of a template; choose another name")
     return group
 
 
-def _names_no_property(value: Option) -> Option:
+def _refuse_property_reference(value: Option) -> Option:
     if isinstance(value, str) and PROPERTY_REFERENCE.search(value):
         raise ValueError("a property cannot refer to another property")
     return value
@@ -26,11 +26,11 @@ Properties: TypeAlias = dict[
     Annotated[
         str,
         StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=128),
-        AfterValidator(_no_item),
+        AfterValidator(_refuse_item_group),
     ],
     dict[
         Annotated[str, StringConstraints(pattern=r"^[\w.-]+$", max_length=128)],
-        Annotated[Option, AfterValidator(_names_no_property)],
+        Annotated[Option, AfterValidator(_refuse_property_reference)],
     ],
 ]
 """Mapping of group to key to value."""

@@ -63,7 +63,7 @@ class _Definition(Model):
         return tuple(text for text in (self.sql, self.fails_when, self.python) if text is not None)
 
     @model_validator(mode="after")
-    def _one_way(self) -> "_Definition":
+    def _check_one_expression(self) -> "_Definition":
         if len(self.texts) > 1:
             raise ValueError("give only one of sql, fails_when and python")
         return self
@@ -77,19 +77,21 @@ class RuleDefinition(_Definition):
     )
 
     @model_validator(mode="after")
-    def _tells_something(self) -> "RuleDefinition":
+    def _check_content(self) -> "RuleDefinition":
         if not self.texts:
             raise ValueError("a rule needs sql, fails_when or python")
         return self
 
 
-def _not_built_in(name: str) -> str:
+def _refuse_built_in_name(name: str) -> str:
     if name in BUILT_IN:
         raise ValueError(f"{name} is built in; choose another name")
     return name
 
 
-QualityRules: TypeAlias = dict[Annotated[RuleName, AfterValidator(_not_built_in)], RuleDefinition]
+QualityRules: TypeAlias = dict[
+    Annotated[RuleName, AfterValidator(_refuse_built_in_name)], RuleDefinition
+]
 
 
 class RuleUse(_Definition):
@@ -135,14 +137,14 @@ class RuleUse(_Definition):
         return {name: getattr(self, name) for name in PARAMETERS & self.model_fields_set}
 
 
-def _use(value: Any) -> Any:
+def _convert_use(value: Any) -> Any:
     return {"rule": value} if isinstance(value, str) else value
 
 
-RuleField = Annotated[RuleUse, BeforeValidator(_use, json_schema_input_type=str | RuleUse)]
+RuleField = Annotated[RuleUse, BeforeValidator(_convert_use, json_schema_input_type=str | RuleUse)]
 
 
-def _is_order(text: str) -> str:
+def _validate_order(text: str) -> str:
     if not all(_ORDER.fullmatch(part) for part in text.split(",")):
         raise ValueError("expected columns, such as `updated_at desc, version`")
     return text
@@ -154,7 +156,7 @@ class QualityConfig(Model):
     id: tuple[str, ...] = Field(
         (), description="the columns that identify a row in the log", examples=[["id"]]
     )
-    keep: Annotated[str, AfterValidator(_is_order)] | None = Field(
+    keep: Annotated[str, AfterValidator(_validate_order)] | None = Field(
         None,
         description="the order of rows with the same id, desc by default; only the first one "
         "is kept",
@@ -187,7 +189,7 @@ class QualityConfig(Model):
     )
 
     @model_validator(mode="after")
-    def _has_an_id(self) -> "QualityConfig":
+    def _check_id(self) -> "QualityConfig":
         if self.keep is not None and not self.id:
             raise ValueError("keep needs id, the columns that identify duplicates")
         if not (self.columns or self.rows or self.keep):
@@ -254,7 +256,7 @@ def rules_of(quality: QualityConfig, known: Mapping[str, RuleDefinition]) -> tup
         raise TerminalStepError(f"quality: {error}") from None
     if quality.keep is None:
         return tuple(rules)
-    about, blocks = {"columns": quality.id}, _blocks(DUPLICATES, "error", quality)
+    about, blocks = {"columns": quality.id}, _is_blocking(DUPLICATES, "error", quality)
     name = ", ".join(quality.id)
     return Rule(DUPLICATES, name, "duplicates", parameters=about, blocking=blocks), *rules
 
@@ -271,11 +273,11 @@ def resolved(
     if use.texts:
         if use.rule in BUILT_IN:
             raise BadRuleError("rule", f"{use.rule} is built in", "give your rule another name")
-        found = _written(name, column, use, "error")
+        found = _build_user_rule(name, column, use, "error")
     elif use.rule in known:
-        found = _written(name, column, known[use.rule], known[use.rule].level)
+        found = _build_user_rule(name, column, known[use.rule], known[use.rule].level)
     else:
-        found = _built_in(name, column, use, known)
+        found = _build_built_in_rule(name, column, use, known)
     if (use.texts or use.rule in known) and use.given:
         raise BadRuleError(
             min(use.given), f"{use.rule} has no parameters", "only built-in rules have them"
@@ -284,18 +286,18 @@ def resolved(
     return replace(
         found,
         level=level,
-        blocking=use.blocking or _blocks(name, level, quality),
+        blocking=use.blocking or _is_blocking(name, level, quality),
         description=use.description or found.description,
     )
 
 
-def _blocks(name: str, level: Level, quality: QualityConfig) -> bool:
+def _is_blocking(name: str, level: Level, quality: QualityConfig) -> bool:
     if isinstance(quality.blocking, bool):
         return quality.blocking and level == "error"
     return name in quality.blocking
 
 
-def _written(name: str, column: str | None, given: _Definition, level: Level) -> Rule:
+def _build_user_rule(name: str, column: str | None, given: _Definition, level: Level) -> Rule:
     """Return a rule that the user defined in SQL or Python."""
     if given.python is not None:
         description = given.description
@@ -309,7 +311,7 @@ def _written(name: str, column: str | None, given: _Definition, level: Level) ->
     return Rule(name, column, kind, level, text=text, description=given.description)
 
 
-def _built_in(
+def _build_built_in_rule(
     name: str, column: str | None, use: RuleUse, known: Mapping[str, RuleDefinition]
 ) -> Rule:
     alias = ALIASES.get(use.rule)

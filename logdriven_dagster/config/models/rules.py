@@ -21,26 +21,28 @@ class BuiltIn:
     one_of: frozenset[str] = frozenset()
 
 
-def _rule(says: str, *needs: str, takes: tuple[str, ...] = (), any_of: bool = False) -> BuiltIn:
+def _build_rule(
+    says: str, *needs: str, takes: tuple[str, ...] = (), any_of: bool = False
+) -> BuiltIn:
     return BuiltIn(says, frozenset(needs), frozenset(takes), frozenset(takes if any_of else ()))
 
 
 BUILT_IN: Mapping[str, BuiltIn] = {
-    "not_null": _rule("the value is not NULL"),
-    "not_null_text": _rule("the value is not NULL and not the word null"),
-    "not_empty": _rule("a text is not empty"),
-    "not_blank": _rule("the value is not NULL and not only white space"),
-    "unique": _rule("no other row has this value"),
-    "one_of": _rule("the value is one of these", "values"),
-    "none_of": _rule("the value is not one of these", "values"),
-    "in_range": _rule("min ≤ value ≤ max", takes=("min", "max"), any_of=True),
-    "positive": _rule("the value is greater than 0"),
-    "not_negative": _rule("the value is not less than 0"),
-    "matches": _rule("the text matches the regular expression", "pattern"),
-    "castable": _rule("the text can be read as the type", "type"),
-    "min_length": _rule("the text has at least this number of characters", "min"),
-    "max_length": _rule("the text has at most this number of characters", "max"),
-    "references": _rule("the table has a row with this value", "table", takes=("column",)),
+    "not_null": _build_rule("the value is not NULL"),
+    "not_null_text": _build_rule("the value is not NULL and not the word null"),
+    "not_empty": _build_rule("a text is not empty"),
+    "not_blank": _build_rule("the value is not NULL and not only white space"),
+    "unique": _build_rule("no other row has this value"),
+    "one_of": _build_rule("the value is one of these", "values"),
+    "none_of": _build_rule("the value is not one of these", "values"),
+    "in_range": _build_rule("min ≤ value ≤ max", takes=("min", "max"), any_of=True),
+    "positive": _build_rule("the value is greater than 0"),
+    "not_negative": _build_rule("the value is not less than 0"),
+    "matches": _build_rule("the text matches the regular expression", "pattern"),
+    "castable": _build_rule("the text can be read as the type", "type"),
+    "min_length": _build_rule("the text has at least this number of characters", "min"),
+    "max_length": _build_rule("the text has at most this number of characters", "max"),
+    "references": _build_rule("the table has a row with this value", "table", takes=("column",)),
 }
 
 PARAMETERS = frozenset({"columns"}).union(*(rule.needs | rule.takes for rule in BUILT_IN.values()))

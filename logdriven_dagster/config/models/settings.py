@@ -65,7 +65,7 @@ _ABSENT = ("retries", "retry_interval", "timeout", "timeout_strategy")
 
 def setting_columns(config: Settings) -> dict[str, Any]:
     """Return the settings as columns of the registry: seconds, 1 or 0, NULL."""
-    return {name: _column(config, name) for name in SETTINGS}
+    return {name: _get_column(config, name) for name in SETTINGS}
 
 
 def with_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configured:
@@ -74,7 +74,9 @@ def with_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configure
     changed = {name: columns[name] for name in own if columns[name] != own[name]}
     if not changed:
         return config
-    known = config.model_copy(update={n: _value(n, column) for n, column in changed.items()})
+    known = config.model_copy(
+        update={n: _convert_value(n, column) for n, column in changed.items()}
+    )
     # A NULL column counts as unset, so that the job's value applies.
     known.model_fields_set.difference_update(n for n, column in changed.items() if column is None)
     return known
@@ -91,7 +93,7 @@ def parse_setting(name: str, text: str) -> Any:
         raise ValueError(f"{text!r} is not valid YAML; put text in quotes") from None
     except ValidationError as error:
         raise ValueError(plain_problem(error)) from None
-    return _column(config, name)
+    return _get_column(config, name)
 
 
 def checked_column(name: str, column: Any) -> Any:
@@ -121,7 +123,7 @@ def shown_setting(name: str, column: Any) -> str:
     return str(column)
 
 
-def _column(config: Settings, name: str) -> Any:
+def _get_column(config: Settings, name: str) -> Any:
     if name in _ABSENT and name not in config.model_fields_set:
         return None
     value = getattr(config, name)
@@ -130,7 +132,7 @@ def _column(config: Settings, name: str) -> Any:
     return int(value) if isinstance(value, bool) else value
 
 
-def _value(name: str, column: Any) -> Any:
+def _convert_value(name: str, column: Any) -> Any:
     if column is None:
         return Settings.model_fields[name].default
     if name in ("retry_interval", "timeout"):

@@ -38,17 +38,19 @@ class LoopOver(Model):
     max_rows: int = Field(1000, ge=1, description="the maximum number of rows; more rows fail")
 
     @model_validator(mode="after")
-    def _one_origin(self) -> "LoopOver":
+    def _check_one_origin(self) -> "LoopOver":
         if (self.step is None) == (self.sql is None):
             raise ValueError("give either step or sql")
         return self
 
 
-def _loop(value: Any) -> Any:
+def _convert_loop(value: Any) -> Any:
     return {"step": value} if isinstance(value, str) else value
 
 
-LoopField = Annotated[LoopOver, BeforeValidator(_loop, json_schema_input_type=str | LoopOver)]
+LoopField = Annotated[
+    LoopOver, BeforeValidator(_convert_loop, json_schema_input_type=str | LoopOver)
+]
 
 
 class CommittedSql(Model):
@@ -148,7 +150,7 @@ class StepConfig(Model):
         return self.never_empty or self.change_at_most is not None
 
     @model_validator(mode="after")
-    def _has_an_origin(self) -> "StepConfig":
+    def _check_origin(self) -> "StepConfig":
         if not (self.source or self.sql or self.sql_file or self.python):
             raise ValueError("a step needs a source, sql, sql_file or python")
         if sum(given is not None for given in (self.sql, self.sql_file, self.python)) > 1:

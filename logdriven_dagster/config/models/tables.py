@@ -46,13 +46,13 @@ from logdriven_dagster.model.periods import Grid, Unit
 from logdriven_dagster.model.windows import Along, as_instant
 
 
-def _start(value: Any, info: ValidationInfo) -> Any:
+def _parse_start(value: Any, info: ValidationInfo) -> Any:
     return incremental_type(info.data.get("incremental_type")).start(value, info)
 
 
 StartField = Annotated[
     datetime | int | str,
-    BeforeValidator(_start),
+    BeforeValidator(_parse_start),
     WithJsonSchema(
         {
             "anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "object"}],
@@ -236,7 +236,7 @@ class TableConfig(Settings):
     _zone: ZoneInfo = PrivateAttr(ZoneInfo("UTC"))
 
     @model_validator(mode="after")
-    def _consistent(self, info: ValidationInfo) -> "TableConfig":
+    def _check_consistency(self, info: ValidationInfo) -> "TableConfig":
         self._zone = (info.context or {}).get("zone", self._zone)
         names = [step.step for step in self.steps]
         if twice := {name for name in names if names.count(name) > 1}:
@@ -245,15 +245,15 @@ class TableConfig(Settings):
             raise ValueError("a step must not have the name source, which is the input of a step")
         if not any(step.target for step in self.steps):
             raise ValueError("no step has a target; add `target: {type: iceberg}` to the last one")
-        self._begins_somewhere()
-        if contradictions := [*mistakes(self), *self._why_never_fresh()]:
+        self._check_start()
+        if contradictions := [*mistakes(self), *self._explain_absent_freshness()]:
             raise ValueError("; ".join(contradictions))
         upstream = [dependency.upstream for dependency in self.depends_on]
         if twice := {name for name in upstream if upstream.count(name) > 1}:
             raise ValueError(f"depends_on: {', '.join(sorted(twice))} is listed twice; remove one")
         return self
 
-    def _begins_somewhere(self) -> None:
+    def _check_start(self) -> None:
         start = self.default_start
         if self.is_sliced:
             if self.end is not None:
@@ -268,7 +268,7 @@ class TableConfig(Settings):
         if self.end and as_instant(self.end) <= as_instant(start):
             raise ValueError("end: must be later than default_start")
 
-    def _why_never_fresh(self) -> Iterator[str]:
+    def _explain_absent_freshness(self) -> Iterator[str]:
         if self.fresh is not None:
             yield from self.fresh.contradictions(self.incremental, self.delay)
             if any(check.check == CHECK for check in self.checks):

@@ -60,12 +60,12 @@ _PATTERNS: Mapping[str, str] = {
 _Expected: TypeAlias = "str | Callable[[ErrorDetails, str], str]"
 
 
-def _context(details: ErrorDetails, name: str) -> Any:
+def _get_context(details: ErrorDetails, name: str) -> Any:
     return details.get("ctx", {}).get(name)
 
 
-def _pattern(details: ErrorDetails, field: str) -> str:
-    pattern = str(_context(details, "pattern"))
+def _describe_pattern(details: ErrorDetails, field: str) -> str:
+    pattern = str(_get_context(details, "pattern"))
     if pattern in _PATTERNS:
         return _PATTERNS[pattern]
     match field:
@@ -81,47 +81,49 @@ def _pattern(details: ErrorDetails, field: str) -> str:
             return f"text that matches {pattern}"
 
 
-def _list(details: ErrorDetails, field: str) -> str:
+def _describe_list(details: ErrorDetails, field: str) -> str:
     given, example = details.get("input"), _EXAMPLES.get(field, "[a, b]")
     if isinstance(given, str) and given and not example.startswith("[{"):
         example = f"[{given}]"
     return f"a list, such as {example}"
 
 
-def _choice(details: ErrorDetails, _: str) -> str:
-    return _either(_choices(details))
+def _describe_choice(details: ErrorDetails, _: str) -> str:
+    return _join_alternatives(_list_choices(details))
 
 
-def _choices(details: ErrorDetails) -> list[str]:
-    return re.findall(r"'([^']*)'", str(_context(details, "expected")))
+def _list_choices(details: ErrorDetails) -> list[str]:
+    return re.findall(r"'([^']*)'", str(_get_context(details, "expected")))
 
 
 _EXPECTED: Mapping[str, _Expected] = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "dict_type": "names and values, such as {name: value}",
-    "enum": _choice,
+    "enum": _describe_choice,
     "finite_number": "a number that is not infinite",
     "float_parsing": "a number",
     "float_type": "a number",
-    "greater_than": lambda details, _: f"more than {_context(details, 'gt'):g}",
-    "greater_than_equal": lambda details, _: f"at least {_context(details, 'ge'):g}",
+    "greater_than": lambda details, _: f"more than {_get_context(details, 'gt'):g}",
+    "greater_than_equal": lambda details, _: f"at least {_get_context(details, 'ge'):g}",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
     "int_parsing_size": "a smaller number",
     "int_type": "a whole number",
-    "less_than": lambda details, _: f"less than {_context(details, 'lt'):g}",
-    "less_than_equal": lambda details, _: f"at most {_context(details, 'le'):g}",
-    "list_type": _list,
-    "literal_error": _choice,
-    "string_pattern_mismatch": _pattern,
-    "string_too_long": lambda details, _: f"at most {_context(details, 'max_length')} characters",
+    "less_than": lambda details, _: f"less than {_get_context(details, 'lt'):g}",
+    "less_than_equal": lambda details, _: f"at most {_get_context(details, 'le'):g}",
+    "list_type": _describe_list,
+    "literal_error": _describe_choice,
+    "string_pattern_mismatch": _describe_pattern,
+    "string_too_long": lambda details, _: (
+        f"at most {_get_context(details, 'max_length')} characters"
+    ),
     "string_too_short": "text that is not empty",
     "string_type": "text",
     "string_unicode": "text",
     "time_delta_parsing": _LENGTH_OF_TIME,
     "time_delta_type": _LENGTH_OF_TIME,
-    "tuple_type": _list,
+    "tuple_type": _describe_list,
 }
 """Expected value of a field, by type of pydantic's error."""
 
@@ -142,40 +144,44 @@ def validation_errors(
         location, models = place_of(model, document.values, details)
         groups.setdefault(location, []).append((details, models))
     for location, group in groups.items():
-        yield document.error(*_wording(location, group))
+        yield document.error(*_describe_error(location, group))
 
 
 def plain_problem(error: ValidationError) -> str:
     """Return the first error about a single value, without its location."""
     details = error.errors(include_url=False)[0]
     name = str(details["loc"][-1]) if details["loc"] else ""
-    _, problem, hint = _wording((name,), [(details, [])])
+    _, problem, hint = _describe_error((name,), [(details, [])])
     return f"{problem}; {hint}" if hint else problem
 
 
-def _wording(
+def _describe_error(
     location: Location, group: Sequence[tuple[ErrorDetails, list[type[BaseModel]]]]
 ) -> tuple[Location, str, str | None]:
-    (details, models), field = group[0], _field(location)
+    (details, models), field = group[0], _get_field(location)
     given = details.get("input")
     match details["type"]:
         case "extra_forbidden":
             allowed = sorted({alias_of(m, name) for m in models for name in m.model_fields})
             near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
-            return location, "unknown field", _near(near) or f"allowed: {', '.join(allowed)}"
+            return (
+                location,
+                "unknown field",
+                _suggest_near(near) or f"allowed: {', '.join(allowed)}",
+            )
         case "missing":
-            return location, "missing", f"add `{_written(field, location)}`"
+            return location, "missing", f"add `{_format_field(field, location)}`"
         case "too_short":
-            return location, "must not be empty", f"write {_list(details, field)}"
+            return location, "must not be empty", f"write {_describe_list(details, field)}"
         case "union_tag_not_found":
-            types = ", ".join(_tags(models))
+            types = ", ".join(_list_tags(models))
             return location, "no type given", f"add `type: …`, which is one of {types}"
         case "union_tag_invalid":
             tag = given.get("type") if isinstance(given, dict) else given
-            return location, f"unknown type {tag!r}", _of_types(str(tag), models)
+            return location, f"unknown type {tag!r}", _describe_types(str(tag), models)
         case "value_error" | "assertion_error":
-            return _own_words(location, details, models)
-        case "string_pattern_mismatch" if _context(details, "pattern") == _TABLE:
+            return _describe_own_error(location, details, models)
+        case "string_pattern_mismatch" if _get_context(details, "pattern") == _TABLE:
             hint = "use letters, digits and underscores between dots, such as ods.orders"
             return location, f"{shown(given)} is not a table name", hint
         case "invalid_key":
@@ -183,29 +189,32 @@ def _wording(
             return location, f"the name {name} must be text", f'write "{name}" in quotes'
         case _:
             pass
-    expected = list(dict.fromkeys(_expected(each, of, field) for each, of in group))
+    expected = list(dict.fromkeys(_describe_expected(each, of, field) for each, of in group))
     if "a number" in expected and "a whole number" in expected:
         expected.remove("a whole number")
     found = "but it is empty" if given is None else f"not {shown(given)}"
-    return location, f"must be {_either(expected)}, {found}", _fix(group, given)
+    return location, f"must be {_join_alternatives(expected)}, {found}", _suggest_fix(group, given)
 
 
-def _expected(details: ErrorDetails, models: list[type[BaseModel]], field: str) -> str:
+def _describe_expected(details: ErrorDetails, models: list[type[BaseModel]], field: str) -> str:
     if details["type"] in _OF_FIELDS:
-        return f"fields, such as {{{_first_field(models)}}}"
+        return f"fields, such as {{{_find_first_field(models)}}}"
     expected = _EXPECTED.get(details["type"], "another value")
     return expected if isinstance(expected, str) else expected(details, field)
 
 
-def _first_field(models: list[type[BaseModel]]) -> str:
+def _find_first_field(models: list[type[BaseModel]]) -> str:
     """Return the most informative field: the type, a required field, or the first one."""
-    if types := _tags([each for each in models if "type" in _required([each])]):
+    if types := _list_tags([each for each in models if "type" in _list_required([each])]):
         return f"type: {types[0]}"
-    names = [*_required(models), *(alias_of(m, name) for m in models for name in m.model_fields)]
+    names = [
+        *_list_required(models),
+        *(alias_of(m, name) for m in models for name in m.model_fields),
+    ]
     return f"{names[0]}: {_EXAMPLES.get(names[0], '…')}" if names else "name: value"
 
 
-def _either(names: list[str]) -> str:
+def _join_alternatives(names: list[str]) -> str:
     """Join alternatives for a message: `a`, `a or b`, `a, b or c`."""
     *others, last = names
     if not others:
@@ -214,30 +223,32 @@ def _either(names: list[str]) -> str:
     return f"{', '.join(others)}{between}{last}"
 
 
-def _fix(group: Sequence[tuple[ErrorDetails, list[type[BaseModel]]]], given: object) -> str | None:
+def _suggest_fix(
+    group: Sequence[tuple[ErrorDetails, list[type[BaseModel]]]], given: object
+) -> str | None:
     kinds = {details["type"] for details, _ in group}
     if kinds == {"string_type"} and isinstance(given, (bool, int, float)):
         return f'write "{shown(given)}" in quotes if it is text'
     if kinds <= {"literal_error", "enum"} and isinstance(given, str):
-        choices = [choice for details, _ in group for choice in _choices(details)]
+        choices = [choice for details, _ in group for choice in _list_choices(details)]
         near = difflib.get_close_matches(given, choices, n=1)
-        return _near(near)
+        return _suggest_near(near)
     return None
 
 
-def _of_types(tag: str, models: list[type[BaseModel]]) -> str:
+def _describe_types(tag: str, models: list[type[BaseModel]]) -> str:
     """Describe valid types: the known ones, the closest match, or why a type is unusable."""
     problem, others = not_registered(tag, models) or ("", "")
-    near = difflib.get_close_matches(tag, _tags(models), n=1)
-    known = ", ".join([*_tags(models), *filter(None, [others])])
-    return problem or _near(near) or f"one of {known}"
+    near = difflib.get_close_matches(tag, _list_tags(models), n=1)
+    known = ", ".join([*_list_tags(models), *filter(None, [others])])
+    return problem or _suggest_near(near) or f"one of {known}"
 
 
-def _near(names: list[str]) -> str | None:
+def _suggest_near(names: list[str]) -> str | None:
     return f"did you mean {names[0]!r}?" if names else None
 
 
-def _own_words(
+def _describe_own_error(
     location: Location, details: ErrorDetails, models: list[type[BaseModel]]
 ) -> tuple[Location, str, str | None]:
     """Return location, message and fix of an error raised by a validator of this project.
@@ -251,7 +262,7 @@ def _own_words(
     return location, text, None
 
 
-def _written(field: str, location: Location) -> str:
+def _format_field(field: str, location: Location) -> str:
     """Return a field with an example value.
 
     A `table` below `steps` is a database table, so it gets an example without a layer.
@@ -261,12 +272,12 @@ def _written(field: str, location: Location) -> str:
     return f"{field}: {_EXAMPLES.get(field, '…')}"
 
 
-def _field(location: Location) -> str:
+def _get_field(location: Location) -> str:
     names = [part for part in location if isinstance(part, str)]
     return names[-1] if names else ""
 
 
-def _required(models: list[type[BaseModel]]) -> list[str]:
+def _list_required(models: list[type[BaseModel]]) -> list[str]:
     return [
         alias_of(model, name)
         for model in models
@@ -275,7 +286,7 @@ def _required(models: list[type[BaseModel]]) -> list[str]:
     ]
 
 
-def _tags(models: list[type[BaseModel]]) -> list[str]:
+def _list_tags(models: list[type[BaseModel]]) -> list[str]:
     return [str(tag) for model in models for tag in types_of(model)]
 
 

@@ -28,14 +28,14 @@ def scaffold(folder: Path, today: date) -> list[Path]:
         raise UsageError(f"{folder} is not an empty folder; name a new one")
     start = today - timedelta(days=_DAYS)
     values = {
-        "project": _project_name(folder),
+        "project": _derive_project_name(folder),
         "start": str(start),
         "second_day": str(start + timedelta(days=1)),
     }
-    contents = {path: _filled(text, values) for path, text in _templates()}
+    contents = {path: _fill_placeholders(text, values) for path, text in _read_templates()}
     contents[".gitignore"] = ".logdriven/\n__pycache__/\n"
-    contents["data/orders.csv"] = "\n".join(_orders(start)) + "\n"
-    contents["data/customers.csv"] = "\n".join(_customers()) + "\n"
+    contents["data/orders.csv"] = "\n".join(_generate_orders(start)) + "\n"
+    contents["data/customers.csv"] = "\n".join(_generate_customers()) + "\n"
     for name, text in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,22 +44,22 @@ def scaffold(folder: Path, today: date) -> list[Path]:
     return [Path(name) for name in sorted(contents)]
 
 
-def _project_name(folder: Path) -> str:
+def _derive_project_name(folder: Path) -> str:
     name = re.sub(r"\W+", "_", folder.resolve().name, flags=re.ASCII).strip("_")
     return (name if re.match(r"[A-Za-z]", name) else f"project_{name}".rstrip("_"))[:64]
 
 
-def _templates() -> Iterator[tuple[str, str]]:
+def _read_templates() -> Iterator[tuple[str, str]]:
     for path in sorted(_TEMPLATES.rglob("*.*")):
         yield path.relative_to(_TEMPLATES).as_posix(), path.read_text(encoding="utf-8")
 
 
-def _filled(text: str, values: dict[str, str]) -> str:
+def _fill_placeholders(text: str, values: dict[str, str]) -> str:
     """Replace `{{name}}` placeholders; `${name}` belongs to the project and stays."""
     return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], text)
 
 
-def _orders(start: date) -> Iterator[str]:
+def _generate_orders(start: date) -> Iterator[str]:
     yield "order_id,customer_id,ordered_at,amount"
     for n in range(_DAYS * _ORDERS_A_DAY):
         day, hour = divmod(n, _ORDERS_A_DAY)
@@ -68,7 +68,7 @@ def _orders(start: date) -> Iterator[str]:
         yield f"{n + 1},{customer},{moment},{cents // 100}.{cents % 100:02}"
 
 
-def _customers() -> Iterator[str]:
+def _generate_customers() -> Iterator[str]:
     yield "customer_id,name,country"
     for customer in _CUSTOMERS:
         yield ",".join(map(str, customer))

@@ -27,49 +27,51 @@ def file_schemas() -> dict[str, dict[str, Any]]:
     from logdriven_dagster.config.models.project import Defaults, ProjectConfig
     from logdriven_dagster.config.models.tables import TableConfig
 
-    table = _template(_schema(TableConfig))
+    table = _build_template_schema(_build_schema(TableConfig))
     # A table file need not set fields that `defaults` in logdriven.yaml may set.
     table["required"] = [name for name in table["required"] if name not in Defaults.model_fields]
-    jobs = [_template(model.model_json_schema()) for model in (StandardJob, MaintenanceJob)]
+    jobs = [
+        _build_template_schema(model.model_json_schema()) for model in (StandardJob, MaintenanceJob)
+    ]
     job = {"$schema": _DIALECT, "anyOf": jobs}
-    return {"project": _schema(ProjectConfig), "table": table, "job": job}
+    return {"project": _build_schema(ProjectConfig), "table": table, "job": job}
 
 
-def _schema(model: "type[BaseModel]") -> dict[str, Any]:
+def _build_schema(model: "type[BaseModel]") -> dict[str, Any]:
     return {"$schema": _DIALECT, **model.model_json_schema()}
 
 
-def _template(schema: dict[str, Any]) -> dict[str, Any]:
+def _build_template_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a file that may have `for_each`, and references instead of values."""
-    referable: dict[str, Any] = _referable(schema)
+    referable: dict[str, Any] = _make_referable(schema)
     return referable | {"properties": referable["properties"] | {"for_each": _FOR_EACH}}
 
 
-def _referable(schema: Any) -> Any:
+def _make_referable(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_referable(part) for part in schema]
+        return [_make_referable(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     changed = {}
     for name, part in schema.items():
         if name in ("properties", "$defs") and isinstance(part, dict):
-            wrap = _or_reference if name == "properties" else _referable
+            wrap = _allow_reference if name == "properties" else _make_referable
             # `type` is kept: editors need it to choose the fields.
             changed[name] = {k: v if k == "type" else wrap(v) for k, v in part.items()}
         elif name in ("items", "additionalProperties") and isinstance(part, dict):
-            changed[name] = _or_reference(part)
+            changed[name] = _allow_reference(part)
         else:
-            changed[name] = _referable(part)
+            changed[name] = _make_referable(part)
     return changed
 
 
-def _or_reference(schema: Any) -> Any:
+def _allow_reference(schema: Any) -> Any:
     if schema.get("type") == "string" and not {"pattern", "enum", "const"} & schema.keys():
         return schema
     annotations = {
         name: schema[name] for name in ("title", "description", "default") if name in schema
     }
-    return annotations | {"anyOf": [_referable(schema), _REFERENCE]}
+    return annotations | {"anyOf": [_make_referable(schema), _REFERENCE]}
 
 
 def write_schemas(root: Path) -> list[Path]:

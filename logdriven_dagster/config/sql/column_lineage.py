@@ -24,7 +24,7 @@ def lineage_of(query: Query, known: Mapping[Container, Iterable[str]]) -> QueryL
     columns can only be attributed if the query reads a single table.
     """
     try:
-        found, absent = _columns(query, known)
+        found, absent = _trace_columns(query, known)
     except UnreadableSqlError as error:
         found, absent = (), f"cannot read this query: {error}"
     except Exception as error:  # noqa: BLE001 - sqlglot may raise any exception
@@ -35,11 +35,11 @@ def lineage_of(query: Query, known: Mapping[Container, Iterable[str]]) -> QueryL
     )
 
 
-def _columns(
+def _trace_columns(
     query: Query, known: Mapping[Container, Iterable[str]]
 ) -> tuple[tuple[ColumnOrigin, ...], str | None]:
     if query.type == "python":
-        return _whatever_it_reads(query), None
+        return _list_read_columns(query), None
     source = query.names.get("source")
     if query.type == "source":
         assert source is not None
@@ -51,17 +51,17 @@ def _columns(
         absent = trace.absent
     if query.inner is None or source is None:
         return tuple(found), absent
-    return _through_source(found, absent, query.inner, source)
+    return _trace_through_source(found, absent, query.inner, source)
 
 
-def _whatever_it_reads(query: Query) -> tuple[ColumnOrigin, ...]:
+def _list_read_columns(query: Query) -> tuple[ColumnOrigin, ...]:
     """Return the columns of a Python function: each depends on all rows that it may read."""
     read = [held for name, held in query.names.items() if name != query.table.lower()]
     refs = tuple(ColumnRef(held, None) for held in dict.fromkeys(read))
     return tuple(ColumnOrigin(name, refs) for name in query.columns)
 
 
-def _through_source(
+def _trace_through_source(
     found: Iterable[ColumnOrigin],
     absent: str | None,
     inner: tuple[Query, str | None],
@@ -92,7 +92,12 @@ def _through_source(
         functions = [*item.functions, *(name for part in inside for name in part.functions)]
         temps = [*item.temps, *(name for part in inside for name in part.temps)]
         columns.append(
-            replace(item, origins=_once(refs), functions=_once(functions), temps=_once(temps))
+            replace(
+                item,
+                origins=_remove_duplicates(refs),
+                functions=_remove_duplicates(functions),
+                temps=_remove_duplicates(temps),
+            )
         )
     return tuple(columns), absent or trace.absent
 
@@ -115,7 +120,7 @@ class _Trace:
         cls, query: Query, known: Mapping[Container, Iterable[str]], dialect: str | None
     ) -> "_Trace":
         tree = parse_query(query.text, dialect)
-        tables = _renamed(tree, query)
+        tables = _rename_tables(tree, query)
         spelled = {
             held: {name.lower(): name for name in known[held]}
             for held in tables.values()
@@ -126,7 +131,7 @@ class _Trace:
             for name, held in tables.items()
             if spelled.get(held)
         }
-        scope = _qualified(tree, schema, dialect)
+        scope = _qualify(tree, schema, dialect)
         return cls(scope.expression, scope, dialect, tables, schema, spelled)
 
     def columns(self, names: Iterable[str]) -> Iterator[ColumnOrigin]:
@@ -140,13 +145,13 @@ class _Trace:
             selected |= dict(zip(map(str.lower, missing), unnamed, strict=True))
         for name in names:
             origin = selected.get(name.lower(), selected.get("*"))
-            yield ColumnOrigin(name) if origin is None else self._column(name, origin)
+            yield ColumnOrigin(name) if origin is None else self._trace_column(name, origin)
 
     def whole(self) -> ColumnOrigin:
         """Return the tables that the rows as a whole come from."""
-        return ColumnOrigin("*", self._rows(self.tree))
+        return ColumnOrigin("*", self._find_tables(self.tree))
 
-    def _column(self, name: str, selected: str) -> ColumnOrigin:
+    def _trace_column(self, name: str, selected: str) -> ColumnOrigin:
         from sqlglot.errors import SqlglotError
         from sqlglot.lineage import lineage
 
@@ -160,39 +165,44 @@ class _Trace:
         functions: list[str] = []
         temps: list[str] = []
         for node in root.walk():
-            refs += self._origins(name, node)
-            functions += _functions(node.expression, self.dialect)
+            refs += self._resolve_origins(name, node)
+            functions += _find_functions(node.expression, self.dialect)
             if node.reference_node_name and node.reference_node_name not in self.tables:
                 temps.append(node.reference_node_name)
-        return ColumnOrigin(name, _once(sorted(refs, key=str)), _once(functions), _once(temps))
+        return ColumnOrigin(
+            name,
+            _remove_duplicates(sorted(refs, key=str)),
+            _remove_duplicates(functions),
+            _remove_duplicates(temps),
+        )
 
-    def _origins(self, name: str, node: Any) -> Iterator[ColumnRef]:
+    def _resolve_origins(self, name: str, node: Any) -> Iterator[ColumnRef]:
         """Resolve a leaf to a table's column, to a table's rows if it counts them, or to none."""
         from sqlglot import exp
 
         if isinstance(node.expression, exp.Star):  # tables with unknown columns
-            column = _last(node.name)
-            inner = self._rows(*(child.expression for child in node.downstream))
+            column = _get_last_part(node.name)
+            inner = self._find_tables(*(child.expression for child in node.downstream))
             known = len(inner) == 1 and all(map(_is_table_node, node.downstream))
-            yield from self._column_of(inner[0].container, name, column) if known else inner
+            yield from self._resolve_column(inner[0].container, name, column) if known else inner
         elif node.downstream:
             return
         elif _is_table(node.expression) and (held := self.tables.get(node.expression.name)):
             if node.name != "*":
-                yield from self._column_of(held, name, _last(node.name))
+                yield from self._resolve_column(held, name, _get_last_part(node.name))
         elif isinstance(node.expression, exp.Placeholder):
-            whole = self._rows(self.tree)
+            whole = self._find_tables(self.tree)
             if len(whole) > 1:
                 self.absent = f"column {name}: the table of {node.name} is unknown"
             yield from whole if len(whole) == 1 else ()
         elif node.expression.find(exp.Star):
-            yield from self._rows(node.source)
+            yield from self._find_tables(node.source)
 
-    def _column_of(self, held: Container, name: str, column: str) -> Iterator[ColumnRef]:
+    def _resolve_column(self, held: Container, name: str, column: str) -> Iterator[ColumnRef]:
         column = name if column == "*" else column
         yield ColumnRef(held, self.spelled.get(held, {}).get(column.lower(), column))
 
-    def _rows(self, *trees: Any) -> tuple[ColumnRef, ...]:
+    def _find_tables(self, *trees: Any) -> tuple[ColumnRef, ...]:
         """Return the tables of parts of the query, or of the whole query if they read none."""
         from sqlglot import exp
 
@@ -203,7 +213,7 @@ class _Trace:
         return ()
 
 
-def _qualified(tree: Any, schema: dict[str, object], dialect: str | None) -> Any:
+def _qualify(tree: Any, schema: dict[str, object], dialect: str | None) -> Any:
     """Qualify the columns of a query as far as possible, and return its scope.
 
     A table may have gained columns that are not in the schema, and the schema may be empty: each
@@ -235,7 +245,7 @@ def _qualified(tree: Any, schema: dict[str, object], dialect: str | None) -> Any
     raise UnreadableSqlError("it is not a SELECT")
 
 
-def _renamed(tree: Any, query: Query) -> dict[str, Container]:
+def _rename_tables(tree: Any, query: Query) -> dict[str, Container]:
     """Rename every table of a query to a name without dots, so that all schemas have one depth."""
     from sqlglot import exp
 
@@ -245,7 +255,7 @@ def _renamed(tree: Any, query: Query) -> dict[str, Container]:
         key = name.lower()
         if key not in names:
             names[key] = f"__table_{len(names)}"
-            tables[names[key]] = _meaning(name, query)
+            tables[names[key]] = _resolve_table(name, query)
         if not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
         table.set("this", exp.to_identifier(names[key]))
@@ -259,7 +269,7 @@ def _renamed(tree: Any, query: Query) -> dict[str, Container]:
     return tables
 
 
-def _meaning(name: str, query: Query) -> Container:
+def _resolve_table(name: str, query: Query) -> Container:
     """Return the dataset that a table name refers to, in the query's connection if it has one."""
     if known := query.names.get(name.lower()):
         return known
@@ -267,7 +277,7 @@ def _meaning(name: str, query: Query) -> Container:
     return Container(f"{connection.name}:{name}" if connection else name)
 
 
-def _functions(expression: Any, dialect: str | None) -> Iterator[str]:
+def _find_functions(expression: Any, dialect: str | None) -> Iterator[str]:
     """Yield functions as the query spells them: sqlglot normalizes their names."""
     from sqlglot import exp
 
@@ -289,7 +299,7 @@ def _is_table(expression: Any) -> bool:
     return isinstance(expression, exp.Table)
 
 
-def _last(name: str) -> str:
+def _get_last_part(name: str) -> str:
     """Return the column of a dotted name, which may be quoted."""
     if '"' not in name:
         return name.rpartition(".")[2]
@@ -298,5 +308,5 @@ def _last(name: str) -> str:
     return str(exp.to_column(name).name)
 
 
-def _once(items: Iterable[Any]) -> tuple[Any, ...]:
+def _remove_duplicates(items: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(items))

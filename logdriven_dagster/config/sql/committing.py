@@ -51,13 +51,13 @@ def ending_statement(sql: str, backend: str) -> str | None:
         if token.token_type is not TokenType.SEMICOLON:
             words.append(token.text.upper())
             continue
-        if _ends(words, backend) or words[:1] == ["CREATE"]:
+        if _is_ending(words, backend) or words[:1] == ["CREATE"]:
             break  # semicolons in a trigger's body do not end the statement
         words = []
-    return words[0] if _ends(words, backend) else None
+    return words[0] if _is_ending(words, backend) else None
 
 
-def _ends(words: Sequence[str], backend: str) -> bool:
+def _is_ending(words: Sequence[str], backend: str) -> bool:
     if not words:
         return False
     first, following = words[0], words[1:4]

@@ -43,7 +43,7 @@ def table_uses(
             alias=node.alias or node.name,
             has_alias=bool(node.alias),
             condition=" AND ".join(
-                f"({text})" for text in _own(sql, node, wanted[name.lower()], columns)
+                f"({text})" for text in _find_own_filters(sql, node, wanted[name.lower()], columns)
             ),
         )
         for name, node in named_tables(parse_query(sql))
@@ -79,22 +79,22 @@ def _has_equation(join) -> bool:  # type: ignore[no-untyped-def]
     return condition is not None and condition.find(exp.EQ, exp.NullSafeEQ) is not None
 
 
-def _own(sql, node, table, columns) -> Iterator[str]:  # type: ignore[no-untyped-def]
+def _find_own_filters(sql, node, table, columns) -> Iterator[str]:  # type: ignore[no-untyped-def]
     """Yield the conjuncts of the WHERE that use only columns of this table."""
     if not _is_filtered_first(node) or not (where := node.parent.parent.args.get("where")):
         return
     known = {name.lower() for name in columns(table)}
     alias = (node.alias or node.name).lower()
-    texts = _texts(sql[span(node)[1] :])
+    texts = _split_texts(sql[span(node)[1] :])
     trees = (
         list(where.this.flatten(unnest=False))
         if type(where.this).__name__ == "And"
         else [where.this]
     )
-    if list(map(_parsed, texts)) != trees:
+    if list(map(_parse_condition, texts)) != trees:
         texts, trees = [" AND ".join(texts)], [where.this]
     for text, tree in zip(texts, trees, strict=True):
-        if _parsed(text) == tree and _is_own(tree, alias, known):
+        if _parse_condition(text) == tree and _is_own(tree, alias, known):
             yield text
 
 
@@ -115,7 +115,7 @@ def _is_filtered_first(node) -> bool:  # type: ignore[no-untyped-def]
 _INNER = ("", "INNER", "CROSS")
 
 
-def _texts(behind: str) -> list[str]:
+def _split_texts(behind: str) -> list[str]:
     """Return the texts between the ANDs of the WHERE that follows, conjunction or not.
 
     `behind` begins inside a FROM clause.
@@ -146,7 +146,7 @@ _ENDS = {
 }
 
 
-def _parsed(condition: str):  # type: ignore[no-untyped-def]
+def _parse_condition(condition: str):  # type: ignore[no-untyped-def]
     """Parse a condition; returns None if it is not valid."""
     from sqlglot import parse_one
     from sqlglot.errors import SqlglotError

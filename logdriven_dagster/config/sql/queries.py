@@ -26,7 +26,7 @@ def queries(
     `parameters` are the variables of the attempt, with secrets as references; `writers` is the
     result of `written_places`.
     """
-    tables = _tables(table)
+    tables = _list_tables(table)
     for step in table.steps:
         if step.step in columns:
             asking = _Asking(project, table, step, parameters, writers)
@@ -78,31 +78,36 @@ class _Asking:
     def query(self, columns: tuple[str, ...], tables: Mapping[str, Container]) -> Query:
         names, inner, step = dict(tables), None, self._step
         if step.source is not None:
-            inner = self._inner(step.source)
-            names["source"] = inner[0].result if inner else self._origin(step.source)
+            inner = self._build_inner_query(step.source)
+            names["source"] = inner[0].result if inner else self._find_origin(step.source)
         result = result_of(self._table, step)
         common = (self._table.table, step.step)
         if step.python is not None:
             return Query(*common, "python", step.python, result, columns, names, inner)
         text = self._project.step_sql(self._table, step)
         if text is not None:
-            return Query(*common, "spark", self._given(text), result, columns, names, inner)
+            return Query(
+                *common, "spark", self._fill_variables(text), result, columns, names, inner
+            )
         text = names["source"].name if inner is None else inner[0].text
         return Query(*common, "source", text, result, columns, names, inner)
 
-    def _inner(self, source: Source) -> tuple[Query, str | None] | None:
+    def _build_inner_query(self, source: Source) -> tuple[Query, str | None] | None:
         """Return the query that a database executes, with its dialect, or None."""
         asked = next(source.statements(), None)
         if asked is None:
             return None
         name = f"{self._table.table}#{self._step.step}.source"
         result = Container(name, NodeType.TEMP)
-        text, own = self._given(asked.sql), (self._table.table, self._step.step)
-        names = {"": Container(asked.connection), **self._written(asked.connection, text)}
+        text, own = self._fill_variables(asked.sql), (self._table.table, self._step.step)
+        names = {
+            "": Container(asked.connection),
+            **self._find_written_tables(asked.connection, text),
+        }
         query = Query(*own, "spark", text, result, (), names)
         return query, dialect_of(self._project, asked.connection)
 
-    def _written(self, connection: str, text: str) -> dict[str, Container]:
+    def _find_written_tables(self, connection: str, text: str) -> dict[str, Container]:
         """Return the tables mentioned in `text` that the project writes, by lower-case name."""
         prefix, mentioned = f"{connection}:".lower(), text.lower()
         return {
@@ -111,18 +116,18 @@ class _Asking:
             if place.startswith(prefix) and place.removeprefix(prefix) in mentioned
         }
 
-    def _origin(self, source: Source) -> Container:
-        place = redact(self._given(source.place))
+    def _find_origin(self, source: Source) -> Container:
+        place = redact(self._fill_variables(source.place))
         return Container(self._writers.get(place.lower(), place))
 
-    def _given(self, text: str) -> str:
+    def _fill_variables(self, text: str) -> str:
         """Replace the attempt's variables in a text; references to its window stay."""
         for name, value in self._parameters.items():
             text = text.replace(f"${{{name}}}", str(value))
         return text
 
 
-def _tables(table: TableConfig) -> dict[str, Container]:
+def _list_tables(table: TableConfig) -> dict[str, Container]:
     names = [
         dependency.table for dependency in table.table_dependencies if dependency.read != "none"
     ]

@@ -79,7 +79,7 @@ def variable_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[Con
     for name in names.unknown_variables(text):
         before = text[: text.index(f"${{{name}}}")]
         problem = f"unknown variable ${{{name}}}"
-        yield place.error(problem, _hint(name, names.variables), before.count("\n") + 1)
+        yield place.error(problem, _suggest_fix(name, names.variables), before.count("\n") + 1)
 
 
 def statement_mistakes(
@@ -113,12 +113,12 @@ def query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[Config
         yield place.error("this is not a query", "a query begins with SELECT, WITH, FROM or VALUES")
         return
     for name in names.unknown_parameters(tree):
-        yield place.error(f"unknown parameter :{name}", _hint(name, names.parameters))
+        yield place.error(f"unknown parameter :{name}", _suggest_fix(name, names.parameters))
     if names.tables is not None:
-        yield from _unknown_tables(place, text, tree, names.tables)
+        yield from _find_unknown_tables(place, text, tree, names.tables)
 
 
-def _unknown_tables(place, text, tree, tables) -> Iterator[ConfigError]:  # type: ignore[no-untyped-def]
+def _find_unknown_tables(place, text, tree, tables) -> Iterator[ConfigError]:  # type: ignore[no-untyped-def]
     known = {name.lower(): name for name in tables}
     reported = set()
     for name, node in named_tables(tree):
@@ -146,7 +146,7 @@ def _is_query(tree, text: str) -> bool:  # type: ignore[no-untyped-def]
     return not is_expression or text.lstrip().upper().startswith("TABLE ")
 
 
-def _hint(name: str, names: Iterable[str]) -> str:
+def _suggest_fix(name: str, names: Iterable[str]) -> str:
     known = sorted(names)
     near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"

@@ -40,13 +40,13 @@ def replace_tables(sql: str, views: Mapping[str, str]) -> str:
         if view := wanted.get(name.lower()):
             alias = "" if table.alias else f" AS `{table.name}`"
             edits.append((*span(table), f"`{view}`{alias}"))
-    edits += _qualified_columns(tree, wanted)
+    edits += _find_qualified_columns(tree, wanted)
     for start, end, text in sorted(edits, reverse=True):
         sql = sql[:start] + text + sql[end:]
     return sql
 
 
-def _qualified_columns(tree, wanted) -> Iterator[tuple[int, int, str]]:  # type: ignore[no-untyped-def]
+def _find_qualified_columns(tree, wanted) -> Iterator[tuple[int, int, str]]:  # type: ignore[no-untyped-def]
     """Yield edits such as `ods.flights.origin` → `flights.origin`, since aliases have no dots."""
     from sqlglot import exp
 
@@ -87,7 +87,7 @@ def parse_query(sql: str, dialect: str | None = "spark"):  # type: ignore[no-unt
     try:
         trees = [tree for tree in sqlglot.parse(neutral, dialect=dialect) if tree is not None]
     except sqlglot.errors.ParseError as error:
-        raise _unreadable(error.errors[0], sql) from None
+        raise _build_error(error.errors[0], sql) from None
     except sqlglot.errors.TokenError:
         line = sql.rstrip().count("\n") + 1
         raise UnreadableSqlError("a quote or comment is not closed", line) from None
@@ -107,7 +107,7 @@ def is_query(sql: str) -> bool:
         return False
 
 
-def _unreadable(details, sql: str) -> UnreadableSqlError:  # type: ignore[no-untyped-def]
+def _build_error(details, sql: str) -> UnreadableSqlError:  # type: ignore[no-untyped-def]
     """Convert a parser error into a plain message that quotes the text as written."""
     line, end = int(details.get("line") or 1), int(details.get("col") or 1)
     start = max(end - len(details.get("highlight") or ""), 0)

@@ -52,7 +52,7 @@ def _look_at_table(table: TableConfig) -> None:
 
 
 def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
-    yield from (reason for reason, given in _one_by_one(step).items() if given)
+    yield from (reason for reason, given in _list_obstacles(step).items() if given)
     if step.on_empty != "continue" and not is_last:
         yield "on_empty selects the next steps for each window separately"
     target = step.target
@@ -66,7 +66,7 @@ def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
         yield "target.window_column must be the column that identifies the window of a row"
 
 
-def _one_by_one(step: StepConfig) -> dict[str, object]:
+def _list_obstacles(step: StepConfig) -> dict[str, object]:
     """Map reasons to properties of a step that require one window at a time."""
     return {
         "the effect of a Python function on rows of several windows is unknown": step.python,
@@ -85,14 +85,14 @@ class _Steps:
         self._relations = {table.table.lower(): own}
         for dependency in table.managed_dependencies:
             if dependency.read != "none":
-                self._relations[dependency.table.lower()] = self._upstream(dependency.table)
+                self._relations[dependency.table.lower()] = self._analyze_upstream(dependency.table)
         self.keys = KeyAnalysis(table.grid, self._relations)
 
     def look(self) -> None:
         """Raise TogetherError if a query mixes windows."""
         for step in self._table.steps:
             try:
-                self._relations[step.step.lower()] = found = self._result(step)
+                self._relations[step.step.lower()] = found = self._analyze_result(step)
                 self._refuse_misplaced(step, found)
                 if step.quality is not None:
                     known = self._project.config.quality_rules
@@ -105,8 +105,8 @@ class _Steps:
             except (TogetherError, UnreadableSqlError) as error:
                 raise TogetherError(f"check {check.check}: {error}") from None
 
-    def _result(self, step: StepConfig) -> NamedRows:
-        source = self._source(step.source) if step.source else SHARED
+    def _analyze_result(self, step: StepConfig) -> NamedRows:
+        source = self._analyze_source(step.source) if step.source else SHARED
         self._relations["source"] = source
         sql = self._project.step_sql(self._table, step)
         return source if sql is None else self.keys.of(sql)
@@ -125,13 +125,13 @@ class _Steps:
                 f"the window of a row (such as {keys})"
             )
 
-    def _source(self, source: Source) -> NamedRows:
+    def _analyze_source(self, source: Source) -> NamedRows:
         texts = source.model_dump(exclude={"query"})
         if found := OF_A_WINDOW.search(str(texts)):
             raise TogetherError(f"its source uses {found[0]}")
         inner = SHARED
         for _, sql, connection in source.statements():
-            inner = KeyAnalysis(self._table.grid, {}).of(sql, self._dialect(connection))
+            inner = KeyAnalysis(self._table.grid, {}).of(sql, self._get_dialect(connection))
         if source.window_column is None:
             return inner
         if not isinstance(source.window_column, str):
@@ -141,12 +141,12 @@ class _Steps:
             )
         return NamedRows((inner.keys or frozenset()) | {source.window_column.lower()})
 
-    def _dialect(self, connection: str) -> str | None:
+    def _get_dialect(self, connection: str) -> str | None:
         from logdriven_dagster.config.sql.queries import dialect_of
 
         return dialect_of(self._project, connection)
 
-    def _upstream(self, name: str) -> NamedRows:
+    def _analyze_upstream(self, name: str) -> NamedRows:
         """Return the awaited windows of an upstream table, or all of its rows."""
         table, upstream = self._table, self._project.tables[name]
         dependency = next(each for each in table.table_dependencies if each.table == name)
@@ -166,10 +166,10 @@ class _Steps:
             return NamedRows(
                 refused=f"it reads the windows of {name} that ended before each window"
             )
-        return NamedRows(column) if _divides(upstream, table) else NamedRows(must_name=column)
+        return NamedRows(column) if _is_divisor(upstream, table) else NamedRows(must_name=column)
 
 
-def _divides(upstream: TableConfig, table: TableConfig) -> bool:
+def _is_divisor(upstream: TableConfig, table: TableConfig) -> bool:
     """Return True if each window of the table consists of whole upstream windows."""
     one, other = upstream.period, table.period
     same_origin = upstream.grid.origin.timestamp() == table.grid.origin.timestamp()

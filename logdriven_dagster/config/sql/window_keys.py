@@ -101,12 +101,12 @@ class KeyAnalysis:
             self._refuse_limit(node, inner := self.query(node.this, known))
             return inner
         if isinstance(node, exp.SetOperation):
-            return self._union(node, known)
+            return self._analyze_union(node, known)
         if isinstance(node, exp.Select):
-            return self._select(node, known)
+            return self._analyze_select(node, known)
         return SHARED
 
-    def _union(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
+    def _analyze_union(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
         sides = [self.query(each, known) for each in (node.left, node.right)]
         if not any(side.is_apart for side in sides):
             return SHARED
@@ -123,7 +123,7 @@ class KeyAnalysis:
         self._refuse_limit(node, relation)
         return relation
 
-    def _select(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
+    def _analyze_select(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
         scope = Scope(self, node, known)
         scope.join()
         scope.refuse_subqueries()

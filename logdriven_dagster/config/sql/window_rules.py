@@ -48,9 +48,9 @@ def _refuse_mixing(
             raise TogetherError(f"each window reads its own rows of {table}")
     if rule.kind in ("sql", "fails_when"):
         condition = f"SELECT *, ({rule.text}\n) AS broken FROM `{ROWS}`"  # noqa: S608 - offline
-        _looked_at(condition, made, analysis)
+        _analyze_rule(condition, made, analysis)
     if rule.kind == "query":
-        found, keys = _looked_at(rule.text, made, analysis).keys, made.keys or frozenset()
+        found, keys = _analyze_rule(rule.text, made, analysis).keys, made.keys or frozenset()
         if found is not None and not found & keys & {name.lower() for name in quality.id}:
             raise TogetherError(
                 "an id may be in several windows; quality.id and the query must have the "
@@ -58,7 +58,7 @@ def _refuse_mixing(
             )
 
 
-def _looked_at(sql: str, made: NamedRows, analysis: KeyAnalysis) -> NamedRows:
+def _analyze_rule(sql: str, made: NamedRows, analysis: KeyAnalysis) -> NamedRows:
     """Analyse a rule's query, which reads the step's rows as `rows`."""
     own = KeyAnalysis(analysis.grid, {**analysis.relations, ROWS: made})
     found = own.of(sql)

@@ -72,10 +72,10 @@ class Scope:
         relations = {}
         for item, _ in read:
             if isinstance(item, (exp.Table, exp.Subquery)):
-                relations[item.alias_or_name.lower()] = self._relation(item)
+                relations[item.alias_or_name.lower()] = self._analyze_relation(item)
         self._aliases = list(relations)
         where = node.args.get("where")
-        chosen = self._chosen(where.this if where else None, relations)
+        chosen = self._find_restricted_columns(where.this if where else None, relations)
         for item, join in read:
             alias = item.alias_or_name.lower()
             relation = relations.get(alias, SHARED)
@@ -89,7 +89,7 @@ class Scope:
                 )
             self._add(alias, relation, join)
 
-    def _relation(self, item: Any) -> NamedRows:
+    def _analyze_relation(self, item: Any) -> NamedRows:
         from sqlglot import exp
 
         if isinstance(item, exp.Subquery):
@@ -115,7 +115,7 @@ class Scope:
             if outer:
                 raise TogetherError(f"the {side.strip()} JOIN keeps rows that all windows share")
         elif join is not None and (
-            "RIGHT" in side or "FULL" in side or not self._meets(alias, relation, join)
+            "RIGHT" in side or "FULL" in side or not self._is_within_windows(alias, relation, join)
         ):
             problem = f"rows of {alias} could be joined with rows of other windows"
             raise TogetherError(
@@ -126,7 +126,7 @@ class Scope:
         elif not self.keys:
             self.keys[alias] = frozenset()
 
-    def _meets(self, alias: str, relation: NamedRows, join: Any) -> bool:
+    def _is_within_windows(self, alias: str, relation: NamedRows, join: Any) -> bool:
         """Return True if the join matches rows only within a window."""
         from sqlglot import exp
 
@@ -134,30 +134,32 @@ class Scope:
         for name in join.args.get("using") or ():
             if name.name.lower() in new and any(name.name.lower() in k for k in self.keys.values()):
                 return True
-        for each in _conjuncts(join.args.get("on")):
+        for each in _list_conjuncts(join.args.get("on")):
             if isinstance(each, exp.EQ):
                 pairs = ((each.left, each.right), (each.right, each.left))
                 for one, other in pairs:
-                    mine = self._key(one, {alias: new}, strict=True)
-                    if mine and self._key(other, self.keys, strict=True):
+                    mine = self._is_key(one, {alias: new}, strict=True)
+                    if mine and self._is_key(other, self.keys, strict=True):
                         return True
         return False
 
-    def _chosen(self, where: Any, relations: Mapping[str, NamedRows]) -> dict[str, str]:
+    def _find_restricted_columns(
+        self, where: Any, relations: Mapping[str, NamedRows]
+    ) -> dict[str, str]:
         """Return the column by which the query itself restricts each alias to the window."""
         from sqlglot import exp
 
         lows: dict[tuple[str, str], int] = {}
         highs: dict[tuple[str, str], int] = {}
-        for each in _conjuncts(where):
+        for each in _list_conjuncts(where):
             if isinstance(each, exp.GTE):
-                self._note(lows, each.left, each.right, START, relations)
+                self._note_bound(lows, each.left, each.right, START, relations)
             elif isinstance(each, exp.LTE):
-                self._note(lows, each.right, each.left, START, relations)
+                self._note_bound(lows, each.right, each.left, START, relations)
             elif isinstance(each, exp.LT):
-                self._note(highs, each.left, each.right, END, relations)
+                self._note_bound(highs, each.left, each.right, END, relations)
             elif isinstance(each, exp.GT):
-                self._note(highs, each.right, each.left, END, relations)
+                self._note_bound(highs, each.right, each.left, END, relations)
         found = {}
         for (alias, name), number in lows.items():
             if (alias, name) not in highs:
@@ -171,7 +173,7 @@ class Scope:
             self._analysis.chosen(number + highs[alias, name])
         return found
 
-    def _note(
+    def _note_bound(
         self,
         into: dict[tuple[str, str], int],
         value: Any,
@@ -181,7 +183,7 @@ class Scope:
     ) -> None:
         from sqlglot import exp
 
-        column, bound = self._whole(value), self._whole(bound)
+        column, bound = self._unwrap(value), self._unwrap(bound)
         if not isinstance(column, exp.Column) or not isinstance(bound, exp.Placeholder):
             return
         if bound.name.lower() != name:
@@ -195,7 +197,7 @@ class Scope:
         """Raise TogetherError if a subquery within an expression reads window by window."""
         from sqlglot import exp
 
-        for part in self._expressions():
+        for part in self._list_expressions():
             for inner in part.find_all(exp.Subquery, exp.Exists, exp.In):
                 query = inner if isinstance(inner, exp.Subquery) else inner.args.get("query")
                 query = inner.this if isinstance(inner, exp.Exists) else query
@@ -210,13 +212,15 @@ class Scope:
         group = node.args.get("group")
         if group is not None:
             self._refuse_group(group)
-        elif any(self._aggregates(each) for each in [*node.expressions, node.args.get("having")]):
+        elif any(
+            self._has_aggregates(each) for each in [*node.expressions, node.args.get("having")]
+        ):
             raise TogetherError("it aggregates rows of all windows")
         if node.args.get("distinct") and not self.result_keys():
             raise TogetherError("DISTINCT compares rows of all windows")
-        for part in self._expressions():
+        for part in self._list_expressions():
             for window in part.find_all(exp.Window):
-                if not any(self._key(each) for each in window.args.get("partition_by") or ()):
+                if not any(self._is_key(each) for each in window.args.get("partition_by") or ()):
                     raise TogetherError("a window function reads rows of all windows")
 
     def _refuse_group(self, group: Any) -> None:
@@ -226,16 +230,16 @@ class Scope:
             raise TogetherError("GROUP BY makes sums over all windows")
         projections = self._node.expressions
         named = {each.alias_or_name.lower(): each.unalias() for each in projections}
-        keyed = group.args.get("all") and any(self._key(e.unalias()) for e in projections)
+        keyed = group.args.get("all") and any(self._is_key(e.unalias()) for e in projections)
         for each in group.expressions:
             place = int(each.name) - 1 if each.is_int else -1
             by = projections[place].unalias() if 0 <= place < len(projections) else each
-            keyed = keyed or self._key(by) or self._key(named.get(each.name.lower()))
+            keyed = keyed or self._is_key(by) or self._is_key(named.get(each.name.lower()))
         if not keyed:
-            keys = self._keys_text()
+            keys = self._format_keys()
             raise TogetherError(f"GROUP BY names no column that tells the window ({keys})")
 
-    def _aggregates(self, part: Any) -> bool:
+    def _has_aggregates(self, part: Any) -> bool:
         from sqlglot import exp
 
         if part is None:
@@ -258,18 +262,18 @@ class Scope:
                 gone = {item.alias_or_name.lower() for item in [*dropped, *replaced]}
                 taken = [self.keys.get(alias, frozenset())] if alias else self.keys.values()
                 found |= {name for keys in taken for name in keys} - gone
-            elif self._key(inner):
+            elif self._is_key(inner):
                 found.add(each.alias_or_name.lower())
         return found
 
-    def _key(
+    def _is_key(
         self, value: Any, keys: Mapping[str, frozenset[str]] | None = None, *, strict: bool = False
     ) -> bool:
         """Return True if an expression's value lies in the window of its row."""
         from sqlglot import exp
 
         keys = self.keys if keys is None else keys
-        value = self._whole(value)
+        value = self._unwrap(value)
         if not isinstance(value, exp.Column):
             return False
         alias, name = value.table.lower(), value.name.lower()
@@ -277,7 +281,7 @@ class Scope:
             return not strict and any(name in each for each in keys.values())
         return name in keys.get(alias, frozenset())
 
-    def _whole(self, value: Any) -> Any:
+    def _unwrap(self, value: Any) -> Any:
         """Unwrap casts and truncations that keep a timestamp within its window."""
         from sqlglot import exp
 
@@ -297,7 +301,7 @@ class Scope:
             value = value.this
         return value
 
-    def _expressions(self) -> Iterator[Any]:
+    def _list_expressions(self) -> Iterator[Any]:
         node = self._node
         yield from node.expressions
         for name in ("where", "having", "qualify", "group", "order"):
@@ -305,18 +309,18 @@ class Scope:
                 yield part
         yield from (join.args["on"] for join in node.args.get("joins") or () if join.args.get("on"))
 
-    def _keys_text(self) -> str:
+    def _format_keys(self) -> str:
         names = sorted(set().union(*self.keys.values()))
         return ", ".join(names) or "no column of its input does"
 
 
-def _conjuncts(condition: Any) -> Iterator[Any]:
+def _list_conjuncts(condition: Any) -> Iterator[Any]:
     from sqlglot import exp
 
     if isinstance(condition, exp.And):
-        yield from _conjuncts(condition.left)
-        yield from _conjuncts(condition.right)
+        yield from _list_conjuncts(condition.left)
+        yield from _list_conjuncts(condition.right)
     elif isinstance(condition, exp.Paren):
-        yield from _conjuncts(condition.this)
+        yield from _list_conjuncts(condition.this)
     elif condition is not None:
         yield condition

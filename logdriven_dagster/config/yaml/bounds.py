@@ -51,14 +51,14 @@ def _refuse_excess(root: yaml.Node) -> None:
         node, seen = waiting.pop()
         if id(node) in sizes:
             continue
-        parts = _parts(node)
+        parts = _list_parts(node)
         inner = [part for part in parts if not isinstance(part, yaml.ScalarNode)]
         if not seen:
             holding.add(id(node))
             waiting.append((node, True))
             for part in inner:
                 if id(part) in holding:
-                    raise _refused(part, "an alias refers to a value that contains it")
+                    raise _build_error(part, "an alias refers to a value that contains it")
                 waiting.append((part, False))
             continue
         holding.discard(id(node))
@@ -67,17 +67,17 @@ def _refuse_excess(root: yaml.Node) -> None:
         size = 1 + len(parts) - len(inner) + sum(values for values, _ in known)
         depth = 1 + max((levels for _, levels in known), default=int(len(parts) > 0))
         if depth > _DEEPEST:
-            raise _refused(node, _TOO_DEEP)
+            raise _build_error(node, _TOO_DEEP)
         sizes[id(node)] = (size, depth)
         if size > _MOST_REPEATED + len(sizes) + len(scalars):
-            raise _refused(node, f"aliases must not repeat more than {_MOST_REPEATED:,} values")
+            raise _build_error(node, f"aliases must not repeat more than {_MOST_REPEATED:,} values")
 
 
-def _parts(node: yaml.Node) -> list[yaml.Node]:
+def _list_parts(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [part for pair in node.value for part in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
-def _refused(node: yaml.Node, problem: str) -> ExcessError:
+def _build_error(node: yaml.Node, problem: str) -> ExcessError:
     return ExcessError(problem=problem, problem_mark=node.start_mark)

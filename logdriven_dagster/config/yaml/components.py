@@ -30,19 +30,19 @@ def without_component(document: Document) -> Document:
     attributes = values.get("attributes")
     if not isinstance(attributes, dict):
         raise document.error(("attributes",), "must be the fields of a table", "begin with `table`")
-    if template := _template(attributes):
+    if template := _find_template(attributes):
         fix = "write ${env:NAME} for a variable of the environment"
         raise document.error(("attributes", *template), "{{ … }} is not replaced in tables", fix)
     lines = {place[1:]: line for place, line in document.lines.items() if place[0] == "attributes"}
     return replace(document, values=attributes, lines=lines)
 
 
-def _template(value: Any) -> tuple[str | int, ...] | None:
+def _find_template(value: Any) -> tuple[str | int, ...] | None:
     """Return the location of the first Dagster template, or None; `()` is the value itself."""
     if isinstance(value, str):
         return () if "{{" in value else None
     parts: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else ()
     for name, part in value.items() if isinstance(value, dict) else parts:
-        if (place := _template(part)) is not None:
+        if (place := _find_template(part)) is not None:
             return (name, *place)
     return None

@@ -36,7 +36,9 @@ class Document:
         while known and known not in self.lines:
             known = known[:-1]
         line = self.lines.get(known, 1)
-        return ConfigError(self.path, line, _dotted(location), problem, hint, item=self.item)
+        return ConfigError(
+            self.path, line, _format_location(location), problem, hint, item=self.item
+        )
 
 
 def reported_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
@@ -55,18 +57,20 @@ def reported_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
 
 def read_document(path: Path) -> Document:
     """Parse one file. Raises ConfigError for invalid YAML, duplicate fields and empty files."""
-    node, values = _parsed(path)
+    node, values = _parse(path)
     if node is None or values is None:
-        raise ConfigError(path, 1, "", "the file is empty", f"begin it with `{_first_field(path)}`")
+        raise ConfigError(
+            path, 1, "", "the file is empty", f"begin it with `{_get_first_field(path)}`"
+        )
     if not isinstance(values, dict):
         kind = "a list" if isinstance(values, list) else "text"
         problem = f"the file must contain fields, not {kind}"
-        raise ConfigError(path, 1, "", problem, f"begin it with `{_first_field(path)}`")
-    lines = dict(_lines(node, (), path))
+        raise ConfigError(path, 1, "", problem, f"begin it with `{_get_first_field(path)}`")
+    lines = dict(_list_lines(node, (), path))
     return Document(path, values, lines)
 
 
-def _first_field(path: Path) -> str:
+def _get_first_field(path: Path) -> str:
     """Return an example first line for a file of this kind."""
     if path.name == "logdriven.yaml":
         return "project: shop"
@@ -75,10 +79,10 @@ def _first_field(path: Path) -> str:
 
 def read_list(path: Path) -> list[Any]:
     """Parse a file that contains a list. Raises ConfigError for anything else."""
-    node, values = _parsed(path)
+    node, values = _parse(path)
     if node is None or not isinstance(values, list):
         raise ConfigError(path, 1, "", "expected a list of items")
-    dict(_lines(node, (), path))  # raises an error for duplicate fields
+    dict(_list_lines(node, (), path))  # raises an error for duplicate fields
     return values
 
 
@@ -109,7 +113,7 @@ def absence(path: Path) -> str | None:
     return None if path.is_file() else f"no such file: {path}"
 
 
-def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
+def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
     text = text_of(path)
     try:
         return read_yaml(text, Loader)
@@ -128,25 +132,25 @@ def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
         raise ConfigError(path, None, "", f"not valid YAML: {error}") from None
 
 
-def _lines(node: yaml.Node, location: Location, path: Path) -> Iterator[tuple[Location, int]]:
+def _list_lines(node: yaml.Node, location: Location, path: Path) -> Iterator[tuple[Location, int]]:
     if isinstance(node, yaml.MappingNode):
         seen: dict[Any, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
             if key.value in seen:
                 problem = f"given twice, first in line {seen[key.value]}"
-                field = _dotted((*location, key.value))
+                field = _format_location((*location, key.value))
                 raise ConfigError(path, line, field, problem, "remove one of them")
             seen[key.value] = line
             yield (*location, key.value), line
-            yield from _lines(value, (*location, key.value), path)
+            yield from _list_lines(value, (*location, key.value), path)
     elif isinstance(node, yaml.SequenceNode):
         for n, item in enumerate(node.value):
             yield (*location, n), item.start_mark.line + 1
-            yield from _lines(item, (*location, n), path)
+            yield from _list_lines(item, (*location, n), path)
 
 
-def _dotted(location: Location) -> str:
+def _format_location(location: Location) -> str:
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part

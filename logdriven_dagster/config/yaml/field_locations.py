@@ -42,23 +42,23 @@ def place_of(
             models = tagged
             continue
         is_missing = n == len(loc) - 1 and details["type"] == "missing"
-        if not (_holds(values, part) or is_missing):
+        if not (_has_part(values, part) or is_missing):
             continue
         location.append(part)
-        values = values[part] if _holds(values, part) else None
+        values = values[part] if _has_part(values, part) else None
         is_unknown = n == len(loc) - 1 and details["type"] == "extra_forbidden"
         if isinstance(part, str) and not is_unknown:
-            models = _models_at(models, part)
+            models = _find_models_at(models, part)
     return tuple(location), models
 
 
-def _holds(values: Any, part: str | int) -> bool:
+def _has_part(values: Any, part: str | int) -> bool:
     if isinstance(values, dict):
         return part in values
     return isinstance(values, list) and isinstance(part, int) and part < len(values)
 
 
-def _models_at(models: list[type[BaseModel]], name: str) -> list[type[BaseModel]]:
+def _find_models_at(models: list[type[BaseModel]], name: str) -> list[type[BaseModel]]:
     """Return the models below a field; of a mapping, those of its values."""
     fields = [
         field
@@ -66,7 +66,7 @@ def _models_at(models: list[type[BaseModel]], name: str) -> list[type[BaseModel]
         for key, field in model.model_fields.items()
         if name in (key, field.alias)
     ]
-    return [m for field in fields for m in _models_in(field.annotation)] or models
+    return [m for field in fields for m in _find_models_in(field.annotation)] or models
 
 
 def types_of(model: type[BaseModel]) -> tuple[Any, ...]:
@@ -75,9 +75,9 @@ def types_of(model: type[BaseModel]) -> tuple[Any, ...]:
     return get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def _find_models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if annotation is None or get_origin(annotation) is Literal:
         return []
-    return [model for part in get_args(annotation) for model in _models_in(part)]
+    return [model for part in get_args(annotation) for model in _find_models_in(part)]

@@ -32,7 +32,7 @@ class FreshConfig(Model):
     )
 
     @model_validator(mode="after")
-    def _possible(self) -> "FreshConfig":
+    def _check_within(self) -> "FreshConfig":
         if self.within == timedelta(0):
             raise ValueError("within: must be longer than 0; a window needs time to run")
         if self.warn and self.within and self.warn >= self.within:
@@ -54,7 +54,7 @@ class FreshConfig(Model):
                 )
 
 
-def _fresh(value: Any) -> Any:
+def _convert_fresh(value: Any) -> Any:
     match value:
         case "auto":
             return {}
@@ -68,5 +68,5 @@ def _fresh(value: Any) -> Any:
 
 FreshField = Annotated[
     FreshConfig | None,
-    BeforeValidator(_fresh, json_schema_input_type=Literal["auto", "none"] | FreshConfig),
+    BeforeValidator(_convert_fresh, json_schema_input_type=Literal["auto", "none"] | FreshConfig),
 ]

@@ -124,7 +124,7 @@ class SlicedType(IncrementalType):
             yield f"lookback: only for time windows, not for {self.name}"
         if table.catch_up == "latest_only":
             yield f"catch_up: windows of type {self.name} cannot be skipped"
-        yield from self._mistakes_of_cut(table)
+        yield from self._find_mistakes_of_cut(table)
         for step in table.steps:
             for part, given in (("source", step.source), ("target", step.target)):
                 if given is not None and given.window_column is not None:
@@ -132,7 +132,7 @@ class SlicedType(IncrementalType):
             for problem in step.source.slicing_mistakes() if step.source else ():
                 yield f"step {step.step}: {problem}"
 
-    def _mistakes_of_cut(self, table: DeclaredTable) -> Iterator[str]:
+    def _find_mistakes_of_cut(self, table: DeclaredTable) -> Iterator[str]:
         cut = [step for step in table.steps if step.source and self.cuts(step.source)]
         if self.cut and len(cut) != 1:
             yield f"incremental_type {self.name} needs {self.cut}; found {len(cut)}"

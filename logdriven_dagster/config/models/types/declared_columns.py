@@ -33,9 +33,9 @@ def column_mistakes(
 
     `named` maps fields such as `window_column` to the column that they name.
     """
-    declared = [found for part in _parts(columns) if (found := _COLUMN.match(part))]
+    declared = [found for part in _split_columns(columns) if (found := _COLUMN.match(part))]
     for column in declared:
-        if problem := _of_type(column):
+        if problem := _check_type(column):
             yield "columns", *problem
     names = ["_metadata", *((column[1] or column[2]).replace("``", "`") for column in declared)]
     for field, name in named.items():
@@ -48,14 +48,14 @@ def column_mistakes(
 
 def declared_type(columns: str, name: str) -> str | None:
     """Return the lower-case type that `columns` declares for a column, or None."""
-    for part in _parts(columns):
+    for part in _split_columns(columns):
         column = _COLUMN.match(part)
         if column and (column[1] or column[2]).lower() == name.strip("`").lower():
             return column[3].lower() or None
     return None
 
 
-def _of_type(column: re.Match[str]) -> tuple[str, str | None] | None:
+def _check_type(column: re.Match[str]) -> tuple[str, str | None] | None:
     name, kind = column[1] or column[2], column[3]
     if not kind:
         return f"column {name} has no type", f"write {name} STRING, or another type"
@@ -70,7 +70,7 @@ def _of_type(column: re.Match[str]) -> tuple[str, str | None] | None:
     return f"column {name}: {kind} is not a type of Spark", f"write {meant}" if meant else None
 
 
-def _parts(columns: str) -> Iterator[str]:
+def _split_columns(columns: str) -> Iterator[str]:
     """Yield each column with its type; commas within brackets or quotes do not separate columns."""
     depth, part, quote = 0, "", ""
     for char in columns:

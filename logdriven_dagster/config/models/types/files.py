@@ -50,7 +50,7 @@ class FilesSource(Source):
     )
 
     @model_validator(mode="after")
-    def _moves_somewhere(self) -> "FilesSource":
+    def _check_move(self) -> "FilesSource":
         if (self.after_success == "move") != (self.move_to is not None):
             raise ValueError("after_success: move and move_to belong together")
         return self
@@ -83,10 +83,10 @@ class FilesSource(Source):
         named = {"window_column": self.window_name, "key_column": self.key_column}
         yield from column_mistakes(self.columns, named if is_whole else {})
         kind = declared_type(self.columns, self.window_name or "")
-        if kind is not None and (problem := self._misfit(kind)):
+        if kind is not None and (problem := self._explain_misfit(kind)):
             yield "window_column", problem, None
 
-    def _misfit(self, kind: str) -> str | None:
+    def _explain_misfit(self, kind: str) -> str | None:
         """Return the reason why a column of this type cannot be the window column, or None."""
         column = self.window_column
         if isinstance(column, TimeColumn):
@@ -126,7 +126,7 @@ class RecordsSource(FilesSource):
     )
 
     @model_validator(mode="after")
-    def _one_place_for_what_has_a_field(self) -> "RecordsSource":
+    def _check_record_fields(self) -> "RecordsSource":
         for name in self.options:
             field = _FIELDS_OF_OPTIONS.get(name.lower())
             if field in type(self).model_fields:
@@ -135,10 +135,10 @@ class RecordsSource(FilesSource):
                 )
         return self
 
-    def _misfit(self, kind: str) -> str | None:
+    def _explain_misfit(self, kind: str) -> str | None:
         if isinstance(self.window_column, TimeColumn) and kind.startswith(("decimal", "numeric")):
             return f"{kind} of a text is not a number; write BIGINT or DOUBLE in columns"
-        return super()._misfit(kind)
+        return super()._explain_misfit(kind)
 
     @property
     def is_strict(self) -> bool:

@@ -33,7 +33,7 @@ class JdbcSource(Source):
     )
 
     @model_validator(mode="after")
-    def _one_origin(self) -> "JdbcSource":
+    def _check_one_origin(self) -> "JdbcSource":
         if (self.table is None) == (self.query is None):
             raise ValueError("give either table or query")
         return self

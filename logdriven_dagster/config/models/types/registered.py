@@ -45,7 +45,7 @@ _UNUSABLE: dict[str, str] = {}
 """Reason why a registered type is unusable, by `group name` of its entry point."""
 
 
-def _with_registered(base: Any, *ours: type[M]) -> tuple[type[M], ...]:
+def _find_types(base: Any, *ours: type[M]) -> tuple[type[M], ...]:
     """Return the built-in types, and those of installed packages by name of their entry points."""
     found = list(ours)
     for point in entry_points_of(base.group):
@@ -72,7 +72,7 @@ def _refuse_unusable(
         raise TypeError(f"{', '.join(sorted(taken))} is already registered")
 
 
-SOURCES = _with_registered(
+SOURCES = _find_types(
     Source,
     FileSource,
     TextSource,
@@ -82,27 +82,27 @@ SOURCES = _with_registered(
     CatalogSource,
     IcebergSource,
 )
-TARGETS = _with_registered(Target, IcebergTarget, FileTarget, JdbcTarget)
+TARGETS = _find_types(Target, IcebergTarget, FileTarget, JdbcTarget)
 
-CONNECTIONS = _with_registered(ConnectionType, ConnectionConfig)
+CONNECTIONS = _find_types(ConnectionType, ConnectionConfig)
 
 
-def _connection_model(values: Any) -> str:
+def _name_connection_model(values: Any) -> str:
     """Name the model of a connection by its `type`, or else by the field that marks one."""
     given = values.get("type") if isinstance(values, dict) else getattr(values, "type", None)
     if given is None:
-        marked = [each for each in CONNECTIONS if each.mark in _keys(values)]
+        marked = [each for each in CONNECTIONS if each.mark in _get_keys(values)]
         return (marked or [ConnectionConfig])[0].__name__
     return next((each.__name__ for each in CONNECTIONS if given in types_of(each)), str(given))
 
 
-def _keys(values: Any) -> frozenset[str]:
+def _get_keys(values: Any) -> frozenset[str]:
     return frozenset(values) if isinstance(values, dict) else frozenset()
 
 
-def _of_one_type(values: Any, handler: ValidatorFunctionWrapHandler) -> ConnectionType:
+def _validate_connection(values: Any, handler: ValidatorFunctionWrapHandler) -> ConnectionType:
     """Validate a connection; refuse one whose type does not follow from its fields."""
-    keys, marks = _keys(values), [each.mark for each in CONNECTIONS if each.mark]
+    keys, marks = _get_keys(values), [each.mark for each in CONNECTIONS if each.mark]
     marked = [mark for mark in marks if mark in keys]
     if "type" not in keys:
         is_bare = isinstance(values, dict) and keys <= ConnectionConfig.model_fields.keys()
@@ -124,8 +124,8 @@ else:
     ConnectionField = ConnectionConfig
     if len(CONNECTIONS) > 1:
         _tagged = [Annotated[each, Tag(each.__name__)] for each in CONNECTIONS]
-        _chosen = Annotated[reduce(or_, _tagged), Discriminator(_connection_model)]
-        ConnectionField = Annotated[_chosen, WrapValidator(_of_one_type)]
+        _chosen = Annotated[reduce(or_, _tagged), Discriminator(_name_connection_model)]
+        ConnectionField = Annotated[_chosen, WrapValidator(_validate_connection)]
     SourceField = Annotated[reduce(or_, SOURCES), Field(discriminator="type")]
     TargetField = Annotated[reduce(or_, TARGETS), Field(discriminator="type")]
 

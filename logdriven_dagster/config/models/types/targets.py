@@ -48,7 +48,7 @@ class Target(Part):
 
     @field_validator("window_column", mode="before")
     @classmethod
-    def _is_a_time(cls, value: object) -> object:
+    def _validate_window_column(cls, value: object) -> object:
         if isinstance(value, dict):
             raise ValueError(
                 "must be the name of a column of timestamps or dates; compute one in sql, "
@@ -115,7 +115,7 @@ class TableTarget(Target):
     )
 
     @model_validator(mode="after")
-    def _existing_rows_have_a_meaning(self) -> Self:
+    def _check_existing_rows(self) -> Self:
         if "existing_rows" not in self.model_fields_set:
             return self
         whatever = "regardless of their writer; remove existing_rows"
@@ -128,7 +128,7 @@ class TableTarget(Target):
         return self
 
     @model_validator(mode="after")
-    def _key_is_for_upserts(self) -> Self:
+    def _check_key(self) -> Self:
         if self.write_mode.merges_by_key and not self.key:
             raise ValueError("mode upsert needs key, the columns of a row's key")
         if self.key and not self.write_mode.merges_by_key:

@@ -61,12 +61,12 @@ class TimeColumn(Model):
     )
 
     @model_validator(mode="after")
-    def _one_meaning(self) -> "TimeColumn":
+    def _check_one_meaning(self) -> "TimeColumn":
         if (self.unit is None) == (self.format is None):
             raise ValueError(
                 "give either unit or format; for timestamps and dates, write only the name"
             )
-        if self.format is not None and not _parts(self.format):
+        if self.format is not None and not _parse_parts(self.format):
             raise ValueError(
                 f"format: {self.format} does not sort by time, or has other parts than "
                 "yyyy, MM, dd, HH, mm, ss and S, in this order from the year on; convert "
@@ -82,7 +82,7 @@ class TimeColumn(Model):
     @cached_property
     def parts(self) -> "Parts":
         """The parts of the format, each with its preceding separator; empty with a unit."""
-        return _parts(self.format) if self.format else ()
+        return _parse_parts(self.format) if self.format else ()
 
     @property
     def width(self) -> int:
@@ -99,7 +99,7 @@ class TimeColumn(Model):
         if self.unit is not None:
             passed, one = moment - _EPOCH, timedelta(microseconds=1)
             return -((-(passed // one) * PER_SECOND[self.unit]) // (_SECOND // one))
-        clock = _ceiling(wall_bound(moment.astimezone(zone)), len(self.parts))
+        clock = _find_ceiling(wall_bound(moment.astimezone(zone)), len(self.parts))
         texts = [clock.strftime(name).zfill(digits) for _, digits, name in _PARTS]
         found = "".join(
             f"{between}{text[:digits]}"
@@ -172,13 +172,13 @@ Parts: TypeAlias = tuple[tuple[str, int], ...]
 """Separator before each part of a format, and the number of its digits."""
 
 
-def _form(value: object) -> str:
+def _get_form(value: object) -> str:
     """Return the union member of a value, so that mistakes in it are reported for this form."""
     return "TimeColumn" if isinstance(value, (dict, TimeColumn)) else "str"
 
 
 WindowColumn: TypeAlias = Annotated[
-    Annotated[str, Tag("str")] | Annotated[TimeColumn, Tag("TimeColumn")], Discriminator(_form)
+    Annotated[str, Tag("str")] | Annotated[TimeColumn, Tag("TimeColumn")], Discriminator(_get_form)
 ]
 """Column that assigns rows to windows; a plain name means a timestamp or date column."""
 
@@ -202,7 +202,7 @@ def not_a_time(name: str, kind: str) -> str | None:
     )
 
 
-def _parts(text: str) -> Parts:
+def _parse_parts(text: str) -> Parts:
     """Parse a format into its parts; empty if its values do not sort chronologically."""
     found: list[tuple[str, int]] = []
     for pattern, _, _ in _PARTS:
@@ -215,7 +215,7 @@ def _parts(text: str) -> Parts:
     return () if text else tuple(found)
 
 
-def _ceiling(clock: datetime, parts: int) -> datetime:
+def _find_ceiling(clock: datetime, parts: int) -> datetime:
     """Return the first time, from `clock` on, that a format with so many parts can represent."""
     cut = {_YEAR: ("month", "day"), _MONTH: ("day",)}.get(parts, ())
     small = ("hour", "minute", "second", "microsecond")[max(parts - _DAY, 0) :]

@@ -76,7 +76,7 @@ def safe_cast(safe: exp.Expression, kind: Type, goal: Type) -> exp.Expression:
         return made
     known = exp.Not(this=paren(exp.Is(this=paren(safe.copy()), expression=exp.Null())))
     lost = exp.And(this=known, expression=exp.Is(this=made.copy(), expression=exp.Null()))
-    return _unless(lost, safe, made, goal)
+    return _build_unless(lost, safe, made, goal)
 
 
 def whole_number(value: exp.Expression, goal: Type) -> exp.Expression:
@@ -91,10 +91,10 @@ def whole_number(value: exp.Expression, goal: Type) -> exp.Expression:
     )
     less = exp.LT(this=paren(value.copy()), expression=low)
     outside = exp.Or(this=less, expression=exp.GT(this=paren(value.copy()), expression=high))
-    return _unless(outside, value, plain_cast(value, goal), goal)
+    return _build_unless(outside, value, plain_cast(value, goal), goal)
 
 
-def _unless(
+def _build_unless(
     wrong: exp.Expression, value: exp.Expression, made: exp.Expression, goal: Type
 ) -> exp.Expression:
     """Return `made`, or an error for values for which `wrong` is true."""

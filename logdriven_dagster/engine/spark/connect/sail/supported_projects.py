@@ -76,7 +76,7 @@ def unproven(project: Project, documents: Documents) -> Iterator[ConfigError]:
 
     for name, job in project.jobs.items():
         if isinstance(job, MaintenanceJob):
-            yield from _unproven_upkeep(job, documents.jobs[name])
+            yield from _check_upkeep(job, documents.jobs[name])
 
 
 def unproven_table(
@@ -93,15 +93,15 @@ def unproven_table(
     return _Table(table, document, queries, known).unproven()
 
 
-def _unproven_upkeep(job: MaintenanceJob, document: Document) -> Iterator[ConfigError]:
+def _check_upkeep(job: MaintenanceJob, document: Document) -> Iterator[ConfigError]:
     """Yield an error for each maintenance step that needs Spark."""
     for n, step in enumerate(job.steps):
         if step.sql is not None and step.connection is None:
-            yield _unproven(document, ("steps", n, "sql"), "a statement without a connection")
+            yield _build_error(document, ("steps", n, "sql"), "a statement without a connection")
         if step.python is not None:
-            yield _unproven(document, ("steps", n, "python"), "a Python function")
+            yield _build_error(document, ("steps", n, "python"), "a Python function")
         if step.upkeep == "compact_files":
-            yield _unproven(document, ("steps", n, "upkeep"), "compact_files")
+            yield _build_error(document, ("steps", n, "upkeep"), "compact_files")
 
 
 def unproven_project(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
@@ -115,18 +115,18 @@ def unproven_project(document: Document, config: ProjectConfig) -> Iterator[Conf
         yield document.error(("spark", "remote"), problem, "remove remote, or engine: sail")
     for name in sorted(spark.config):
         if name.startswith("spark.sql.") and name not in SETTINGS:
-            yield _unproven(document, ("spark", "config"), f"the setting {name}")
+            yield _build_error(document, ("spark", "config"), f"the setting {name}")
     if is_remote(config.warehouse):
-        yield _unproven(document, ("warehouse",), "an object store")
+        yield _build_error(document, ("warehouse",), "an object store")
 
 
-def _unproven_csv(source: CsvSource, document: Document, place: Location) -> Iterator[ConfigError]:
+def _check_csv(source: CsvSource, document: Document, place: Location) -> Iterator[ConfigError]:
     if not source.header:
-        yield _unproven(document, (*place, "header"), "a CSV file without a header")
+        yield _build_error(document, (*place, "header"), "a CSV file without a header")
     if source.sep not in SEPARATORS:
-        yield _unproven(document, (*place, "sep"), f"sep: {source.sep!r}")
+        yield _build_error(document, (*place, "sep"), f"sep: {source.sep!r}")
     if source.mode != "FAILFAST":
-        yield _unproven(document, (*place, "mode"), f"mode: {source.mode}")
+        yield _build_error(document, (*place, "mode"), f"mode: {source.mode}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,28 +145,28 @@ class _Table:
         table, document = self.table, self.document
         if table.incremental_type != "time_window":
             what = f"incremental_type: {table.incremental_type}"
-            yield _unproven(document, ("incremental_type",), what)
+            yield _build_error(document, ("incremental_type",), what)
         if table.missing_columns != "refuse":
-            yield _unproven(document, ("missing_columns",), "missing_columns: allow")
+            yield _build_error(document, ("missing_columns",), "missing_columns: allow")
         for n, step in enumerate(table.steps):
             place = ("steps", n)
-            found = list(_unproven_fields(step, document, place))
+            found = list(_check_fields(step, document, place))
             yield from found
             if not found:
-                yield from self._of_rows(step, place)
+                yield from self._check_rows(step, place)
         for n, check in enumerate(table.checks):
-            yield from self._of_check(check, ("checks", n, "sql"))
+            yield from self._check_quality_check(check, ("checks", n, "sql"))
 
-    def _of_check(self, check: CheckConfig, place: Location) -> Iterator[ConfigError]:
+    def _check_quality_check(self, check: CheckConfig, place: Location) -> Iterator[ConfigError]:
         """Yield an error if a check's query is not proven; it may read steps and tables."""
         try:
             safe_query(with_moments(check.sql), {**self.known, **self.made})
         except UnprovenError as error:
-            yield _unproven(self.document, place, str(error))
+            yield _build_error(self.document, place, str(error))
         except UnreadableSqlError as error:
             yield self.document.error(place, f"cannot read this query: {error}")
 
-    def _of_rows(self, step: StepConfig, place: Location) -> Iterator[ConfigError]:
+    def _check_rows(self, step: StepConfig, place: Location) -> Iterator[ConfigError]:
         """Yield an error for each type in a step's source or query that is not proven."""
         where: Location = (*place, "source", "columns")
         try:
@@ -187,31 +187,29 @@ class _Table:
                 _refuse_key(step.target.key, columns)
             self.known[self.table.table] = self.made[step.step] = columns
         except UnprovenError as error:
-            yield _unproven(self.document, where, str(error))
+            yield _build_error(self.document, where, str(error))
         except UnreadableSqlError as error:
             yield self.document.error(where, f"cannot read this query: {error}")
 
 
-def _unproven_fields(
-    step: StepConfig, document: Document, place: Location
-) -> Iterator[ConfigError]:
+def _check_fields(step: StepConfig, document: Document, place: Location) -> Iterator[ConfigError]:
     for name in sorted(step.model_fields_set - STEP):
         if getattr(step, name) != type(step).model_fields[name].get_default(
             call_default_factory=True
         ):
-            yield _unproven(document, (*place, name), name)
+            yield _build_error(document, (*place, name), name)
     if step.source is not None:
-        yield from _unproven_part(step.source, SOURCES, document, (*place, "source"))
+        yield from _check_part(step.source, SOURCES, document, (*place, "source"))
     if step.target is None:
-        yield _unproven(document, place, "a step without a target")
+        yield _build_error(document, place, "a step without a target")
     else:
-        yield from _unproven_part(step.target, TARGETS, document, (*place, "target"))
+        yield from _check_part(step.target, TARGETS, document, (*place, "target"))
         if step.target.mode not in MODES.get(step.target.type, (step.target.mode,)):
             what = f"mode: {step.target.mode}"
-            yield _unproven(document, (*place, "target", "mode"), what)
+            yield _build_error(document, (*place, "target", "mode"), what)
 
 
-def _unproven_part(
+def _check_part(
     part: Source | Target,
     proven: Mapping[str, frozenset[str]],
     document: Document,
@@ -220,20 +218,20 @@ def _unproven_part(
     known = proven.get(part.type)
     kind = place[-1]
     if known is None:
-        yield _unproven(document, (*place, "type"), f"a {kind} of type {part.type}")
+        yield _build_error(document, (*place, "type"), f"a {kind} of type {part.type}")
         return
     for name in sorted(part.model_fields_set - known):
         if getattr(part, name):
-            yield _unproven(document, (*place, name), f"{name} of a {kind} of type {part.type}")
+            yield _build_error(document, (*place, name), f"{name} of a {kind} of type {part.type}")
     if isinstance(part, CsvSource):
-        yield from _unproven_csv(part, document, place)
+        yield from _check_csv(part, document, place)
     path: Any = getattr(part, "path", None)
     if path is not None and (is_remote(path) or set(path) & set("*?[]{}\\")):
         what = f"the path {path} of a {kind} (use one local file or folder)"
-        yield _unproven(document, (*place, "path"), what)
+        yield _build_error(document, (*place, "path"), what)
     existing = getattr(part, "existing_rows", "refuse")
     if existing != "refuse":
-        yield _unproven(document, (*place, "existing_rows"), f"existing_rows: {existing}")
+        yield _build_error(document, (*place, "existing_rows"), f"existing_rows: {existing}")
 
 
 def declared_columns(ddl: str | None) -> Columns:
@@ -281,6 +279,6 @@ def _refuse_key(key: Sequence[str], columns: Columns) -> None:
             raise UnprovenError(f"a key of type {columns[name]}")
 
 
-def _unproven(document: Document, place: Location, what: str) -> ConfigError:
+def _build_error(document: Document, place: Location, what: str) -> ConfigError:
     problem = f"{what} is not supported on Sail"
     return document.error(place, problem.replace(", is", " is"), _FIX)

@@ -45,7 +45,7 @@ def safe_query(sql: str, tables: Mapping[str, Columns]) -> SafeQuery:
     _refuse_odd_texts(sql)
     tree = parse_query(sql)
     lowered = {name.lower(): columns for name, columns in tables.items()}
-    columns = _query(tree, lowered)
+    columns = _convert_query(tree, lowered)
     return SafeQuery(tree, columns, _is_projection(tree))
 
 
@@ -67,29 +67,29 @@ def _refuse_odd_texts(sql: str) -> None:
                 raise UnprovenError(f"the text {raw}")
 
 
-def _query(tree: exp.Expression, tables: Mapping[str, Columns]) -> Columns:
+def _convert_query(tree: exp.Expression, tables: Mapping[str, Columns]) -> Columns:
     if isinstance(tree, exp.Union):
-        if tree.args.get("distinct") or set(_given(tree)) - {"this", "expression", "with_"}:
+        if tree.args.get("distinct") or set(_list_given(tree)) - {"this", "expression", "with_"}:
             raise UnprovenError("UNION other than UNION ALL")
-        known = _with(tree, tables)
-        left, right = _query(tree.this, known), _query(tree.expression, known)
+        known = _convert_with(tree, tables)
+        left, right = _convert_query(tree.this, known), _convert_query(tree.expression, known)
         if list(left.values()) != list(right.values()):
             raise UnprovenError("UNION ALL of different types")
         return left
-    if isinstance(tree, exp.Subquery) and set(_given(tree)) <= {"this"}:
-        return _query(tree.this, tables)
+    if isinstance(tree, exp.Subquery) and set(_list_given(tree)) <= {"this"}:
+        return _convert_query(tree.this, tables)
     if not isinstance(tree, exp.Select):
         raise UnprovenError(tree.key.upper())
-    return _select(tree, tables)
+    return _convert_select(tree, tables)
 
 
-def _given(tree: exp.Expression) -> Iterator[str]:
+def _list_given(tree: exp.Expression) -> Iterator[str]:
     return (name for name, value in tree.args.items() if value not in (None, False, []))
 
 
-def _select(tree: exp.Select, tables: Mapping[str, Columns]) -> Columns:
+def _convert_select(tree: exp.Select, tables: Mapping[str, Columns]) -> Columns:
     _refuse_other_clauses(tree)
-    scope = _Scope(_with(tree, tables))
+    scope = _Scope(_convert_with(tree, tables))
     scope.add(tree.args["from_"].this)
     values = Values(scope.type_of)
     for join in tree.args.get("joins") or ():
@@ -97,8 +97,8 @@ def _select(tree: exp.Select, tables: Mapping[str, Columns]) -> Columns:
     if where := tree.args.get("where"):
         where.set("this", values.condition(where.this))
     _expand(tree, scope)
-    groups = _groups(tree)
-    columns = _results(tree, values, groups)
+    groups = _find_groups(tree)
+    columns = _convert_results(tree, values, groups)
     _group(tree, values)
     if having := tree.args.get("having"):
         _refuse_ungrouped(having.this, groups)
@@ -107,7 +107,7 @@ def _select(tree: exp.Select, tables: Mapping[str, Columns]) -> Columns:
 
 
 def _refuse_other_clauses(tree: exp.Select) -> None:
-    if other := sorted(set(_given(tree)) - _SELECT):
+    if other := sorted(set(_list_given(tree)) - _SELECT):
         raise UnprovenError(other[0].rstrip("_").upper())
     if tree.args.get("kind"):
         raise UnprovenError("SELECT AS")
@@ -120,13 +120,13 @@ def _refuse_other_clauses(tree: exp.Select) -> None:
         raise UnprovenError("an aggregate in WHERE")
 
 
-def _results(tree: exp.Select, values: Values, groups: list[exp.Expression]) -> Columns:
+def _convert_results(tree: exp.Select, values: Values, groups: list[exp.Expression]) -> Columns:
     """Type the selected values, and give each of them its name."""
     columns: dict[str, Type] = {}
     made: list[exp.Expression] = []
     grouped = tree.args.get("group") is not None or any(map(is_aggregate, tree.expressions))
     for node in tree.expressions:
-        name, value = _named(node)
+        name, value = _get_named(node)
         if grouped:
             _refuse_ungrouped(value, groups)
         if name.lower() in {each.lower() for each in columns}:
@@ -149,7 +149,7 @@ def _group(tree: exp.Select, values: Values) -> None:
         group.set("expressions", [safe for _, safe in pairs])
 
 
-def _with(tree: exp.Expression, tables: Mapping[str, Columns]) -> Mapping[str, Columns]:
+def _convert_with(tree: exp.Expression, tables: Mapping[str, Columns]) -> Mapping[str, Columns]:
     """Return the given tables, and those of the query's WITH clause."""
     known = dict(tables)
     given = tree.args.get("with_")
@@ -161,7 +161,7 @@ def _with(tree: exp.Expression, tables: Mapping[str, Columns]) -> Mapping[str, C
         alias = common.args["alias"]
         if alias.columns or common.args.get("materialized") is not None:
             raise UnprovenError("WITH that names columns")
-        known[alias.name.lower()] = _query(common.this, known)
+        known[alias.name.lower()] = _convert_query(common.this, known)
     return known
 
 
@@ -174,10 +174,10 @@ class _Scope:
 
     def add(self, node: exp.Expression) -> None:
         if isinstance(node, exp.Subquery):
-            if set(_given(node)) - {"this", "alias"} or not node.alias:
+            if set(_list_given(node)) - {"this", "alias"} or not node.alias:
                 raise UnprovenError("a subquery without a name")
-            columns = _query(node.this, self._tables)
-        elif isinstance(node, exp.Table) and not set(_given(node)) - _TABLE:
+            columns = _convert_query(node.this, self._tables)
+        elif isinstance(node, exp.Table) and not set(_list_given(node)) - _TABLE:
             dotted = ".".join(part.name for part in node.parts)
             found = self._tables.get(dotted.lower())
             if found is None:
@@ -210,7 +210,7 @@ class _Scope:
 
 def _join(join: exp.Join, scope: _Scope, values: Values) -> None:
     kind = " ".join(filter(None, (join.side, join.kind))).upper() or "INNER"
-    if set(_given(join)) - _JOIN or kind.removesuffix(" OUTER") not in JOINS:
+    if set(_list_given(join)) - _JOIN or kind.removesuffix(" OUTER") not in JOINS:
         raise UnprovenError(f"{kind} JOIN, or one other than by ON")
     scope.add(join.this)
     condition = join.args.get("on")
@@ -230,7 +230,7 @@ def _expand(tree: exp.Select, scope: _Scope) -> None:
             expressions.append(node)
             continue
         star = node if isinstance(node, exp.Star) else node.this
-        if list(_given(star)):
+        if list(_list_given(star)):
             raise UnprovenError("* with EXCEPT or REPLACE")
         only = node.table.lower() if isinstance(node, exp.Column) else None
         for table, columns in scope.sources.items():
@@ -242,11 +242,11 @@ def _expand(tree: exp.Select, scope: _Scope) -> None:
     tree.set("expressions", expressions)
 
 
-def _groups(tree: exp.Select) -> list[exp.Expression]:
+def _find_groups(tree: exp.Select) -> list[exp.Expression]:
     group = tree.args.get("group")
     if group is None:
         return []
-    if set(_given(group)) - {"expressions"}:
+    if set(_list_given(group)) - {"expressions"}:
         raise UnprovenError("GROUP BY ALL, ROLLUP, CUBE or sets")
     for node in group.expressions:
         if isinstance(node, exp.Literal) or is_aggregate(node):
@@ -269,7 +269,7 @@ def _refuse_ungrouped(value: exp.Expression, groups: list[exp.Expression]) -> No
             _refuse_ungrouped(each, groups)
 
 
-def _named(node: exp.Expression) -> tuple[str, exp.Expression]:
+def _get_named(node: exp.Expression) -> tuple[str, exp.Expression]:
     if isinstance(node, exp.Alias):
         return node.alias, node.this
     if isinstance(node, exp.Column):

@@ -58,7 +58,7 @@ class Values:
         """Return a value's type and safe form. Raises UnprovenError if it is not on the list."""
         rule = _RULES.get(type(node))
         if rule is None:
-            raise UnprovenError(_name(node))
+            raise UnprovenError(_describe_node(node))
         return rule(self, node)
 
     def condition(self, node: exp.Expression) -> exp.Expression:
@@ -68,18 +68,20 @@ class Values:
             raise UnprovenError(f"{'NULL' if kind == VOID else kind} as a condition")
         return safe
 
-    def _part_of_condition(self, node: exp.Expression) -> exp.Expression:
+    def _convert_part_of_condition(self, node: exp.Expression) -> exp.Expression:
         return node if isinstance(node, exp.Null) else self.condition(node)
 
-    def _all(self, nodes: Sequence[exp.Expression]) -> tuple[list[Type], list[exp.Expression]]:
+    def _convert_all(
+        self, nodes: Sequence[exp.Expression]
+    ) -> tuple[list[Type], list[exp.Expression]]:
         pairs = [self.typed(node) for node in nodes]
         return [kind for kind, _ in pairs], [safe for _, safe in pairs]
 
-    def _of_column(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_column(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         assert isinstance(node, exp.Column)
         return self._column(node), node
 
-    def _literal(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_literal(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         text = str(node.this)
         if node.args["is_string"]:
             return STRING, node
@@ -91,17 +93,17 @@ class Values:
             return Type("decimal", max(digits, len(fraction), 1), len(fraction)), node
         raise UnprovenError(f"the number {text}")
 
-    def _negative(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_negative(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if not isinstance(node.this, exp.Literal):
             raise UnprovenError("the minus of anything but a number")
-        kind, safe = self._literal(node.this)
+        kind, safe = self._convert_literal(node.this)
         return kind, exp.Neg(this=safe)
 
-    def _paren(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_paren(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         kind, safe = self.typed(node.this)
         return kind, exp.Paren(this=safe)
 
-    def _cast(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_cast(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         goal = type_written(node.args["to"])
         if isinstance(node.this, exp.Literal) and node.this.is_string and goal != STRING:
             return goal, constant(node.this.name, goal, node)
@@ -110,23 +112,23 @@ class Values:
             raise UnprovenError(f"CAST of {kind} to {goal.kind}")
         return goal, safe_cast(safe, kind, goal)
 
-    def _compared(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        kinds, safe = self._all([node.this, node.expression])
-        _refuse_unlike(kinds, _name(node))
+    def _convert_comparison(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        kinds, safe = self._convert_all([node.this, node.expression])
+        _refuse_unlike(kinds, _describe_node(node))
         return BOOLEAN, paren(type(node)(this=paren(safe[0]), expression=paren(safe[1])))
 
-    def _between(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_between(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if node.args.get("symmetric"):
             raise UnprovenError("BETWEEN SYMMETRIC")
-        kinds, safe = self._all([node.this, node.args["low"], node.args["high"]])
+        kinds, safe = self._convert_all([node.this, node.args["low"], node.args["high"]])
         _refuse_unlike(kinds, "BETWEEN")
         value, low, high = map(paren, safe)
         return BOOLEAN, paren(exp.Between(this=value, low=low, high=high))
 
-    def _in(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_in(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if not node.expressions or node.args.get("query"):
             raise UnprovenError("IN of a query")
-        kinds, (value, *others) = self._all([node.this, *node.expressions])
+        kinds, (value, *others) = self._convert_all([node.this, *node.expressions])
         _refuse_unlike(kinds, "IN")
         if all(isinstance(each, exp.Literal | exp.Neg | exp.Null) for each in others):
             return BOOLEAN, paren(exp.In(this=paren(value), expressions=others))
@@ -138,22 +140,22 @@ class Values:
             made = exp.Or(this=made, expression=each)
         return BOOLEAN, paren(made)
 
-    def _is_null(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_is_null(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if not isinstance(node.expression, exp.Null):
             raise UnprovenError("IS of anything but NULL")
         _, safe = self.typed(node.this)
         return BOOLEAN, paren(exp.Is(this=paren(safe), expression=exp.Null()))
 
-    def _logical(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        left, right = map(self._part_of_condition, (node.this, node.expression))
+    def _convert_logical(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        left, right = map(self._convert_part_of_condition, (node.this, node.expression))
         return BOOLEAN, paren(type(node)(this=left, expression=right))
 
-    def _not(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        return BOOLEAN, paren(exp.Not(this=paren(self._part_of_condition(node.this))))
+    def _convert_not(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        return BOOLEAN, paren(exp.Not(this=paren(self._convert_part_of_condition(node.this))))
 
-    def _arithmetic(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_arithmetic(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         sign = _ARITHMETIC[type(node)]
-        (left, right), (one, other) = self._all([node.this, node.expression])
+        (left, right), (one, other) = self._convert_all([node.this, node.expression])
         if {left.kind, right.kind} <= set(WHOLE):
             goal = BIGINT if BIGINT in (left, right) else INT
             # 38 digits hold the product of any two: 19 digits each.
@@ -168,52 +170,56 @@ class Values:
                     f"a decimal {sign} {each.sql()}, whose digits Spark counts; write "
                     f"CAST({each.sql()} AS DECIMAL({len(each.name) or 1}, 0))"
                 )
-        goal = _decimal_result(sign, as_decimal(left), as_decimal(right))
+        goal = _compute_decimal_result(sign, as_decimal(left), as_decimal(right))
         made = type(node)(this=paren(one), expression=paren(other))
         return goal, paren(made)
 
-    def _case(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_case(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if node.this is not None:
             raise UnprovenError("CASE of a value; write CASE WHEN with a condition")
         conditions = [self.condition(each.this) for each in node.args["ifs"]]
         default = node.args.get("default") or exp.Null()
         results = [each.args["true"] for each in node.args["ifs"]]
-        kinds, safe = self._all([*results, default])
+        kinds, safe = self._convert_all([*results, default])
         *branches, otherwise = safe
         pairs = zip(conditions, branches, strict=True)
         ifs = [exp.If(this=when, true=then) for when, then in pairs]
-        return _alike(kinds, "CASE"), exp.Case(ifs=ifs, default=otherwise)
+        return _find_common_type(kinds, "CASE"), exp.Case(ifs=ifs, default=otherwise)
 
-    def _if(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_if(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         condition = self.condition(node.this)
-        kinds, (yes, no) = self._all([node.args["true"], node.args.get("false") or exp.Null()])
+        kinds, (yes, no) = self._convert_all(
+            [node.args["true"], node.args.get("false") or exp.Null()]
+        )
         made = exp.Case(ifs=[exp.If(this=condition, true=yes)], default=no)
-        return _alike(kinds, "IF"), made
+        return _find_common_type(kinds, "IF"), made
 
-    def _coalesce(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        kinds, safe = self._all([node.this, *node.expressions])
-        return _alike(kinds, "coalesce"), exp.Coalesce(this=safe[0], expressions=safe[1:])
+    def _convert_coalesce(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        kinds, safe = self._convert_all([node.this, *node.expressions])
+        return _find_common_type(kinds, "coalesce"), exp.Coalesce(
+            this=safe[0], expressions=safe[1:]
+        )
 
-    def _text(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_text(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         kind, safe = self.typed(node.this)
         _refuse_other(kind, "string", node)
         goal = INT if isinstance(node, exp.Length) else STRING
         return goal, type(node)(this=safe)
 
-    def _concat(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_concat(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         parts = [node.this, node.expression] if isinstance(node, exp.DPipe) else node.expressions
-        kinds, safe = self._all(parts)
+        kinds, safe = self._convert_all(parts)
         for kind in kinds:
             _refuse_other(kind, "string", node)
         return STRING, exp.Concat(expressions=safe, safe=True, coalesce=False)
 
-    def _of_date(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_date_part(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         inner = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
         kind, safe = self.typed(inner)
         _refuse_other(kind, "date", node)
         return INT, exp.Anonymous(this=node.key, expressions=[safe])
 
-    def _count(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_count(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if node.expressions:
             raise UnprovenError("count of several values")
         if isinstance(node.this, exp.Star):
@@ -228,7 +234,7 @@ class Values:
         _, safe = self.typed(node.this)
         return BIGINT, exp.Count(this=safe)
 
-    def _sum(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_sum(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if isinstance(node.this, exp.Distinct):
             raise UnprovenError("sum(DISTINCT)")
         kind, safe = self.typed(node.this)
@@ -239,7 +245,7 @@ class Values:
             raise UnprovenError(f"sum of {kind}")
         return Type("decimal", kind.precision + 10, kind.scale), exp.Sum(this=safe)
 
-    def _extreme(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def _convert_extreme(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if node.expressions:
             raise UnprovenError(f"{node.key} of several values")
         kind, safe = self.typed(node.this)
@@ -251,41 +257,41 @@ class Values:
 _Rule = Callable[[Values, exp.Expression], tuple[Type, exp.Expression]]
 # ruff: noqa: SLF001 - the class's own table of rules
 _RULES: dict[type, _Rule] = {
-    exp.Column: Values._of_column,
-    exp.Literal: Values._literal,
+    exp.Column: Values._convert_column,
+    exp.Literal: Values._convert_literal,
     exp.Boolean: lambda _, node: (BOOLEAN, node),
     exp.Null: lambda _, node: (VOID, node),
-    exp.Neg: Values._negative,
-    exp.Paren: Values._paren,
-    exp.Cast: Values._cast,
-    exp.TryCast: Values._cast,  # sqlglot's node for Spark's CAST
-    **dict.fromkeys(_COMPARISONS, Values._compared),
-    exp.Between: Values._between,
-    exp.In: Values._in,
-    exp.Is: Values._is_null,
-    exp.And: Values._logical,
-    exp.Or: Values._logical,
-    exp.Not: Values._not,
-    **dict.fromkeys(_ARITHMETIC, Values._arithmetic),
-    exp.Case: Values._case,
-    exp.If: Values._if,
-    exp.Coalesce: Values._coalesce,
-    exp.Upper: Values._text,
-    exp.Lower: Values._text,
-    exp.Length: Values._text,
-    exp.Concat: Values._concat,
-    exp.DPipe: Values._concat,
-    exp.Year: Values._of_date,
-    exp.Month: Values._of_date,
-    exp.Day: Values._of_date,
-    exp.Count: Values._count,
-    exp.Sum: Values._sum,
-    exp.Min: Values._extreme,
-    exp.Max: Values._extreme,
+    exp.Neg: Values._convert_negative,
+    exp.Paren: Values._convert_paren,
+    exp.Cast: Values._convert_cast,
+    exp.TryCast: Values._convert_cast,  # sqlglot's node for Spark's CAST
+    **dict.fromkeys(_COMPARISONS, Values._convert_comparison),
+    exp.Between: Values._convert_between,
+    exp.In: Values._convert_in,
+    exp.Is: Values._convert_is_null,
+    exp.And: Values._convert_logical,
+    exp.Or: Values._convert_logical,
+    exp.Not: Values._convert_not,
+    **dict.fromkeys(_ARITHMETIC, Values._convert_arithmetic),
+    exp.Case: Values._convert_case,
+    exp.If: Values._convert_if,
+    exp.Coalesce: Values._convert_coalesce,
+    exp.Upper: Values._convert_text,
+    exp.Lower: Values._convert_text,
+    exp.Length: Values._convert_text,
+    exp.Concat: Values._convert_concat,
+    exp.DPipe: Values._convert_concat,
+    exp.Year: Values._convert_date_part,
+    exp.Month: Values._convert_date_part,
+    exp.Day: Values._convert_date_part,
+    exp.Count: Values._convert_count,
+    exp.Sum: Values._convert_sum,
+    exp.Min: Values._convert_extreme,
+    exp.Max: Values._convert_extreme,
 }
 
 
-def _decimal_result(sign: str, left: Type, right: Type) -> Type:
+def _compute_decimal_result(sign: str, left: Type, right: Type) -> Type:
     """Return the result type by Spark's rules. Raises UnprovenError if digits would be cut off."""
     if sign == "*":
         goal = Type("decimal", left.precision + right.precision + 1, left.scale + right.scale)
@@ -313,7 +319,7 @@ def _refuse_unlike(kinds: Sequence[Type], what: str) -> None:
             raise UnprovenError(f"{shown}, which may need more than {MOST_DIGITS} digits")
 
 
-def _alike(kinds: Sequence[Type], what: str) -> Type:
+def _find_common_type(kinds: Sequence[Type], what: str) -> Type:
     """Return the common type of all values, some of which may be NULL."""
     found = list(dict.fromkeys(kind for kind in kinds if kind != VOID))
     if len(found) != 1:
@@ -324,10 +330,10 @@ def _alike(kinds: Sequence[Type], what: str) -> Type:
 
 def _refuse_other(kind: Type, wanted: str, node: exp.Expression) -> None:
     if kind.kind != wanted:
-        raise UnprovenError(f"{_name(node)} of {kind}")
+        raise UnprovenError(f"{_describe_node(node)} of {kind}")
 
 
-def _name(node: Any) -> str:
+def _describe_node(node: Any) -> str:
     """Return a readable name of a query node, for messages."""
     if isinstance(node, exp.Anonymous):
         return f"the function {node.name}"
