@@ -69,7 +69,7 @@ def test_a_version_that_fits_no_more_is_refused_and_nothing_is_written(shop):
     shop.delete("jobs/nightly.yaml")
     shop.delete("tables/orders.yaml")
     shop.apply()
-    with pytest.raises(UsageError, match=r"does not fit .*nothing was changed:\n.*unknown table"):
+    with pytest.raises(UsageError, match=r"is not valid .*nothing was changed:\n.*unknown table"):
         shop.rollback("dws.sales", 1)
     assert shop.versions("dws.sales") == [(1, "add"), (2, "modify")]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.cli.shown.results import window_result
+from logdriven_dagster.cli.shown.results import build_window_result
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing.null_engine import null_engine
@@ -34,14 +34,14 @@ def reported(shop: Shop, day: int) -> tuple[str, int | None]:
     """The outputs of a window's steps, and the rows of no window that its result has."""
     *_, event = shop.run(day)
     assert isinstance(event, WindowSucceeded)
-    result = window_result(event)
+    result = build_window_result(event)
     assert result is not None
     outputs = [step["output"] or "" for step in shop.log()[-1]["steps"]]
     return "; ".join(outputs), result.rows_of_no_window
 
 
 def audited(shop: Shop) -> list[tuple[int, int, int]]:
-    found = shop.runner.run_log.ask(lambda conn: audits.found(conn, ["ods.orders"]))
+    found = shop.runner.run_log.ask(lambda conn: audits.read_source_rows(conn, ["ods.orders"]))
     return [(rows.total, rows.unplaced, rows.before) for rows in found]
 
 

@@ -255,7 +255,7 @@ def test_only_slices_with_both_ends_can_be_read(lab: Lab, peer: Peer, topic: str
 
 def test_options_that_nobody_knows_are_refused(lab: Lab, peer: Peer, topic: str):
     table(lab, topic, startingOffsets="earliest")
-    with pytest.raises(TerminalStepError, match="startingOffsets; settings of the client"):
+    with pytest.raises(TerminalStepError, match="startingOffsets; set settings of the client"):
         frame(lab, slice_of(peer, topic))
 
 

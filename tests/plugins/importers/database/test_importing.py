@@ -160,7 +160,7 @@ def test_a_table_that_another_file_defines_is_listed(folder: Folder, command: Co
     ("options", "problem"),
     [
         (("--connection", "shp"), "did you mean 'shop'?"),
-        (("--connection", "shop", "--tables", "nothing"), "there is no nothing"),
+        (("--connection", "shop", "--tables", "nothing"), "unknown table nothing"),
         (("--connection", "shop", "--schema", "nowhere"), "unknown schema 'nowhere'"),
         (("--connection", "shop", "--period", "often"), "often"),
         (("--connection", "shop", "--default-start", "then"), "then"),
