@@ -31,7 +31,9 @@ _UTC = ZoneInfo("UTC")
 TABLE, STEP = "ods.conforming", "load"
 HERE, THERE = Owner("here", 10, 20), Owner("there", 1, 2)
 FIRST_DAY, SECOND_DAY = (
-    TimeWindow(datetime(2022, 1, day, tzinfo=_UTC), datetime(2022, 1, day + 1, tzinfo=_UTC))
+    TimeWindow(
+        datetime(2022, 1, day, tzinfo=_UTC), datetime(2022, 1, day + 1, tzinfo=_UTC), zone=_UTC
+    )
     for day in (1, 2)
 )
 
