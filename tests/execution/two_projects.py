@@ -47,8 +47,6 @@ steps:
 NOW = at("2022-01-04")
 COMMAND = """
 from logdriven_dagster.cli import main
-from logdriven_dagster.runlog.schema.attempts import file
-from logdriven_dagster.runlog.sql.projects import of_project
 from logdriven_dagster.testing.null_engine import null_engine
 with null_engine():
     main()
