@@ -158,7 +158,7 @@ def test_a_failed_slice_is_tried_again_as_it_was_and_holds_the_next_one(shop: Sh
     shop.place(3)
     shop.table()
     assert failed
-    with pytest.raises(UsageError, match="no slice 2; the next window is 0"):
+    with pytest.raises(UsageError, match="no window 2; the next window is 0"):
         shop.runner.slices("ods.orders", ["2"])
     shop.run(2)
     assert shop.ranges() == [("0", "2", "FAILURE"), ("0", "2", DONE), ("2", "3", DONE)]

@@ -48,7 +48,7 @@ def audited(shop: Shop) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_database_whose_keys_are_all_null_is_no_quiet_success(shop: Shop, kind: str):
     orders(shop, kind, None, None)
-    sentence = "2 of 2 rows belong to no window: 2 with NULL or an invalid value"
+    sentence = "2 of 2 rows do not belong to any window: 2 with NULL or an invalid value"
     assert reported(shop, 1) == (sentence, 2)
     assert shop.ranges() == [("0", "0", "SUCCESS")]
     assert audited(shop) == [(2, 2, 0)]
@@ -58,7 +58,7 @@ def test_a_database_whose_keys_are_all_null_is_no_quiet_success(shop: Shop, kind
 def test_rows_of_a_database_with_null_among_their_keys_are_reported(shop: Shop, kind: str):
     orders(shop, kind, 1, 5, None, 9, default_start=3)
     output, number = reported(shop, 1)
-    sentence = "2 of 4 rows belong to no window: 1 with NULL or an invalid value, 1 before the"
+    sentence = "2 of 4 rows do not belong to any window: 1 with NULL or an invalid value, 1 before"
     assert sentence in output
     assert number == 2
     assert shop.ranges() == [("3", "9", "SUCCESS")]
@@ -77,7 +77,7 @@ def test_a_table_may_fail_for_rows_without_keys(shop: Shop):
     orders(shop, "BIGINT", None, 7, rows_outside="fail")
     *_, failed = shop.run(1)
     assert isinstance(failed, WindowFailed)
-    assert "1 of 2 rows belong to no window" in failed.error
+    assert "1 of 2 rows do not belong to any window" in failed.error
     assert "rows_outside: fail" in failed.error
 
 
