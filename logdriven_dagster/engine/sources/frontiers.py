@@ -5,7 +5,7 @@ Spark is started only if there is no other way to query it.
 
 from dataclasses import replace
 
-from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.sources.readers import Ask, Frontier, reader_of
@@ -16,30 +16,22 @@ from logdriven_dagster.model.source_rows import SourceRows
 
 def frontier(project: Project, run: WindowRun, reading: Ask) -> Frontier:
     """Return the frontier of the run's window; StepError, without secrets, if that fails."""
-    step = project.table(run.table).sliced_step
-    source = step.source
+    source = project.table(run.table).sliced_step.source
     assert source is not None
     with step_errors():
         found = reader_of(source).frontier(project, run, source, reading)
-        rows = _rows_without_key(project, run, step)
-        return found if rows is None else replace(found, source_rows=rows)
+        return replace(found, source_rows=_count_rows_without_key(project, run, source))
 
 
-def _rows_without_key(project: Project, run: WindowRun, step: StepConfig) -> SourceRows | None:
-    """Count the rows of a source with rows that belong to no key range.
+def _count_rows_without_key(project: Project, run: WindowRun, source: Source) -> SourceRows | None:
+    """Count the rows of a source if some of them belong to no key range.
 
-    Only databases are asked: the files that a window reads are counted by it.
     Raises TerminalStepError if the table does not allow such rows.
     """
-    table, source = project.table(run.table), step.source
-    assert source is not None
+    table = project.table(run.table)
     if table.rows_outside == "ignore" or not can_tell(table, source):
         return None
-    reader, rows = reader_of(source), None
-    if reader.asks_for_keys:
-        rows = reader.count_rows_without_key(project, run, source)
-    if rows is None or not rows.outside:
-        return None
-    if table.rows_outside == "fail":
+    rows = reader_of(source).count_rows_without_key(project, run, source)
+    if rows is not None and table.rows_outside == "fail":
         refuse_rows_outside(rows)
     return rows
