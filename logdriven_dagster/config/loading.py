@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ValidationError
 
-from logdriven_dagster.config.checking.engines import Documents, unsupported_features
+from logdriven_dagster.config.checking.engines import Documents, find_unsupported_features
 from logdriven_dagster.config.checking.oversights import oversights
 from logdriven_dagster.config.checking.plain_secrets import plain_secrets
 from logdriven_dagster.config.checking.project import ValidConfigs, mistakes
@@ -112,7 +112,7 @@ def build_project(sources: ProjectFiles) -> Project:
     documents = Documents(
         sources.main, {name: tables.origins[name] for name in ordered}, jobs.origins
     )
-    if unsupported := list(unsupported_features(project, documents)):
+    if unsupported := list(find_unsupported_features(project, documents)):
         raise InvalidProjectError(list(reported_once(unsupported)))
     return project
 

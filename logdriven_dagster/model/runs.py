@@ -108,7 +108,7 @@ class Staged:
         """Return the step with notes prepended to its log output; empty ones are dropped."""
         return replace(self, output="; ".join(filter(None, [*notes, self.output])))
 
-    def counted(self, rows: SourceRows) -> "Staged":
+    def with_source_rows(self, rows: SourceRows) -> "Staged":
         """Return the step with the rows of its source outside any window, in counts and output."""
         counts = replace(self.counts, outside=rows.outside)
         return replace(self.noted(rows.message), counts=counts, source_rows=rows)

@@ -47,7 +47,7 @@ class TrackedInput:
         return self.grid.bound(n + self.lookback + 1).timestamp() > upstream_start
 
 
-def tracked_inputs(tables: Collection[TableConfig]) -> list[TrackedInput]:
+def find_tracked_inputs(tables: Collection[TableConfig]) -> list[TrackedInput]:
     """Return the upstreams whose reruns make windows stale, for tables that rerun them.
 
     Upstreams whose windows do not cover time, snapshots and slices, are not among them.

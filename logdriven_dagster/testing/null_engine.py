@@ -224,7 +224,7 @@ class NullSession(WindowSession):
         for run in self.runs:
             self.engine.check(run, check)
 
-    def replaced_rows(self, _step: StepConfig) -> int:
+    def count_replaced_rows(self, _step: StepConfig) -> int:
         """Return 0, since no rows are replaced."""
         return 0
 

@@ -8,7 +8,7 @@ from inspect import isabstract
 from typing import Any, ClassVar, Final
 
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.types.engines import AUTO, GROUP, SPARK, registered_engines
+from logdriven_dagster.config.models.types.engines import AUTO, GROUP, SPARK, list_engines
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import ConfigError, UsageError, in_brief
@@ -54,7 +54,7 @@ class EngineType(ABC):
         `engine: auto` chooses the engine if there is none.
         """
 
-    def unsupported(self, documents: Documents) -> Iterator[ConfigError]:
+    def find_unsupported(self, documents: Documents) -> Iterator[ConfigError]:
         """Yield an error for each feature of the project that this engine does not support.
 
         Called when a project that names this engine is loaded.
@@ -82,7 +82,7 @@ class EngineContext:
 
 def load_engine_type(name: str) -> type[EngineType]:
     """Return the type of an engine. Raises UsageError if its package cannot be used."""
-    point = registered_engines()[name]
+    point = list_engines()[name]
     try:
         found = point.load()
         if not (isinstance(found, type) and issubclass(found, EngineType)) or isabstract(found):
@@ -96,7 +96,7 @@ def load_engine_type(name: str) -> type[EngineType]:
     return found
 
 
-def unsupported_features(project: Project, documents: Documents) -> Iterator[ConfigError]:
+def find_unsupported_features(project: Project, documents: Documents) -> Iterator[ConfigError]:
     """Yield an error for each feature of a project that the engine it names does not support."""
     name = project.config.spark.engine
     if name in (SPARK, AUTO):
@@ -107,7 +107,7 @@ def unsupported_features(project: Project, documents: Documents) -> Iterator[Con
         fix = f"repair or remove the package that registers it as {GROUP}"
         yield documents.main.error(("spark", "engine"), str(error), fix)
         return
-    yield from kind(project).unsupported(documents)
+    yield from kind(project).find_unsupported(documents)
 
 
 class EngineChoice:
@@ -123,7 +123,7 @@ class EngineChoice:
         name = self._project.config.spark.engine
         return SPARK if name == AUTO else name
 
-    def of(self, table: TableConfig, project: Project) -> str:
+    def choose(self, table: TableConfig, project: Project) -> str:
         """Return the engine of a table, which may be an earlier version of the project's."""
         if self._project.config.spark.engine != AUTO:
             return self.default
@@ -163,4 +163,4 @@ class EngineChoice:
 
     @cached_property
     def _others(self) -> list[str]:
-        return [name for name in registered_engines() if name != SPARK]
+        return [name for name in list_engines() if name != SPARK]

@@ -109,7 +109,7 @@ class WindowSession:
             rows = self._results.rows_of_no_window(step)
         first, *others = staged
         if rows is not None:
-            first = first.counted(rows)
+            first = first.with_source_rows(rows)
         return (first, *others)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
@@ -134,7 +134,7 @@ class WindowSession:
         with step_errors():
             refuse_violations(self._context.spark, self._views, check, self._whole.label)
 
-    def replaced_rows(self, step: StepConfig) -> int:
+    def count_replaced_rows(self, step: StepConfig) -> int:
         """Count the published rows that the step's staged rows would replace, in a Spark job."""
         assert step.target is not None
         keeper, _ = self._staged[step.step]

@@ -24,7 +24,7 @@ def moment(text: str | None) -> str:
 def bound(row: Row, column: str) -> str:
     """Format `data_range_start` or `_end`; unchanged for a slice, whose keys may look like times.
 
-    Source: Sharp ETL, DailyJobsSummaryReport, which uses the start for an end that is no time.
+    Source: Sharp ETL, DailyJobsSummaryReport, which uses the start for an end that is not a time.
     """
     is_sliced = incremental_type(row["incremental_type"]).is_sliced
     return row[column] or "" if is_sliced else moment(row[column])

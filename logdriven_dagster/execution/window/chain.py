@@ -120,7 +120,7 @@ class Chain:
             self.current_step = step.step
             for each in self.staged[step.step]:
                 refuse(step, each)
-                refuse_replacement(step, each, partial(self._session.replaced_rows, step))
+                refuse_replacement(step, each, partial(self._session.count_replaced_rows, step))
             if self._is_empty(step):
                 self._skip(self.steps[number + 1 :], "the previous step found no rows")
                 break
@@ -146,7 +146,7 @@ class Chain:
             tell(source_type=first.source_type, **rows_of((first, *others)))
         first, self.notes = first.noted(self.notes), ""  # the first step usually reads the source
         if (rows := self.source_rows) is not None:
-            first, self.source_rows = first.counted(rows), None
+            first, self.source_rows = first.with_source_rows(rows), None
         self.staged[step.step] = (first, *others)
         if step.target is None and step.step not in self.journal.ended:
             self.journal.halt({step.step: [succeeded(each) for each in (first, *others)]})

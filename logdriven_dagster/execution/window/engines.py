@@ -62,7 +62,7 @@ class WindowSession(Protocol):
         """Raise TerminalStepError if the query of a check returns rows of the staged steps."""
         _refuse_part("checks", check)
 
-    def replaced_rows(self, step: StepConfig) -> int:
+    def count_replaced_rows(self, step: StepConfig) -> int:
         """Return the number of published rows that the staged rows of a step would replace."""
         _refuse_part("counts of replaced rows", step)
 

@@ -34,7 +34,7 @@ class Needs:
         def needs(name: str) -> bool:
             table = self._project.tables[name]
             if unmet.engine is not None:
-                return unmet.engine == self._choice.of(table, self._project)
+                return unmet.engine == self._choice.choose(table, self._project)
             return unmet.need in map(str, needs_of(self._project, table))
 
         return lambda name: name == found_by or needs(name)

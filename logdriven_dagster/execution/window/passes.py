@@ -149,7 +149,7 @@ class Passes:
         """Return the engine of a pass; DataFrames of users belong to Spark."""
         if order.made_outside:
             return self._choice.default
-        return self._choice.of(order.table, order.project)
+        return self._choice.choose(order.table, order.project)
 
     def _start(self, engine: str, order: Order) -> None:
         """Start the engine before anything is claimed, but not for orders that would be refused."""

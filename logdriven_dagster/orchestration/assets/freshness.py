@@ -1,7 +1,7 @@
 """Freshness by window as Dagster's asset checks, evaluated from the run log.
 
-It is no `FreshnessPolicy`, which uses the time of the last materialization, so that a backfill of
-an old day makes the asset fresh. The check can be executed by itself, like those of Dagster's
+It is not a `FreshnessPolicy`, which uses the time of the last materialization, so that a backfill
+of an old day makes the asset fresh. The check can be executed by itself, like those of Dagster's
 `build_time_partition_freshness_checks`; in addition, a sensor's tick reports every change.
 """
 

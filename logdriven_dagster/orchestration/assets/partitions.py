@@ -88,7 +88,7 @@ class TablePartitions:
 def start_of(key: str, zone: ZoneInfo) -> datetime:
     """Return the timestamp of a partition key on the wall clock of `zone`.
 
-    Raises UsageError for a text that is no such key.
+    Raises UsageError for a text that is not such a key.
     """
     for fmt in (_DATE, _MINUTE, f"{_MINUTE}:%S", f"{_MINUTE}%z", f"{_MINUTE}:%S%z"):
         try:

@@ -30,7 +30,7 @@ from sqlalchemy.exc import IntegrityError
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning.staleness import TrackedInput, tracked_inputs
+from logdriven_dagster.planning.staleness import TrackedInput, find_tracked_inputs
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, refresh_bookmark
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import QUERIES, split_into_chunks
@@ -86,7 +86,7 @@ def find_reruns(conn: Connection, tables: Collection[TableConfig]) -> RanAgain:
     A window becomes stale by the latest success at an upstream window that it is made from. Of
     overlapping windows, which a change of the period may leave, the one that begins last counts.
     """
-    pairs = tracked_inputs(tables)
+    pairs = find_tracked_inputs(tables)
     passed = _read_bookmarks(conn, pairs)
     zones = {table.table: table.grid.zone for table in tables}
     again = list(_find_upstream_reruns(conn, pairs, passed))
@@ -109,7 +109,7 @@ def advance_bookmarks(
     attempts that ended within the last minute, there may be another one that began earlier and
     whose transaction is not committed yet.
     """
-    pairs = [pair for pair in tracked_inputs(tables) if pair.table == table.table]
+    pairs = [pair for pair in find_tracked_inputs(tables) if pair.table == table.table]
     passed = _read_bookmarks(conn, pairs)
     again: dict[TrackedInput, list[Row[Any]]] = {}
     for pair, row in _find_upstream_reruns(conn, pairs, passed):

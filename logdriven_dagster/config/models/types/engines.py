@@ -18,7 +18,7 @@ _OURS = {
 }
 
 
-def registered_engines() -> dict[str, EntryPoint]:
+def list_engines() -> dict[str, EntryPoint]:
     """Return the entry points of engines by name, the built-in ones first."""
     found = {name: EntryPoint(name, value, GROUP) for name, value in _OURS.items()}
     for point in entry_points_of(GROUP):
@@ -27,7 +27,7 @@ def registered_engines() -> dict[str, EntryPoint]:
     return found
 
 
-_NAMES = (*registered_engines(), AUTO)
+_NAMES = (*list_engines(), AUTO)
 
 if TYPE_CHECKING:
     EngineField: TypeAlias = str

@@ -118,13 +118,13 @@ class TableTarget(Target):
     def _check_existing_rows(self) -> Self:
         if "existing_rows" not in self.model_fields_set:
             return self
-        whatever = "regardless of their writer; remove existing_rows"
+        regardless = "regardless of their writer; remove existing_rows"
         if self.write_mode.merges_by_key:
-            raise ValueError(f"mode upsert updates rows by their key, {whatever}")
+            raise ValueError(f"mode upsert updates rows by their key, {regardless}")
         if self.write_mode.replaces_whole_table:
-            raise ValueError(f"mode overwrite replaces all rows, {whatever}")
+            raise ValueError(f"mode overwrite replaces all rows, {regardless}")
         if self.write_mode.replaces_own_range and self.window_column:
-            raise ValueError(f"a window replaces all rows of its window_column, {whatever}")
+            raise ValueError(f"a window replaces all rows of its window_column, {regardless}")
         return self
 
     @model_validator(mode="after")

@@ -33,39 +33,41 @@ class Sail(SparkEngineType):
         self._reasons: dict[str, str | None] = {}
         self._of_all: list[str] | None = None
 
-    def unsupported(self, documents: Documents) -> Iterator[ConfigError]:
-        from logdriven_dagster.engine.spark.connect.sail.supported_projects import unproven
+    def find_unsupported(self, documents: Documents) -> Iterator[ConfigError]:
+        from logdriven_dagster.engine.spark.connect.sail.supported_projects import find_unsupported
 
-        yield from unproven(self.project, documents)
+        yield from find_unsupported(self.project, documents)
 
     def why_unsupported(self, table: str) -> str | None:
-        if (reason := self._of_project()) is not None:
+        if (reason := self._explain_project()) is not None:
             return reason
         if table not in self._reasons:
             # Upstreams first: the columns of a table follow from those that it reads.
             for each in self._with_upstreams(table):
                 if each not in self._reasons:
-                    self._reasons[each] = self._judged(each)
+                    self._reasons[each] = self._judge(each)
         return self._reasons[table]
 
     def session(self, _spark: "Callable[[], SparkSession] | None", watch: Watch) -> "SparkSession":
         return connect_to_sail(self.project, watch)
 
-    def _of_project(self) -> str | None:
+    def _explain_project(self) -> str | None:
         """Return the reason why no table can run on Sail, or None."""
         if self._of_all is None:
             from logdriven_dagster.engine.spark.connect.sail.supported_projects import (
-                unproven_project,  # loads sqlglot
+                find_unsupported_settings,  # loads sqlglot
             )
 
             main = Document(self.project.root / PROJECT_FILE, {}, {})
-            found = unproven_project(main, self.project.config)
-            self._of_all = [*_lacking(self.project), *map(_reason, found)][:1]
+            found = find_unsupported_settings(main, self.project.config)
+            self._of_all = [*_find_missing_requirements(self.project), *map(_format_reason, found)][
+                :1
+            ]
         return next(iter(self._of_all), None)
 
-    def _judged(self, name: str) -> str | None:
+    def _judge(self, name: str) -> str | None:
         from logdriven_dagster.engine.spark.connect.sail.supported_projects import (
-            unproven_table,  # loads sqlglot
+            find_unsupported_in_table,  # loads sqlglot
         )
 
         project, table = self.project, self.project.tables[name]
@@ -73,8 +75,8 @@ class Sail(SparkEngineType):
             return "its rows are written by code outside of the project"
         document = Document(project.files[name], {}, {})
         queries = {step.step: project.step_sql(table, step) for step in table.steps}
-        found = unproven_table(table, document, queries, self._known)
-        return next(map(_reason, found), None)
+        found = find_unsupported_in_table(table, document, queries, self._known)
+        return next(map(_format_reason, found), None)
 
     def _with_upstreams(self, name: str) -> list[str]:
         """Return a table and its direct and indirect upstream tables, in running order."""
@@ -87,7 +89,7 @@ class Sail(SparkEngineType):
         return [each for each in tables if each in needed]
 
 
-def _lacking(project: Project) -> Iterator[str]:
+def _find_missing_requirements(project: Project) -> Iterator[str]:
     """Yield reasons why Sail cannot run in this environment."""
     if project.spark_remote != "classic":
         yield f"{REMOTE_VARIABLE} names a Spark server"
@@ -100,7 +102,7 @@ def _lacking(project: Project) -> Iterator[str]:
         yield f"pysail {found} is installed, but the supported version is {VERSION}"
 
 
-def _reason(error: ConfigError) -> str:
+def _format_reason(error: ConfigError) -> str:
     return f"{error.field}: {error.problem}"
 
 
@@ -118,13 +120,13 @@ def connect_to_sail(project: Project, watch: Watch) -> "SparkSession":
     server = server_of(project, meanwhile=require_packages)
     from pyspark.sql.connect.session import SparkSession
 
-    from logdriven_dagster.engine.spark.connect.sail.mode import SailChannel, impatient
+    from logdriven_dagster.engine.spark.connect.sail.mode import SailChannel, with_short_retries
 
     made: Any = _sessions.get(server.name)
     if made is not None and not made.is_stopped:
         return made  # type: ignore[no-any-return]
     made = SparkSession(SailChannel(server))
-    session = impatient(made)
+    session = with_short_retries(made)
     try:
         session.sql("SELECT 1 AS one").collect()
     except Exception as error:  # noqa: BLE001 - gRPC and PySpark have no common type

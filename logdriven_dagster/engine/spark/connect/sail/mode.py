@@ -9,7 +9,7 @@ from logdriven_dagster.engine.spark.connect import internals
 from logdriven_dagster.engine.spark.connect.channels import CauseKeepingChannel
 from logdriven_dagster.engine.spark.connect.mode import ConnectMode
 from logdriven_dagster.engine.spark.connect.sail.found_files import files_of_plan
-from logdriven_dagster.engine.spark.connect.sail.queries import sail_query, supported_columns
+from logdriven_dagster.engine.spark.connect.sail.queries import parse_supported_columns, sail_query
 from logdriven_dagster.engine.spark.connect.sail.reads import SailReads
 from logdriven_dagster.engine.spark.connect.sail.server import SailServer
 from logdriven_dagster.engine.spark.mode import BackendCapabilities, CountedReads, Mark
@@ -31,7 +31,7 @@ class SailChannel(CauseKeepingChannel):
         self.server_name, self.mode = server.name, SailMode()
 
 
-def impatient(session: "SparkSession") -> "SparkSession":
+def with_short_retries(session: "SparkSession") -> "SparkSession":
     """Set short retries for a server on this machine, and return the session.
 
     Reattachable execution is disabled: no client reattaches to a query after a local connection
@@ -47,7 +47,7 @@ def impatient(session: "SparkSession") -> "SparkSession":
 
 
 class SailMode(ConnectMode):
-    """The mode of a Sail session, which refuses queries that are not proven on Sail."""
+    """The mode of a Sail session, which refuses queries that are not supported on Sail."""
 
     title = "Sail"
     capabilities = BackendCapabilities(
@@ -58,15 +58,15 @@ class SailMode(ConnectMode):
         reads_file_sink_log=False,
     )
     functions = "pyspark.sql.connect.functions"
-    parse_columns = staticmethod(supported_columns)
+    parse_columns = staticmethod(parse_supported_columns)
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """Accept the session: the project was checked for Sail when it was loaded."""
         _ = project
-        impatient(spark)
+        with_short_retries(spark)
 
     def new_session(self, spark: "SparkSession") -> "SparkSession":
-        return impatient(super().new_session(spark))
+        return with_short_retries(super().new_session(spark))
 
     def clone(
         self,

@@ -32,7 +32,7 @@ class ProvenQuery:
 def sail_query(spark: "SparkSession", sql: str, frames: "Mapping[str, DataFrame]") -> "DataFrame":
     """Return the result of the query `sql`, whose tables are `frames` by name.
 
-    Raises TerminalStepError if the query is not proven on Sail, or if its result has other types
+    Raises TerminalStepError if the query is not supported on Sail, or if its result has other types
     than on Spark.
     """
     query, named = proven(sql, frames), {name.lower(): frame for name, frame in frames.items()}
@@ -83,7 +83,7 @@ def columns_of(frame: "DataFrame") -> Columns:
 
 
 @lru_cache
-def supported_columns(ddl: str) -> "StructType":
+def parse_supported_columns(ddl: str) -> "StructType":
     """Parse the columns of a DDL text; TerminalStepError for an unsupported type.
 
     PySpark would parse the text in the process's only session.

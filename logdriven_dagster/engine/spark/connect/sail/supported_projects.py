@@ -65,32 +65,32 @@ _COLUMN = re.compile(
 _ALIASES = {"integer": "int", "long": "bigint", "bool": "boolean", "numeric": "decimal"}
 
 
-def unproven(project: Project, documents: Documents) -> Iterator[ConfigError]:
-    """Yield an error for each feature of a project on Sail that is not proven there."""
-    yield from unproven_project(documents.main, project.config)
+def find_unsupported(project: Project, documents: Documents) -> Iterator[ConfigError]:
+    """Yield an error for each feature of a project that Sail does not support."""
+    yield from find_unsupported_settings(documents.main, project.config)
     known: dict[str, Columns] = {}
     for name, document in documents.tables.items():
         table = project.tables[name]
         queries = {step.step: project.step_sql(table, step) for step in table.steps}
-        yield from unproven_table(table, document, queries, known)
+        yield from find_unsupported_in_table(table, document, queries, known)
 
     for name, job in project.jobs.items():
         if isinstance(job, MaintenanceJob):
             yield from _check_upkeep(job, documents.jobs[name])
 
 
-def unproven_table(
+def find_unsupported_in_table(
     table: TableConfig,
     document: Document,
     queries: Mapping[str, str | None],
     known: dict[str, Columns],
 ) -> Iterator[ConfigError]:
-    """Yield an error for each feature of a table that is not proven on Sail.
+    """Yield an error for each feature of a table that is not supported on Sail.
 
     `queries` are those of its steps. `known` holds the columns of earlier tables; this table's
     columns are added.
     """
-    return _Table(table, document, queries, known).unproven()
+    return _Table(table, document, queries, known).find_unsupported()
 
 
 def _check_upkeep(job: MaintenanceJob, document: Document) -> Iterator[ConfigError]:
@@ -104,7 +104,7 @@ def _check_upkeep(job: MaintenanceJob, document: Document) -> Iterator[ConfigErr
             yield _build_error(document, ("steps", n, "upkeep"), "compact_files")
 
 
-def unproven_project(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
+def find_unsupported_settings(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
     """Yield an error for each project setting that keeps all tables from running on Sail."""
     spark = config.spark
     if str(config.timezone) not in ZONES:
@@ -141,7 +141,7 @@ class _Table:
     made: dict[str, Columns] = field(default_factory=dict)
     """Columns by the step that writes them."""
 
-    def unproven(self) -> Iterator[ConfigError]:
+    def find_unsupported(self) -> Iterator[ConfigError]:
         table, document = self.table, self.document
         if table.incremental_type != "time_window":
             what = f"incremental_type: {table.incremental_type}"
