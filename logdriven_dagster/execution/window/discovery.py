@@ -82,9 +82,8 @@ class SourceDiscovery:
         self._apply_to_left_over(table, route, found)
         discovered = Discovered(taker, window_run(run, self.project, taker))
         if not taker.taken.batches and source.on_empty == "fail":
-            raise TerminalStepError(
-                f"there are no new files in {source.path}"
-            )  # Sharp ETL, NoFileToContinue
+            # Source: Sharp ETL, NoFileToContinue.
+            raise TerminalStepError(f"there are no new files in {source.path}")
         return discovered
 
     def recheck(self, run: WindowRun) -> tuple[RegisteredFile, ...]:

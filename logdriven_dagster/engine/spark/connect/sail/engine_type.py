@@ -2,6 +2,7 @@
 
 import atexit
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,6 @@ class Sail(SparkEngineType):
         super().__init__(project)
         self._known: dict[str, Columns] = {}
         self._reasons: dict[str, str | None] = {}
-        self._of_all: list[str] | None = None
 
     def find_unsupported(self, documents: Documents) -> Iterator[ConfigError]:
         from logdriven_dagster.engine.spark.connect.sail.supported_projects import find_unsupported
@@ -39,8 +39,8 @@ class Sail(SparkEngineType):
         yield from find_unsupported(self.project, documents)
 
     def why_unsupported(self, table: str) -> str | None:
-        if (reason := self._explain_project()) is not None:
-            return reason
+        if self._reason_of_project is not None:
+            return self._reason_of_project
         if table not in self._reasons:
             # Upstreams first: the columns of a table follow from those that it reads.
             for each in self._with_upstreams(table):
@@ -51,19 +51,18 @@ class Sail(SparkEngineType):
     def session(self, _spark: "Callable[[], SparkSession] | None", watch: Watch) -> "SparkSession":
         return connect_to_sail(self.project, watch)
 
-    def _explain_project(self) -> str | None:
-        """Return the reason why no table can run on Sail, or None."""
-        if self._of_all is None:
-            from logdriven_dagster.engine.spark.connect.sail.supported_projects import (
-                find_unsupported_settings,  # loads sqlglot
-            )
+    @cached_property
+    def _reason_of_project(self) -> str | None:
+        """The reason why no table can run on Sail, or None."""
+        from logdriven_dagster.engine.spark.connect.sail.supported_projects import (
+            find_unsupported_settings,  # loads sqlglot
+        )
 
-            main = Document(self.project.root / PROJECT_FILE, {}, {})
-            found = find_unsupported_settings(main, self.project.config)
-            self._of_all = [*_find_missing_requirements(self.project), *map(_format_reason, found)][
-                :1
-            ]
-        return next(iter(self._of_all), None)
+        if missing := next(_find_missing_requirements(self.project), None):
+            return missing
+        main = Document(self.project.root / PROJECT_FILE, {}, {})
+        errors = find_unsupported_settings(main, self.project.config)
+        return next(map(_format_reason, errors), None)
 
     def _judge(self, name: str) -> str | None:
         from logdriven_dagster.engine.spark.connect.sail.supported_projects import (
