@@ -8,8 +8,10 @@ from logdriven_dagster._version import __version__
 if TYPE_CHECKING:
     from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
     from logdriven_dagster.orchestration.code_location import build_definitions
-    from logdriven_dagster.orchestration.components.project import LogdrivenProjectComponent
-    from logdriven_dagster.orchestration.components.table import TableComponent
+    from logdriven_dagster.orchestration.components.project import (
+        LogdrivenProjectComponent,
+        TableComponent,
+    )
 
 __all__ = [
     "LogdrivenProjectComponent",
@@ -22,7 +24,7 @@ __all__ = [
 _HOMES = {
     "LogdrivenProjectComponent": "orchestration.components.project",
     "LogdrivenTranslator": "orchestration.assets.translator",
-    "TableComponent": "orchestration.components.table",
+    "TableComponent": "orchestration.components.project",
     "build_definitions": "orchestration.code_location",
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.types.connections import ConnectionConfig, ConnectionType
 from logdriven_dagster.config.secrets import (
     names_secret,

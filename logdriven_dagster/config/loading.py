@@ -5,10 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ValidationError
-
+from logdriven_dagster.config.checking.documents import validate_document
 from logdriven_dagster.config.checking.engines import Documents, find_unsupported_features
 from logdriven_dagster.config.checking.oversights import oversights
 from logdriven_dagster.config.checking.plain_secrets import plain_secrets
@@ -20,7 +18,6 @@ from logdriven_dagster.config.models.jobs import JobConfig, job_model
 from logdriven_dagster.config.models.notifications import broken_recipients, unknown_recipients
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.wording import ambiguities, validation_errors
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.project_files import ProjectFiles, definitions_folder
 from logdriven_dagster.config.properties import with_properties
@@ -33,7 +30,6 @@ from logdriven_dagster.config.yaml.documents import (
 )
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
-_Model = TypeVar("_Model", bound=BaseModel)
 _Config = TypeVar("_Config", TableConfig, JobConfig)
 _NAME = re.compile(r"^table: *([\w.]+)", re.MULTILINE)
 
@@ -70,7 +66,7 @@ def read_sources(root: Path | str) -> ProjectFiles:
         raise InvalidProjectError([ConfigError(path, None, "", "no such file", hint)])
     errors: list[ConfigError] = []
     mains = list(_read_documents([path], errors))
-    config = _validate(mains[0], ProjectConfig, errors) if mains else None
+    config = validate_document(mains[0], ProjectConfig, errors) if mains else None
     if config is None:
         raise InvalidProjectError(errors)
     main = mains[0]
@@ -125,15 +121,6 @@ def _list_unread_tables(sources: ProjectFiles) -> Iterator[str]:
             yield name[1]
 
 
-def table_of(document: Document, zone: ZoneInfo) -> TableConfig:
-    """Validate a single table document with defaults merged in. Raises InvalidProjectError."""
-    errors: list[ConfigError] = []
-    table = _validate(document, TableConfig, errors, zone=zone)
-    if table is None:
-        raise InvalidProjectError(errors)
-    return table
-
-
 @dataclass
 class _Building:
     sources: ProjectFiles
@@ -152,7 +139,7 @@ class _Building:
         names: dict[str, str] = {}
         for document, model in documents:
             zone = self.sources.config.timezone
-            config = _validate(document, model, self.errors, zone=zone)
+            config = validate_document(document, model, self.errors, zone=zone)
             name = str(document.values.get(kind))
             if config is None:
                 self.broken.add(name)
@@ -192,19 +179,6 @@ def _read_documents(paths: Iterable[Path], errors: list[ConfigError]) -> Iterato
             yield without_component(read_document(path))
         except ConfigError as error:
             errors.append(error)
-
-
-def _validate(
-    document: Document, model: type[_Model], errors: list[ConfigError], **context: Any
-) -> _Model | None:
-    try:
-        config = model.model_validate(document.values, context=context)
-    except ValidationError as error:
-        errors += validation_errors(document, model, error)
-        return None
-    unclear = list(ambiguities(document, config))
-    errors += unclear
-    return None if unclear else config
 
 
 def _merge_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:

@@ -20,7 +20,7 @@ from logdriven_dagster.config.connections import (
     open_connection,
 )
 from logdriven_dagster.config.locations import as_path, is_remote, local_folder, location_of
-from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.steps import StepConfig

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.properties import PROPERTY_REFERENCE
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.yaml.documents import Document, Location, text_of

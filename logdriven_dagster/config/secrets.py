@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote, quote_plus
 
+import yaml
+
 from logdriven_dagster.errors import UsageError
 
 Plain: TypeAlias = str | int | float | bool
@@ -39,6 +41,8 @@ _ASSIGNED = re.compile(
 _SHORTEST = 3
 """Shortest secret that is redacted: replacing one or two letters would garble any text."""
 _ORDINARY = re.compile(r".{0,7}|[\d\s.,:/TZ+-]{1,32}|localhost(:\d+)?", re.DOTALL)
+_LONGEST = 60
+"""Maximum number of characters of a value in a message."""
 _MARGIN = 500
 """Characters around a cut that are redacted too: longer than most unregistered passwords."""
 
@@ -160,3 +164,15 @@ def redact_start(text: str, length: int) -> str:
     if len(text) <= length + 2 * margin:
         return redact(text)[:length]
     return redact(text[: length + 2 * margin])[:-margin][:length]
+
+
+def show_value(value: object) -> str:
+    """Return a value in YAML notation for a message, redacted and cut to a short text."""
+    if isinstance(value, str):
+        text = repr(str(value))
+    else:
+        plain = json.loads(json.dumps(value, default=str))
+        flow = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=10_000)
+        text = flow.removesuffix("...\n").strip()
+    cut = redact_start(text, _LONGEST)
+    return cut if len(text) <= _LONGEST else f"{cut} …"

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from logdriven_dagster.config.models.code_files import MOVE, misplacement
+from logdriven_dagster.config.secrets import show_value
 from logdriven_dagster.config.yaml.documents import Document, Location, absence, read_list, text_of
-from logdriven_dagster.config.yaml.loader import shown
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
 _EACH = re.compile(r"\$\{each(?:\.([^}]*))?\}")
@@ -108,7 +108,7 @@ class _Item:
         def part(match: re.Match[str]) -> str:
             value = self._get_value(match, place)
             if value is None or isinstance(value, (dict, list)):
-                raise self._build_error(place, f"{match[0]} must be text, not {shown(value)}")
+                raise self._build_error(place, f"{match[0]} must be text, not {show_value(value)}")
             return str(value).lower() if isinstance(value, bool) else str(value)
 
         return _EACH.sub(part, text)

@@ -17,9 +17,8 @@ from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.models.types.registered import SOURCES, TARGETS
 from logdriven_dagster.config.secrets import redact_start
 from logdriven_dagster.engine.spark.dead_sessions import cause_of_death
-from logdriven_dagster.engine.spark.errors import repeats_its_cause, sentence_of
+from logdriven_dagster.engine.spark.errors import JvmException, repeats_its_cause, sentence_of
 from logdriven_dagster.engine.spark.jvm_errors import thrown_by
-from logdriven_dagster.engine.spark.jvm_exception import JvmException
 from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,

@@ -1,17 +1,15 @@
-"""Events of running windows and jobs, as values: the CLI prints them, Dagster records them."""
+"""Events of running windows, as values: the CLI prints them, Dagster records them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from logdriven_dagster.errors import AttemptLostError, RefusedError, UnmetNeedError
-from logdriven_dagster.model.attempts import Attempt, Counts, Status
-from logdriven_dagster.model.job_runs import JobRun, JobStepResult, RunStep
+from logdriven_dagster.model.attempts import Attempt, Counts
 from logdriven_dagster.model.lineage import QueryLineage
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,54 +118,6 @@ class WindowSkipped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobStarted:
-    """A job run has begun; its row is RUNNING."""
-
-    run: JobRun
-    notes: tuple[str, ...] = ()
-    """The omitted tables, with reasons, for the log of the run."""
-    plan: Plan | None = None
-    """The plan of a standard job."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepStarted:
-    """A step of a maintenance job has begun."""
-
-    step: RunStep
-
-
-@dataclass(frozen=True, slots=True)
-class StepTriedAgain:
-    """A try of a step failed, and a retry follows."""
-
-    step: RunStep
-    error: str
-    error_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepEnded:
-    """A step has succeeded, or failed finally, which ends the run."""
-
-    step: RunStep
-    result: JobStepResult
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class JobEnded:
-    """The job run is SUCCESS or FAILURE in the log."""
-
-    run: JobRun
-    status: Status
-    error: str | None
-    seconds: float
-    blocked: tuple[str, ...] = ()
-    """The blocked tables, each with its first pending window and the reason."""
-
-
 def rows_of(steps: Sequence[Staged]) -> dict[str, Any]:
     """Return the summed row counts of steps, named as in log lines and spans; None if unknown."""
     counts = Counts.sum(step.counts for step in steps)
@@ -189,5 +139,3 @@ WindowEvent: TypeAlias = (
     | WindowSkipped
     | NeedUnmet
 )
-StepEvent: TypeAlias = StepStarted | StepTriedAgain | StepEnded
-JobEvent: TypeAlias = JobStarted | StepEvent | JobEnded | WindowEvent

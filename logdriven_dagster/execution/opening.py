@@ -13,7 +13,8 @@ from logdriven_dagster.errors import UnmetNeedError, UsageError
 from logdriven_dagster.execution.definitions.homes import enter, open_run_log
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.execution.window.engines import Engine, start_engine
+from logdriven_dagster.execution.window.engines import start_engine
+from logdriven_dagster.execution.window.sessions import Engine
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import audits

@@ -40,9 +40,9 @@ from logdriven_dagster.execution.window.claiming import (
     skip_windows,
     unskip_windows,
 )
-from logdriven_dagster.execution.window.engines import Engine, Engines, WindowSession
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Attached, Passes
+from logdriven_dagster.execution.window.sessions import Engine, Engines, WindowSession
 from logdriven_dagster.model.attempts import Owner, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.ranges import union

@@ -50,9 +50,9 @@ from logdriven_dagster.orchestration.events.reporting import (
 )
 from logdriven_dagster.orchestration.events.retries import finished_before
 from logdriven_dagster.orchestration.events.skipped_tables import run_skipped_tables
+from logdriven_dagster.orchestration.jobs.run_tags import RETRY_VERSION_TAG, run_tags
+from logdriven_dagster.orchestration.jobs.runners import open_runner_of_run
 from logdriven_dagster.orchestration.location import Location
-from logdriven_dagster.orchestration.run_tags import RETRY_VERSION_TAG, run_tags
-from logdriven_dagster.orchestration.runners import open_runner_of_run
 
 _NO_AUTOMATIC_EVENT = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Output metadata that keeps Dagster from adding a materialization of its own to those that were

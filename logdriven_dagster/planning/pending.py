@@ -5,14 +5,16 @@ the last success. This queue starts at the first gap instead, so no failed windo
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import overload
 
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.logs import TableLog, WindowCount
 from logdriven_dagster.model.periods import Grid
 from logdriven_dagster.model.ranges import uncovered, union
-from logdriven_dagster.model.windows import Slice, TimeWindow, as_instant
+from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.planning.due import find_due_end
 from logdriven_dagster.planning.slices import next_slice, pending_slices
 
 
@@ -68,23 +70,6 @@ class Windows(Sequence[TimeWindow]):
             before += length
 
 
-def due_end(table: TableConfig, now: datetime) -> datetime:
-    """Return the end of the newest window that ended at least `delay` ago, or `default_start`."""
-    grid = table.grid
-    return grid.bound(max(due(table, now), 0))
-
-
-def due(table: TableConfig, now: datetime) -> int:
-    """Return the number of due windows, which is the number of the first window that is not due."""
-    grid, reached = table.grid, elapsed(table, now)
-    return reached if grid.end is None else min(reached, grid.index(grid.end))
-
-
-def elapsed(table: TableConfig, now: datetime) -> int:
-    """Return the number of windows that would be due if the table had no end."""
-    return table.grid.index(as_instant(now) - table.delay)
-
-
 def watermark(table: TableConfig, log: TableLog) -> datetime | str:
     """Return the end of the contiguous prefix of windows that succeeded or were skipped on purpose.
 
@@ -110,7 +95,7 @@ def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Wind
     """
     if table.is_sliced:
         return Windows(table.grid, pending_slices(table, log, now))
-    grid, end = table.grid, due_end(table, now)
+    grid, end = table.grid, find_due_end(table, now)
     if end <= grid.origin:
         return Windows(grid)
     due = TimeWindow(grid.origin, end, zone=grid.zone)
@@ -161,6 +146,17 @@ def _split_gap(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
         yield TimeWindow(grid.bound(last), gap.end, zone=grid.zone)
 
 
-def next_due(table: TableConfig, window: TimeWindow) -> datetime:
-    """Return the time from which a window may run."""
-    return window.end + table.delay
+def add_missing(
+    table: TableConfig, log: TableLog, counts: Sequence[WindowCount], now: datetime, most: int
+) -> list[WindowCount]:
+    """Return the newest windows, oldest first: those with attempts, and those that are due.
+
+    An attempt of a dead runner counts as failed.
+    """
+    found = {count.window.key: count for count in counts}
+    for item in log.open:
+        if known := found.get(item.window.key):
+            found[item.window.key] = replace(known, status=item.status)
+    due = [] if table.is_sliced else unfinished_windows(table, log, now)[-most:]
+    missing = [WindowCount(window, None) for window in due if window.key not in found]
+    return sorted([*found.values(), *missing], key=lambda count: count.window.span)[-most:]

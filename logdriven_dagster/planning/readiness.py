@@ -12,7 +12,8 @@ from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import Slice, TimeWindow, as_instant
 from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import missing_dependencies, not_applying
-from logdriven_dagster.planning.pending import next_due, unfinished_windows
+from logdriven_dagster.planning.due import get_next_due
+from logdriven_dagster.planning.pending import unfinished_windows
 from logdriven_dagster.planning.reruns import seen, unseen
 from logdriven_dagster.planning.slices import next_slice, pending_slices, unmarked
 
@@ -78,7 +79,7 @@ def _find_undue(table: TableConfig, window: TimeWindow, now: datetime) -> NotDue
         return NotDue(f"before default_start {grid.origin.astimezone(grid.zone):%Y-%m-%d %H:%M}")
     if grid.end is not None and window.end > grid.end:
         return NotDue(f"after the table's end {grid.end.astimezone(grid.zone):%Y-%m-%d %H:%M}")
-    if as_instant(now) < (due := next_due(table, window)):
+    if as_instant(now) < (due := get_next_due(table, window)):
         return NotDue(f"not due before {due.astimezone(grid.zone).isoformat(sep=' ')}")
     return None
 

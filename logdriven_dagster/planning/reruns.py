@@ -17,7 +17,7 @@ from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import missing_of, reads_all
-from logdriven_dagster.planning.pending import due, elapsed
+from logdriven_dagster.planning.due import count_due, count_elapsed
 
 
 def reruns(
@@ -116,7 +116,7 @@ def _find_newest(table: TableConfig, tables: Mapping[str, TableConfig], now: dat
 
     A table's own `end` limits its windows, not the late rows for them.
     """
-    found = elapsed(table, now)
+    found = count_elapsed(table, now)
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
         if dependency.window != "none" and not upstream.is_sliced:
@@ -128,9 +128,9 @@ def _count_due_behind(
     table: TableConfig, upstream: TableConfig, dependency: Dependency, now: datetime
 ) -> int:
     """Return the number of windows of a table that wait for no undue window of an upstream."""
-    grid, of, ready = table.grid, upstream.grid, max(due(upstream, now), 0)
+    grid, of, ready = table.grid, upstream.grid, max(count_due(upstream, now), 0)
     if of.end is not None and ready >= of.index(of.end):
-        return elapsed(table, now)
+        return count_elapsed(table, now)
     if dependency.window != "ended":
         return grid.index(of.bound(ready))
     first_waiting = of.bound(ready + 1)

@@ -19,7 +19,7 @@ from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.execution.window.engines import Engine, WindowSession
+from logdriven_dagster.execution.window.sessions import Engine, WindowSession
 from logdriven_dagster.model.runs import Staged, WindowRun
 from logdriven_dagster.runlog.history import logs
 from logdriven_dagster.testing.sandbox import memory_run_log

@@ -18,7 +18,7 @@ from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.execution.opening import substitute_engine
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.execution.window.engines import Engine, WindowSession
+from logdriven_dagster.execution.window.sessions import Engine, WindowSession
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.runs import Published, Staged, WindowRun

@@ -22,7 +22,7 @@ from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.execution import owners
 from logdriven_dagster.execution.events import WindowFailed, WindowLost
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.execution.window.chain import Chain
+from logdriven_dagster.execution.window.journal import Journal
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.pass_execution import PassExecution
 from logdriven_dagster.runlog.attempts import claiming
@@ -33,7 +33,7 @@ POINTS: dict[str, tuple[Any, str, str]] = {
     "claimed": (PassExecution, "execute", "before"),
     "fenced": (WindowSession, "fence", "after"),
     "staged": (WindowSession, "stage", "after"),
-    "persisted": (Chain, "persist_staged", "after"),
+    "persisted": (Journal, "persist", "after"),
     "before publishing": (WindowSession, "publish", "before"),
     "between verify and switch": (HeldLease, "verify", "after"),
     "published": (WindowSession, "publish", "after"),

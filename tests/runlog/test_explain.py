@@ -6,6 +6,7 @@ sides of the archive.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,10 @@ from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.claiming import claim_windows
 from logdriven_dagster.execution.window.journal import Journal
 from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.execution.window.state import PassState
 from logdriven_dagster.execution.window.versions import prepared
 from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Trigger
-from logdriven_dagster.model.runs import Staged
+from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.planning.plan import PlannedWindow
 from logdriven_dagster.runlog import RunLog
@@ -187,11 +189,14 @@ def run(runner: Runner, planned: Any) -> None:
     (attempt,) = runner.run_log.write(
         lambda conn: claim_windows(conn, registry, [order], runner.owner)
     )
-    journal = Journal(runner.run_log, registry, [attempt], runner.announcer(table))
+    journal = Journal(runner.run_log, registry, runner.announcer(table))
     staged = {"load": (Staged("load", Counts(1, 1, 1, 0), "sql", "iceberg", (), state="{}"),)}
-    journal.persist(staged)
+    state = PassState(attempts=(attempt,), runs=(), step="load", staged=staged)
+    journal.persist(state)
     runner.run_log.ask(lambda conn: ATTEMPTS.verify(conn, [attempt]))
-    journal.succeed(["load"], staged, AttemptOutcome(Status.SUCCESS, "app", None, 0))
+    published = {"load": (Published("load", "ods.t"),)}
+    state = replace(state, published=published)
+    journal.succeed(state, AttemptOutcome(Status.SUCCESS, "app", None, 0))
 
 
 @pytest.mark.sampled

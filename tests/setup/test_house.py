@@ -80,6 +80,40 @@ def test_no_module_of_tests_imports_from_another_one():
     assert found == []
 
 
+LONGEST = 22
+"""As many modules a chain of imports may have, without imports in functions and for types only."""
+
+
+def imported_by(path: Path) -> set[Path]:
+    """Return the modules of ours that a module imports when it is loaded."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE.name):
+            place = ROOT.joinpath(*node.module.split("."))
+            for alias in node.names:
+                for file in (place / f"{alias.name}.py", place / alias.name / "__init__.py"):
+                    if file.is_file():
+                        found.add(file)
+                        break
+                else:
+                    module = place.with_suffix(".py")
+                    found.add(module if module.is_file() else place / "__init__.py")
+    return found - {path}
+
+
+def test_no_chain_of_imports_is_longer_than_one_can_follow():
+    chains: dict[Path, list[str]] = {}
+
+    def longest(path: Path) -> list[str]:
+        if path not in chains:
+            following = max(map(longest, imported_by(path)), key=len, default=[])
+            chains[path] = [path.relative_to(PACKAGE).as_posix(), *following]
+        return chains[path]
+
+    chain = max(map(longest, PACKAGE.rglob("*.py")), key=len)
+    assert len(chain) <= LONGEST, " → ".join(chain)
+
+
 PLUG_INS = sorted(path.parent.name for path in PACKAGE.glob("plugins/*/__init__.py"))
 
 

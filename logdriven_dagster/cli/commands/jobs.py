@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from logdriven_dagster.cli.shown.progress import Output
     from logdriven_dagster.config.project import Project
-    from logdriven_dagster.execution.events import JobEvent
+    from logdriven_dagster.execution.jobs.events import JobEvent
 
 app = typer.Typer(no_args_is_help=True, help="Run jobs and show the results of their runs.")
 
@@ -131,7 +131,7 @@ def _show_events(output: "Output") -> "Iterator[Callable[[JobEvent], None]]":
 def _show(event: "JobEvent") -> None:
     from logdriven_dagster.cli.shown import progress, rendering
     from logdriven_dagster.errors import in_brief
-    from logdriven_dagster.execution.events import (
+    from logdriven_dagster.execution.jobs.events import (
         JobEnded,
         JobStarted,
         StepEnded,

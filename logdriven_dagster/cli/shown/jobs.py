@@ -7,7 +7,7 @@ from typing import Any
 from logdriven_dagster.cli.shown.results import Tally
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
-from logdriven_dagster.execution.events import (
+from logdriven_dagster.execution.jobs.events import (
     JobEnded,
     JobEvent,
     JobStarted,

@@ -8,7 +8,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from logdriven_dagster.config.checking.secret_texts import marked_secrets, secrets_in
-from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.notifications import recipient_secrets
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.secrets import has_reference, names_secret, passwords_in, remember

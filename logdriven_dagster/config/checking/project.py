@@ -11,7 +11,7 @@ from logdriven_dagster.config.checking.plain_secrets import definition_secrets
 from logdriven_dagster.config.checking.quality import broken_quality, rule_queries
 from logdriven_dagster.config.derived.running_order import cycle_in, upstreams_of
 from logdriven_dagster.config.models.dependencies import AssetDependency
-from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.notifications import unknown_recipients
 from logdriven_dagster.config.models.project import ProjectConfig

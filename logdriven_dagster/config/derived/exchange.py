@@ -8,7 +8,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
-from logdriven_dagster.config.models.fields import Model
+from logdriven_dagster.config.models.frozen import Model
 from logdriven_dagster.config.yaml.bounds import read_yaml
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Kind, Operation

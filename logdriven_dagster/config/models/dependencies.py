@@ -15,12 +15,12 @@ from pydantic import (
 
 from logdriven_dagster.config.models.fields import (
     DurationField,
-    Model,
     PeriodField,
     StepName,
     TableName,
     ZoneField,
 )
+from logdriven_dagster.config.models.frozen import Model
 from logdriven_dagster.model.batches import compiled_pattern
 
 

@@ -1,30 +1,24 @@
 """Field types of the configuration: parse text from YAML into values with units."""
 
 import re
-from collections.abc import Mapping
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     StringConstraints,
     ValidationInfo,
 )
-from pydantic import BaseModel as PydanticModel
 from pydantic.json_schema import WithJsonSchema
 
 from logdriven_dagster.config.locations import location_text
-from logdriven_dagster.config.yaml.loader import shown
+from logdriven_dagster.config.secrets import show_value
 from logdriven_dagster.model.periods import Period, Unit
 from logdriven_dagster.model.windows import comes_twice, on_clock
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
@@ -39,22 +33,6 @@ StepName = Annotated[
     str, StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=64), Field(examples=["load"])
 ]
 
-Option: TypeAlias = str | int | float | bool
-"""Value of a Spark reader or writer option, or of a variable."""
-
-
-class Model(PydanticModel):
-    """Base class of configuration models: immutable, and rejects unknown fields."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Self":
-        """Return a copy with the fields of `update` changed, without cached properties."""
-        copied = super().model_copy(update=update, deep=deep)
-        for name in copied.__dict__.keys() - type(self).model_fields.keys():
-            del copied.__dict__[name]
-        return copied
-
 
 def as_tuple(value: Any) -> Any:
     """Return a single string as a tuple of one, for fields that accept a string or a list."""
@@ -65,7 +43,7 @@ def _parse_period(value: Any) -> Any:
     if isinstance(value, Period):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        given = "an empty value" if value is None else shown(value)
+        given = "an empty value" if value is None else show_value(value)
         raise ValueError(f"{given} is not a period, such as 1 day or 15 min")
     return Period.parse(value)
 
@@ -165,7 +143,7 @@ def _parse_zone(value: Any) -> Any:
     try:
         return ZoneInfo(str(value))
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        given = "an empty value" if value is None else shown(value)
+        given = "an empty value" if value is None else show_value(value)
         raise ValueError(f"{given} is not a time zone, such as UTC or Europe/Berlin") from None
 
 
@@ -269,3 +247,34 @@ ZoneField = Annotated[
 
 LocationText: TypeAlias = Annotated[str, AfterValidator(location_text)]
 """Local folder, or URL of a folder in an object store."""
+
+
+_CRON_WORDS = frozenset(
+    {"@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"}
+)
+_CRON_RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+"""Allowed ranges of minute, hour, day, month and day of the week."""
+
+_CRON_PART = re.compile(r"(?:\*|[a-z]{3}|\d+|l)(?:-(?:[a-z]{3}|\d+))?(?:/\d+|#\d+)?")
+
+
+def _validate_cron(text: str) -> str:
+    if text.lower() in _CRON_WORDS:
+        return text
+    fields = text.split()
+    if len(fields) != len(_CRON_RANGES) or not all(map(_is_cron_field, fields, _CRON_RANGES)):
+        raise ValueError(
+            f"{text!r} is not a cron expression, such as `30 6 * * *`: minute, hour, day, month, "
+            "day of the week"
+        )
+    return text
+
+
+def _is_cron_field(field: str, allowed: tuple[int, int]) -> bool:
+    parts, (low, high) = field.lower().split(","), allowed
+    numbers = [int(n) for part in parts for n in re.findall(r"\d+", re.split(r"[/#]", part)[0])]
+    return all(map(_CRON_PART.fullmatch, parts)) and all(low <= n <= high for n in numbers)
+
+
+Cron: TypeAlias = Annotated[str, AfterValidator(_validate_cron)]
+"""A job's schedule: five cron fields, or a keyword such as @daily."""

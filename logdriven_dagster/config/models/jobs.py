@@ -10,16 +10,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from logdriven_dagster.config.models.cron import Cron
 from logdriven_dagster.config.models.dependencies import Condition
 from logdriven_dagster.config.models.fields import (
+    Cron,
     DurationField,
-    Model,
-    Option,
     StepName,
     TableName,
     as_tuple,
 )
+from logdriven_dagster.config.models.frozen import Model, Option
 from logdriven_dagster.config.models.notifications import NotifyRule
 from logdriven_dagster.config.models.settings import RetryVersion, Settings
 from logdriven_dagster.config.models.steps import PythonReference

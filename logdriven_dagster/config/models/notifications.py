@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from logdriven_dagster.config.models.fields import Model, StepName
+from logdriven_dagster.config.models.fields import StepName
+from logdriven_dagster.config.models.frozen import Model
 from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.errors import ConfigError

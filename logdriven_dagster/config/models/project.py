@@ -12,13 +12,12 @@ from logdriven_dagster.config.models.fields import (
     DatabaseUrl,
     DurationField,
     LocationText,
-    Model,
     MomentField,
-    Option,
     PeriodField,
     StepName,
     ZoneField,
 )
+from logdriven_dagster.config.models.frozen import Model, Option
 from logdriven_dagster.config.models.incremental.freshness import FreshField
 from logdriven_dagster.config.models.notifications import NotifyRule, RecipientField
 from logdriven_dagster.config.models.properties import Properties

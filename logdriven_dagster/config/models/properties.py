@@ -5,7 +5,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, StringConstraints
 
-from logdriven_dagster.config.models.fields import IDENTIFIER, Option
+from logdriven_dagster.config.models.fields import IDENTIFIER
+from logdriven_dagster.config.models.frozen import Option
 
 PROPERTY_REFERENCE = re.compile(r"\$\{(\w+)\.([^}\s]+)\}")
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from logdriven_dagster.config.models.fields import IDENTIFIER, Model
+from logdriven_dagster.config.models.fields import IDENTIFIER
+from logdriven_dagster.config.models.frozen import Model
 from logdriven_dagster.config.models.rules import ALIASES, BUILT_IN, PARAMETERS
 from logdriven_dagster.errors import TerminalStepError
 

@@ -6,7 +6,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from logdriven_dagster.config.models.fields import DurationField, Model
+from logdriven_dagster.config.models.fields import DurationField
+from logdriven_dagster.config.models.frozen import Model
 
 ReleaseState = Literal["online", "offline"]
 TimeoutStrategy = Literal["warn", "fail", "both"]

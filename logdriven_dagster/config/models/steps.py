@@ -4,12 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from logdriven_dagster.config.models.fields import (
-    Model,
-    PercentField,
-    StepName,
-    as_tuple,
-)
+from logdriven_dagster.config.models.fields import PercentField, StepName, as_tuple
+from logdriven_dagster.config.models.frozen import Model
 from logdriven_dagster.config.models.quality import QualityConfig
 from logdriven_dagster.config.models.types.registered import SourceField, TargetField
 

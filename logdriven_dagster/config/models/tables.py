@@ -24,10 +24,10 @@ from logdriven_dagster.config.models.fields import (
     WORDS,
     DurationField,
     MomentField,
-    Option,
     PeriodField,
     TableName,
 )
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.incremental.freshness import CHECK, FreshField
 from logdriven_dagster.config.models.incremental.registered import (
     IncrementalName,

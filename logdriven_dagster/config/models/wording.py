@@ -14,9 +14,10 @@ from pydantic_core import ErrorDetails
 
 from logdriven_dagster.config.models.fields import IDENTIFIER
 from logdriven_dagster.config.models.types.registered import not_registered
+from logdriven_dagster.config.secrets import show_value
 from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.config.yaml.field_locations import alias_of, place_of, types_of, value_at
-from logdriven_dagster.config.yaml.loader import ambiguous, shown
+from logdriven_dagster.config.yaml.loader import ambiguous
 from logdriven_dagster.errors import ConfigError
 
 _LENGTH_OF_TIME = "a length of time, such as 1 day or 15 min"
@@ -183,16 +184,16 @@ def _describe_error(
             return _describe_own_error(location, details, models)
         case "string_pattern_mismatch" if _get_context(details, "pattern") == _TABLE:
             hint = "use letters, digits and underscores between dots, such as ods.orders"
-            return location, f"{shown(given)} is not a table name", hint
+            return location, f"{show_value(given)} is not a table name", hint
         case "invalid_key":
-            name = shown(given)
+            name = show_value(given)
             return location, f"the name {name} must be text", f'write "{name}" in quotes'
         case _:
             pass
     expected = list(dict.fromkeys(_describe_expected(each, of, field) for each, of in group))
     if "a number" in expected and "a whole number" in expected:
         expected.remove("a whole number")
-    found = "but it is empty" if given is None else f"not {shown(given)}"
+    found = "but it is empty" if given is None else f"not {show_value(given)}"
     return location, f"must be {_join_alternatives(expected)}, {found}", _suggest_fix(group, given)
 
 
@@ -228,7 +229,7 @@ def _suggest_fix(
 ) -> str | None:
     kinds = {details["type"] for details, _ in group}
     if kinds == {"string_type"} and isinstance(given, (bool, int, float)):
-        return f'write "{shown(given)}" in quotes if it is text'
+        return f'write "{show_value(given)}" in quotes if it is text'
     if kinds <= {"literal_error", "enum"} and isinstance(given, str):
         choices = [choice for details, _ in group for choice in _list_choices(details)]
         near = difflib.get_close_matches(given, choices, n=1)

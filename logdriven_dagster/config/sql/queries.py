@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from logdriven_dagster.config.connections import given_url
-from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source

@@ -4,18 +4,16 @@ In YAML 1.1 an unquoted `off` is false, `012` is ten and `1:30` is ninety. Such 
 Boolean fields accept it; any other field rejects it.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
-from logdriven_dagster.config.secrets import redact_start
+from logdriven_dagster.config.secrets import show_value
 
 _CLEAR_BOOL = re.compile(r"true|false", re.IGNORECASE)
 _ODD_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*:.*")
-_LONGEST = 60
 
 
 class Ambiguous(str):
@@ -26,7 +24,7 @@ class Ambiguous(str):
     @property
     def meaning(self) -> str:
         """The value that YAML 1.1 reads, as text."""
-        return shown(yaml.safe_load(self))
+        return show_value(yaml.safe_load(self))
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -76,18 +74,6 @@ def ambiguous(value: Any, location: tuple[str | int, ...] = ()) -> Iterator[Any]
     elif isinstance(value, list):
         for n, part in enumerate(value):
             yield from ambiguous(part, (*location, n))
-
-
-def shown(value: object) -> str:
-    """Return a value in YAML notation for a message, redacted and cut to a short text."""
-    if isinstance(value, str):
-        text = repr(str(value))
-    else:
-        plain = json.loads(json.dumps(value, default=str))
-        flow = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=10_000)
-        text = flow.removesuffix("...\n").strip()
-    cut = redact_start(text, _LONGEST)
-    return cut if len(text) <= _LONGEST else f"{cut} …"
 
 
 _TAB = "a tab indents this line", "indent with spaces"

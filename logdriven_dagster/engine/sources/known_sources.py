@@ -2,7 +2,7 @@
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from logdriven_dagster.config.locations import as_path, location_of
 from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.model.source_rows import SourceRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -135,3 +136,39 @@ def _below(folder: str) -> Iterator[tuple[str, int, int]]:
 def is_hidden(name: str) -> bool:
     """Return True if Spark skips a folder of this name, as writers name unfinished ones."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+Recall = Callable[[str], Iterable[SourceRows]]
+"""A function that returns earlier processes' counts for the sources of a table."""
+
+
+class Looks:
+    """Cache of the counts of tables' sources, valid while their files stay the same."""
+
+    def __init__(self, recall: Recall = lambda _: ()) -> None:
+        self._recall, self._recalled = recall, set[str]()
+        self._known: dict[tuple[str, str], SourceRows] = {}
+        self._files: dict[tuple[str, str], Fingerprint] = {}
+        self._asked = set[tuple[str, str]]()
+
+    def is_first(self, table: str, step: str) -> bool:
+        """Return True the first time that a step's source is searched for rows of windows."""
+        is_first = (table, step) not in self._asked
+        self._asked.add((table, step))
+        return is_first
+
+    def known(self, table: str, step: str, files: Fingerprint, digest: str) -> SourceRows | None:
+        """Return the recorded counts if the files are unchanged."""
+        if table not in self._recalled:
+            self._recalled.add(table)
+            for rows in self._recall(table):
+                self._known.setdefault((rows.table, rows.step_id), rows)
+        if self._files.get((table, step)) == files:
+            return self._known[table, step]
+        found = self._known.get((table, step))
+        return found if found is not None and found.digest == digest else None
+
+    def keep(self, rows: SourceRows, files: Fingerprint) -> None:
+        """Record the counts of these files."""
+        self._known[rows.table, rows.step_id] = rows
+        self._files[rows.table, rows.step_id] = files

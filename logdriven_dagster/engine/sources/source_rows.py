@@ -16,7 +16,7 @@ from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
 from logdriven_dagster.engine.queries.quoting import reference
 from logdriven_dagster.engine.queries.window_values import WindowValues
-from logdriven_dagster.engine.sources.known_sources import Fingerprint
+from logdriven_dagster.engine.sources.known_sources import Fingerprint, Looks
 from logdriven_dagster.engine.sources.readers import (
     Reading,
     columns_named_by,
@@ -33,44 +33,10 @@ from logdriven_dagster.model.windows import TimeWindow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Recall = Callable[[str], Iterable[SourceRows]]
-"""A function that returns earlier processes' counts for the sources of a table."""
 
 _DIGITS = 38
 _NEVER = datetime(9999, 12, 31, tzinfo=timezone.utc)
 """The end of the windows of a table without an end."""
-
-
-class Looks:
-    """Cache of the counts of tables' sources, valid while their files stay the same."""
-
-    def __init__(self, recall: Recall = lambda _: ()) -> None:
-        self._recall, self._recalled = recall, set[str]()
-        self._known: dict[tuple[str, str], SourceRows] = {}
-        self._files: dict[tuple[str, str], Fingerprint] = {}
-        self._asked = set[tuple[str, str]]()
-
-    def is_first(self, table: str, step: str) -> bool:
-        """Return True the first time that a step's source is searched for rows of windows."""
-        is_first = (table, step) not in self._asked
-        self._asked.add((table, step))
-        return is_first
-
-    def known(self, table: str, step: str, files: Fingerprint, digest: str) -> SourceRows | None:
-        """Return the recorded counts if the files are unchanged."""
-        if table not in self._recalled:
-            self._recalled.add(table)
-            for rows in self._recall(table):
-                self._known.setdefault((rows.table, rows.step_id), rows)
-        if self._files.get((table, step)) == files:
-            return self._known[table, step]
-        found = self._known.get((table, step))
-        return found if found is not None and found.digest == digest else None
-
-    def keep(self, rows: SourceRows, files: Fingerprint) -> None:
-        """Record the counts of these files."""
-        self._known[rows.table, rows.step_id] = rows
-        self._files[rows.table, rows.step_id] = files
 
 
 def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:

@@ -1,6 +1,6 @@
 """Exceptions of Spark's JVM behind Python errors, for classic and Spark Connect sessions."""
 
-from logdriven_dagster.engine.spark.jvm_exception import JvmException
+from logdriven_dagster.engine.spark.errors import JvmException
 from logdriven_dagster.engine.spark.mode import is_connect
 
 

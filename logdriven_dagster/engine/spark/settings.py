@@ -8,7 +8,7 @@ from tempfile import gettempdir
 
 from logdriven_dagster.config.connections import given_url
 from logdriven_dagster.config.locations import is_remote, location_of
-from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import has_reference, resolve
 from logdriven_dagster.engine.spark.mode import is_one_jvm

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.sources.known_sources import KnownSources
-from logdriven_dagster.engine.sources.source_rows import Looks
+from logdriven_dagster.engine.sources.known_sources import KnownSources, Looks
 from logdriven_dagster.engine.spark.actions import QueryCounts
 from logdriven_dagster.engine.spark.settings import FEW_ROWS
 from logdriven_dagster.model.quality import QualityReport

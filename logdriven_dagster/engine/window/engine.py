@@ -17,14 +17,9 @@ from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
-from logdriven_dagster.engine.sources.known_sources import KnownSources
+from logdriven_dagster.engine.sources.known_sources import KnownSources, Looks, Recall
 from logdriven_dagster.engine.sources.readers import Reading
-from logdriven_dagster.engine.sources.source_rows import (
-    Looks,
-    Recall,
-    count_rows,
-    count_rows_of_files,
-)
+from logdriven_dagster.engine.sources.source_rows import count_rows, count_rows_of_files
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.dead_sessions import served_by_others

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config.checking.documents import validate_table
 from logdriven_dagster.config.derived.declaring import recorded
-from logdriven_dagster.config.loading import table_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
@@ -111,7 +111,7 @@ def recorded_table(project: Project, version: Version) -> TableConfig | None:
         document = recorded(
             folder, project.name, Kind.TABLE, version.name, json.loads(version.content)
         )
-        return table_of(document, project.zone)
+        return validate_table(document, project.zone)
     except InvalidProjectError:
         return None
 

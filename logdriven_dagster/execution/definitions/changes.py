@@ -11,7 +11,6 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.derived.uses import USED_KINDS
 from logdriven_dagster.config.loading import read_sources
-from logdriven_dagster.config.models.setting_values import parse_setting
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.in_force import DefinitionsInForce, Folder
@@ -20,6 +19,7 @@ from logdriven_dagster.execution.definitions.registering import (
     change,
     register,
 )
+from logdriven_dagster.execution.definitions.setting_values import parse_setting
 from logdriven_dagster.model.definitions import (
     Declared,
     Difference,

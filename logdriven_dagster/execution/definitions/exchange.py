@@ -21,7 +21,6 @@ from logdriven_dagster.config.derived.exchange import (
 )
 from logdriven_dagster.config.models.code_files import misplaced_content
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.models.setting_values import validate_column
 from logdriven_dagster.config.project import PROJECT_FILE
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import InvalidProjectError, UsageError
@@ -32,6 +31,7 @@ from logdriven_dagster.execution.definitions.registering import (
     Writing,
     change,
 )
+from logdriven_dagster.execution.definitions.setting_values import validate_column
 from logdriven_dagster.model.definitions import (
     Declared,
     Kind,

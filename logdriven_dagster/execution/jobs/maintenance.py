@@ -4,12 +4,13 @@ Source: Kettle, maintenance workflow: ascending `exec_order`, retries, Abort.
 """
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep
+from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep, Upkeep
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.spark.actions import watched_by
@@ -19,9 +20,14 @@ from logdriven_dagster.errors import (
     RunLogError,
     UsageError,
 )
+from logdriven_dagster.execution import upkeep
 from logdriven_dagster.execution.arguments import JobArguments
-from logdriven_dagster.execution.events import StepEnded, StepEvent, StepStarted, StepTriedAgain
-from logdriven_dagster.execution.jobs.upkeep_steps import UPKEEP
+from logdriven_dagster.execution.jobs.events import (
+    StepEnded,
+    StepEvent,
+    StepStarted,
+    StepTriedAgain,
+)
 from logdriven_dagster.execution.pauses import pause
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.engines import spark_engine
@@ -29,8 +35,12 @@ from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.job_runs import JobRun, JobStepResult, RunStep
-from logdriven_dagster.model.upkeep import Upkept
+from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
 from logdriven_dagster.runlog.jobs import runs as job_runs
+
+_EXPIRY = timedelta(days=7)
+_GARBAGE = timedelta(hours=1)
+_MEGABYTE = 1_000_000
 
 
 def steps_to_run(
@@ -140,7 +150,7 @@ class Maintenance:
         if step.python is not None:
             return self._python(step, step.python)
         assert step.upkeep is not None  # the configuration refuses a step that does nothing
-        return UPKEEP[step.upkeep](self.runner, self.project, step)
+        return _UPKEEP[step.upkeep](self.runner, self.project, step)
 
     def _sql(self, step: MaintenanceStep, sql: str | tuple[str, ...]) -> Upkept:
         from logdriven_dagster.engine.maintenance.statements import run_in_spark, run_on_connection
@@ -179,3 +189,56 @@ class Maintenance:
 def _text(error: Exception) -> str:
     text = redact(str(error) or type(error).__name__)
     return text if isinstance(error, LogdrivenError) else f"{type(error).__name__}: {text}"
+
+
+def _expire_snapshots(runner: Runner, project: Project, step: MaintenanceStep) -> Upkept:
+    age, options = step.older_than or _EXPIRY, Expiry(**_options(step))
+    names = list(step.tables)
+    return _sum(upkeep.expire_snapshots(project, runner.run_log, names, age, options))
+
+
+def _compact_files(runner: Runner, project: Project, step: MaintenanceStep) -> Upkept:
+    options = Compaction(**_options(step))
+    names = list(step.tables)
+    return _sum(
+        upkeep.compact_files(project, names, options, lambda: spark_engine(runner.engine).spark)
+    )
+
+
+def _archive_log(runner: Runner, project: Project, step: MaintenanceStep) -> Upkept:
+    assert step.older_than is not None  # the configuration requires it
+    moved = sum(upkeep.archive_log(project, runner.run_log, step.older_than))
+    return Upkept(f"{moved:,} attempts moved to the archive tables", moved)
+
+
+def _clean(runner: Runner, project: Project, step: MaintenanceStep) -> Upkept:
+    upkeep.bury_expired(runner.run_log, runner.owner)
+    files = size = 0
+    for item in upkeep.garbage(project, runner.run_log, step.older_than or _GARBAGE):
+        if step.tables and item.table not in step.tables:
+            continue
+        item.remove()
+        files, size = files + 1, size + (item.bytes or 0)
+    return Upkept(f"{files:,} unused files removed, {size / _MEGABYTE:.1f} MB", 0, files, size)
+
+
+_UPKEEP: Mapping[Upkeep, Callable[[Runner, Project, MaintenanceStep], Upkept]] = {
+    "expire_snapshots": _expire_snapshots,
+    "compact_files": _compact_files,
+    "archive_log": _archive_log,
+    "clean": _clean,
+}
+
+
+def _options(step: MaintenanceStep) -> dict[str, Any]:
+    return dict(step.options)
+
+
+def _sum(parts: Iterable[Upkept]) -> Upkept:
+    done = list(parts)
+    return Upkept(
+        "\n".join(f"{part.table}: {part.text}" for part in done),
+        sum(part.rows for part in done),
+        sum(part.files for part in done),
+        sum(part.bytes for part in done),
+    )

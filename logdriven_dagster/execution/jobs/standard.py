@@ -28,9 +28,6 @@ from logdriven_dagster.errors import (
 )
 from logdriven_dagster.execution.arguments import JobArguments, RunArguments
 from logdriven_dagster.execution.events import (
-    JobEnded,
-    JobEvent,
-    JobStarted,
     NeedUnmet,
     WindowEvent,
     WindowFailed,
@@ -41,6 +38,7 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
+from logdriven_dagster.execution.jobs.events import JobEnded, JobEvent, JobStarted
 from logdriven_dagster.execution.jobs.maintenance import Maintenance, steps_to_run
 from logdriven_dagster.execution.notifications.rules import of_job_run
 from logdriven_dagster.execution.owners import is_dead

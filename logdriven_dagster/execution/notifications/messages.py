@@ -1,25 +1,18 @@
 """Messages to recipients, as mail, chat, JSON and plain text."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy.engine import Connection
-
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.errors import in_brief
-from logdriven_dagster.execution.notifications import freshness_texts
 from logdriven_dagster.execution.notifications import wording as shown
-from logdriven_dagster.runlog.history import logs as history
-from logdriven_dagster.runlog.observed import notifications
-from logdriven_dagster.runlog.observed.notifications import Event, Notice, Parcel
+from logdriven_dagster.runlog.observed.notifications import Event
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_WORDS: dict[Event, str] = {
+WORDS: dict[Event, str] = {
     "failure": "failed",
     "late": "late",
     "warning": "nearly late",
@@ -40,14 +33,10 @@ _MARKS: dict[Event, str] = {
     "recovery": ":large_green_circle:",
     "success": "",
 }
-_MOST_FACTS = 50
+MOST_FACTS = 50
 """The maximum number of facts in a message, which has the total number."""
-_ERROR_LENGTH = 1000
 _SLACK_LENGTH = 2900
 """Slack accepts 3,000 characters in a block."""
-
-
-_MOST_BLOCKED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +68,7 @@ class Fact:
     def outcome(self) -> str:
         """The event in one or two words."""
         is_fresh = self.subject_type == "freshness" and self.event == "recovery"
-        return "fresh again" if is_fresh else _WORDS[self.event]
+        return "fresh again" if is_fresh else WORDS[self.event]
 
     @property
     def heading(self) -> str:
@@ -152,7 +141,7 @@ class Message:
         blocks = [{"type": "header", "text": {"type": "plain_text", "text": self.title[:150]}}]
         blocks += [
             {"type": "section", "text": {"type": "mrkdwn", "text": part[:_SLACK_LENGTH]}}
-            for part in parts[: _MOST_FACTS - 2]
+            for part in parts[: MOST_FACTS - 2]
         ]
         return {"text": self.title, "blocks": blocks}
 
@@ -161,88 +150,10 @@ class Message:
             yield f"… and {self.left_out:,} more: `logdriven log` and `logdriven report` show them."
 
 
-def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
-    """Compose the message for a parcel's notices, failures first, with details from the log."""
-    order = list(_WORDS)
-    notices = sorted(parcel.notices, key=lambda notice: (order.index(notice.event), notice.job_id))
-    shown = notices[:_MOST_FACTS]
-    wanted = [notice.job_id for notice in shown if notice.subject_type == "table"]
-    attempts = {row["job_id"]: row for row in history.list_attempts_by_id(conn, wanted)}
-    runs = [notice.job_id for notice in shown if notice.subject_type == "job"]
-    of_jobs = notifications.read_job_runs(conn, runs) if runs else {}
-    logs = freshness_texts.logs_of(conn, project, shown)
-
-    def told(notice: Notice) -> Fact:
-        match notice.subject_type:
-            case "table":
-                return _fact(project, notice, attempts.get(notice.job_id))
-            case "job":
-                return _fact_of_job(project, notice, of_jobs.get(notice.job_id))
-            case "freshness":
-                window, note = freshness_texts.words(project, notice, logs.get(notice.subject))
-                fact = Fact(notice.event, "freshness", notice.subject, window, notice.job_id)
-                return replace(fact, note=note)
-
-    facts = tuple(map(told, shown))
-    title = _title(project, notices, facts)
-    return Message(project.name, title, parcel.digest, facts, len(notices) - len(shown))
-
-
-def _title(project: Project, notices: list[Notice], facts: tuple[Fact, ...]) -> str:
-    if len(facts) == 1:
-        return f"[{project.name}] {facts[0].heading}"
-    counted = []
-    for event, word in _WORDS.items():
-        subjects = {notice.subject for notice in notices if notice.event == event}
-        number = sum(notice.event == event for notice in notices)
-        if number:
-            whose = f" of {subjects.pop()}" if len(subjects) == 1 else ""
-            counted.append(f"{number:,} {word}{whose}")
-    return f"[{project.name}] {', '.join(counted)}"
-
-
-def _fact(project: Project, notice: Notice, row: shown.Row | None) -> Fact:
-    fact = Fact(notice.event, notice.subject_type, notice.subject, "", notice.job_id)
-    if row is None:  # archived, or removed by an operator
-        return fact
-    step = shown.failed_step(row)
-    return replace(
-        fact,
-        window=shown.window(row),
-        attempt_number=row["attempt_number"],
-        started=shown.clock(row["job_start_time"], project.zone),
-        seconds=shown.seconds(row),
-        read=shown.total(row, "source_count"),
-        written=shown.total(row, "success_count"),
-        step=step["step_id"] if step else "",
-        error=_cut(in_brief(shown.error(row))),
-        link=run_link(project, row["dagster_run_id"]),
-    )
-
-
-def _fact_of_job(project: Project, notice: Notice, row: Mapping[str, Any] | None) -> Fact:
-    fact = Fact(notice.event, notice.subject_type, notice.subject, "", notice.job_id)
-    if row is None:
-        return fact
-    times = {"job_start_time": row["begin_time"], "job_end_time": row["end_time"]}
-    return replace(
-        fact,
-        started=shown.clock(row["begin_time"], project.zone),
-        seconds=shown.seconds(times),
-        error=_cut(in_brief(redact(row["error"] or ""))),
-        blocked=tuple(map(_cut, redact(row["blocked"] or "").splitlines()[:_MOST_BLOCKED])),
-        link=run_link(project, row["dagster_run_id"]),
-    )
-
-
 def run_link(project: Project, dagster_run_id: str | None) -> str | None:
     """Return the URL of a run in Dagster's web interface; None if its address is not configured."""
     base = project.config.ui_url
     return f"{base.rstrip('/')}/runs/{dagster_run_id}" if base and dagster_run_id else None
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _ERROR_LENGTH else f"{text[:_ERROR_LENGTH]} …"
 
 
 def _as_text(fact: Fact) -> str:

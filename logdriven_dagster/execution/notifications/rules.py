@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config.models.notifications import NotifyRule, Occasion
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.execution.notifications.messages import compose
+from logdriven_dagster.execution.notifications.composition import compose
 from logdriven_dagster.execution.notifications.senders import send
 from logdriven_dagster.execution.window.listeners import Listeners
 from logdriven_dagster.model.attempts import Attempt, Owner, Status

@@ -12,7 +12,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import FileKnownError, TerminalStepError
-from logdriven_dagster.execution.window.engines import Engine
+from logdriven_dagster.execution.window.sessions import Engine
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.batches import Route, TakenBatches, marking_of
 from logdriven_dagster.model.files import FoundFile, RegisteredFile

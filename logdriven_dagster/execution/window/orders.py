@@ -12,7 +12,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redacted_values
 from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
-from logdriven_dagster.execution.window.engines import WindowSession
+from logdriven_dagster.execution.window.sessions import WindowSession
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.windows import TimeWindow

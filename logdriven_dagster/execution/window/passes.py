@@ -26,13 +26,14 @@ from logdriven_dagster.execution.window.claiming import (
     refuse_unready,
 )
 from logdriven_dagster.execution.window.discovery import SourceDiscovery, is_open_ended, window_run
-from logdriven_dagster.execution.window.engines import Engine, Engines
 from logdriven_dagster.execution.window.journal import EndRecorder, Journal
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.listeners import Listeners
 from logdriven_dagster.execution.window.needs import Needs
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.pass_execution import PassExecution, logged_interruption
+from logdriven_dagster.execution.window.sessions import Engine, Engines
+from logdriven_dagster.execution.window.state import PassState
 from logdriven_dagster.execution.window.versions import prepared
 from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.batches import Processes
@@ -170,21 +171,25 @@ class Passes:
         attempts: Sequence[Attempt],
         began: float,
     ) -> Generator[WindowEvent]:
-        journal = Journal(self._run_log, processes, attempts, self._attached.recorder(order.table))
-        runs = [_window_run(order, attempt) for attempt in attempts]
+        journal = Journal(self._run_log, processes, self._attached.recorder(order.table))
+        state = PassState(
+            attempts=tuple(attempts),
+            runs=tuple(_window_run(order, attempt) for attempt in attempts),
+            step=order.steps[0].step,
+        )
         discovery = SourceDiscovery(order.project, self._run_log, partial(self._engines, engine))
         with (
             self._listeners.observe_windows(attempts),
             HeldLease(self._run_log, ATTEMPTS, attempts, began).kept() as lease,
         ):
-            execution = PassExecution(order, journal, runs, discovery, lease, self._listeners)
+            execution = PassExecution(order, journal, state, discovery, lease, self._listeners)
             try:
                 with logged_interruption(execution):
                     for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
                         yield WindowStarted(attempt, behind)
                     with self._listeners.observe_work(attempts):
                         outcomes = execution.execute(*self._tried(engine))
-                    self._listeners.on_end(outcomes, execution.application_id)
+                    self._listeners.on_end(outcomes, execution.state.application_id)
             except UnmetNeedError as unmet:
                 yield from (WindowSetBack(attempt, str(unmet)) for attempt in attempts)
                 raise

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config.checking.documents import validate_table
 from logdriven_dagster.config.derived.declaring import recorded
 from logdriven_dagster.config.derived.job_settings import in_job
 from logdriven_dagster.config.derived.relations import also_waiting
-from logdriven_dagster.config.loading import table_of
 from logdriven_dagster.config.models.settings import RetryVersion, with_settings
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
@@ -88,7 +88,7 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
     folder = definitions_folder(project.root)
     try:
         document = recorded(folder, project.name, Kind.TABLE, name, content)
-        table = table_of(document, project.zone)
+        table = validate_table(document, project.zone)
     except InvalidProjectError as error:
         fix = "use --latest to run the version in force"
         raise UsageError(

@@ -1,6 +1,6 @@
 """Partitions definitions, keys and mappings for the windows of tables."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from dagster import (
     AllPartitionMapping,
+    AssetKey,
     DagsterInstance,
     DynamicPartitionsDefinition,
     IdentityPartitionMapping,
@@ -22,6 +23,8 @@ from dagster import (
 from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.logs import OpenWindow
 from logdriven_dagster.model.periods import Grid, Period, Unit
 from logdriven_dagster.model.windows import Slice, TimeWindow, comes_twice, on_clock
 from logdriven_dagster.orchestration.location import Location
@@ -286,3 +289,21 @@ def partition_mapping(
     if upstream.dynamic_name or downstream.dynamic_name:
         return AllPartitionMapping()
     return TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)
+
+
+def failed_partitions(
+    location: Location, opened: Mapping[str, Iterable[OpenWindow]]
+) -> set[tuple[AssetKey, str]]:
+    """Return the partitions of failed windows, without failed refreshes that changed nothing.
+
+    `opened` has the unfinished windows of each table, as the run log returns them.
+    """
+    return {
+        (
+            location.key(name),
+            table_partitions(location.project.tables[name], location).key(item.window),
+        )
+        for name, items in opened.items()
+        for item in items
+        if item.status is Status.FAILURE and not item.stands
+    }

@@ -1,4 +1,4 @@
-"""A project as a component of Dagster."""
+"""A project and its tables as components of Dagster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,17 +21,22 @@ from dagster import (
 )
 from dagster.components.resolved.core_models import OpSpec
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from logdriven_dagster.config.models.project import ProjectConfig, SensorConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.wording import plain_problem
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.scaffolding.schemas import file_schemas
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.definitions.registering import located
 from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
 from logdriven_dagster.orchestration.code_location import build_definitions
-from logdriven_dagster.orchestration.components.scaffolding import ProjectScaffolder
+from logdriven_dagster.orchestration.components.scaffolding import (
+    ProjectScaffolder,
+    TableScaffolder,
+    project_of,
+)
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.table_assets import Results, run_table
 
@@ -176,3 +181,66 @@ class _Translator(LogdrivenTranslator):
 
     def get_asset_spec(self, table: TableConfig, project: Project) -> AssetSpec:
         return self.component.get_asset_spec(table, project)
+
+
+_EXAMPLE = {
+    "table": "ods.orders",
+    "default_start": "2026-01-01",
+    "period": "1 day",
+    "steps": [
+        {
+            "step": "load",
+            "source": {"type": "parquet", "path": "orders", "window_column": "ordered_at"},
+            "target": {"type": "iceberg", "window_column": "ordered_at"},
+        }
+    ],
+}
+"""The example of the type in `dg docs` and similar commands."""
+
+
+class TableAttributes(BaseModel):
+    """The fields of a table file. The project that it belongs to checks them."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @classmethod
+    def model_json_schema(cls, *_: Any, **__: Any) -> dict[str, Any]:
+        """Return the schema of table files, which `dg check yaml` and editors use."""
+        return file_schemas()["table"] | {"examples": [_EXAMPLE]}
+
+
+@scaffold_with(TableScaffolder)
+class TableComponent(Component):
+    """A table of a logdriven project: its `defs.yaml` is a table file.
+
+    `dg scaffold defs logdriven_dagster.TableComponent shop/tables/orders` writes one. It lies below
+    `tables/` of the project, where the `logdriven` command finds it, too; its asset is among those
+    of the project's `LogdrivenProjectComponent`.
+    """
+
+    @classmethod
+    def get_spec(cls) -> ComponentTypeSpec:
+        """Return the component type's specification, which `dg` shows."""
+        return ComponentTypeSpec(tags=["spark", "etl", "iceberg"])
+
+    @classmethod
+    def get_model_cls(cls) -> type[BaseModel]:
+        """Return the model of `attributes`."""
+        return TableAttributes
+
+    @classmethod
+    def load(cls, *_: Any) -> "TableComponent":
+        """Return the component of a file; the project reads the attributes."""
+        return cls()
+
+    def build_defs(self, context: ComponentLoadContext) -> Definitions:
+        """Build nothing, since the project has the asset.
+
+        Raises UsageError if no project shows it.
+        """
+        project = project_of(context.path)
+        shown = context.component_tree.get_all_components(LogdrivenProjectComponent)
+        if not any(component.project == project for component in shown):
+            fix = f"add a LogdrivenProjectComponent whose `project` is {project}"
+            raise UsageError(f"{context.path}: no component loads its project; {fix}")
+        return Definitions()

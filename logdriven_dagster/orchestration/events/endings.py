@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from dagster import AssetKey
 
 from logdriven_dagster.errors import LogdrivenError
-from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import OpenWindow
-from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.partitions import failed_partitions
 from logdriven_dagster.orchestration.events.records import forget_planned_checks, report_planned
 from logdriven_dagster.orchestration.events.reporting import Reporter
 from logdriven_dagster.orchestration.events.skipped_tables import downstream
@@ -94,21 +93,3 @@ def _failed_before(
         return failed_partitions(location, read_unfinished(tables))
     except LogdrivenError:
         return set()  # an unreadable log has no answer, and is why the step ends
-
-
-def failed_partitions(
-    location: Location, opened: Mapping[str, Iterable[OpenWindow]]
-) -> set[tuple[AssetKey, str]]:
-    """Return the partitions of failed windows, without failed refreshes that changed nothing.
-
-    `opened` has the unfinished windows of each table, as the run log returns them.
-    """
-    return {
-        (
-            location.key(name),
-            table_partitions(location.project.tables[name], location).key(item.window),
-        )
-        for name, items in opened.items()
-        for item in items
-        if item.status is Status.FAILURE and not item.stands
-    }

@@ -24,9 +24,8 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.execution.owners import current_owner, is_dead
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.partitions import failed_partitions, table_partitions
 from logdriven_dagster.orchestration.dagster_internals import WorkerStatus
-from logdriven_dagster.orchestration.events.endings import failed_partitions
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog

@@ -16,9 +16,9 @@ from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
 from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
 from logdriven_dagster.orchestration.jobs.op_jobs import online_tables, op_job, summary
+from logdriven_dagster.orchestration.jobs.run_tags import started_by
+from logdriven_dagster.orchestration.jobs.runners import open_runner_of_run
 from logdriven_dagster.orchestration.location import CATCH_UP, Location
-from logdriven_dagster.orchestration.run_tags import started_by
-from logdriven_dagster.orchestration.runners import open_runner_of_run
 
 
 class CatchUpConfig(Config):

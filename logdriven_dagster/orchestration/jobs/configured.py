@@ -25,7 +25,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import UsageError, in_brief
 from logdriven_dagster.execution.arguments import JobArguments, retry_version_of
-from logdriven_dagster.execution.events import (
+from logdriven_dagster.execution.jobs.events import (
     JobEnded,
     JobEvent,
     JobStarted,
@@ -42,9 +42,14 @@ from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
 from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
 from logdriven_dagster.orchestration.jobs.op_jobs import op_job, summary
+from logdriven_dagster.orchestration.jobs.run_tags import (
+    PROJECT_TAG,
+    TRIGGER_TAG,
+    run_tags,
+    started_by,
+)
+from logdriven_dagster.orchestration.jobs.runners import open_runner_of_run
 from logdriven_dagster.orchestration.location import CATCH_UP, SKIP, UNSKIP, Location
-from logdriven_dagster.orchestration.run_tags import PROJECT_TAG, TRIGGER_TAG, run_tags, started_by
-from logdriven_dagster.orchestration.runners import open_runner_of_run
 
 
 class JobRunConfig(Config):

@@ -7,8 +7,8 @@ from dagster import GraphDefinition, JobDefinition, OpDefinition, in_process_exe
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.orchestration.events.reporting import Reporter
+from logdriven_dagster.orchestration.jobs.run_tags import PROJECT_TAG
 from logdriven_dagster.orchestration.location import Location
-from logdriven_dagster.orchestration.run_tags import PROJECT_TAG
 
 
 def op_job(

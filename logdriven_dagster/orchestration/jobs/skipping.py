@@ -13,8 +13,8 @@ from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.reporting import errors_as_failures
 from logdriven_dagster.orchestration.jobs.op_jobs import op_job
+from logdriven_dagster.orchestration.jobs.runners import open_runner_of_run
 from logdriven_dagster.orchestration.location import SKIP, UNSKIP, Location
-from logdriven_dagster.orchestration.runners import open_runner_of_run
 
 
 class SkipConfig(Config):

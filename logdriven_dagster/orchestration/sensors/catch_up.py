@@ -35,8 +35,8 @@ from logdriven_dagster.orchestration.assets.next_partitions import add_next_part
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.jobs.op_jobs import online_tables
+from logdriven_dagster.orchestration.jobs.run_tags import PROJECT_TAG, TRIGGER_TAG, run_tags
 from logdriven_dagster.orchestration.location import CATCH_UP, Location
-from logdriven_dagster.orchestration.run_tags import PROJECT_TAG, TRIGGER_TAG, run_tags
 from logdriven_dagster.planning.plan import Plan, PlannedWindow
 from logdriven_dagster.processes import garbage_kept
 

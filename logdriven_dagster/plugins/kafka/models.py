@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.types.connections import ConnectionType
 from logdriven_dagster.config.models.types.parts import Connected
 from logdriven_dagster.config.models.types.sources import Source

@@ -13,8 +13,7 @@ import sqlalchemy as sa
 
 from logdriven_dagster.config.secrets import remember
 from logdriven_dagster.engine.failures import is_transient, step_error
-from logdriven_dagster.engine.spark.errors import sentence_of
-from logdriven_dagster.engine.spark.jvm_exception import JvmException
+from logdriven_dagster.engine.spark.errors import JvmException, sentence_of
 from logdriven_dagster.errors import (
     StepError,
     TerminalStepError,

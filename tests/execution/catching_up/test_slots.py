@@ -293,10 +293,10 @@ def test_an_error_of_the_log_lets_the_others_end_and_is_raised_then(bare, monkey
     slow(bare, "b")
     succeed = Journal.succeed
 
-    def failing(self, *arguments):
-        if self.attempts[0].table == "a":
+    def failing(self, state, *arguments):
+        if state.attempts[0].table == "a":
             raise RunLogError("the log is gone")
-        return succeed(self, *arguments)
+        return succeed(self, state, *arguments)
 
     monkeypatch.setattr(Journal, "succeed", failing)
     with pytest.raises(RunLogError, match="the log is gone"):

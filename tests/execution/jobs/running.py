@@ -1,9 +1,7 @@
 """Runs of jobs, and what the log of jobs says of them."""
 
 from logdriven_dagster.execution.arguments import JobArguments
-from logdriven_dagster.execution.events import (
-    JobEnded,
-)
+from logdriven_dagster.execution.jobs.events import JobEnded
 from logdriven_dagster.execution.jobs.standard import run_job
 from tests.execution.conftest import NOW
 

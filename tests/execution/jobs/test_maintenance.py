@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, text
 from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.registering import register
-from logdriven_dagster.execution.events import StepEnded, StepTriedAgain
+from logdriven_dagster.execution.jobs.events import StepEnded, StepTriedAgain
 from logdriven_dagster.execution.jobs.standard import run_job
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.runlog.jobs import history as job_history

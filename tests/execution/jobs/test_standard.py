@@ -15,11 +15,8 @@ from logdriven_dagster.errors import (
     JobTypeError,
     UsageError,
 )
-from logdriven_dagster.execution.events import (
-    JobStarted,
-    WindowStarted,
-    WindowSucceeded,
-)
+from logdriven_dagster.execution.events import WindowStarted, WindowSucceeded
+from logdriven_dagster.execution.jobs.events import JobStarted
 from logdriven_dagster.execution.jobs.standard import bury_dead_runs, run_job
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.model.definitions import Kind, code_of

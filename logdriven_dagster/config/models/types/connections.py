@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from logdriven_dagster.config.models.fields import DatabaseUrl, Model, Option
+from logdriven_dagster.config.models.fields import DatabaseUrl
+from logdriven_dagster.config.models.frozen import Model, Option
 
 
 class ConnectionType(Model):

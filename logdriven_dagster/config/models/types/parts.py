@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from logdriven_dagster.config.models.fields import Model, Option
+from logdriven_dagster.config.models.frozen import Model, Option
 
 
 class Connected(NamedTuple):

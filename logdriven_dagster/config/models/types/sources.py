@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.types.parts import Part
 from logdriven_dagster.config.models.types.time_columns import WindowColumn, column_name
 

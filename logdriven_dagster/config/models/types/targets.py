@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.types.parts import Part
 from logdriven_dagster.config.models.types.write_modes import WriteMode, write_mode
 

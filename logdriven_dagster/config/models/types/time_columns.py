@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from logdriven_dagster.config.models.fields import Model
+from logdriven_dagster.config.models.frozen import Model
 from logdriven_dagster.model.periods import Grid, Unit
 from logdriven_dagster.model.windows import TimeWindow, wall_bound
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from logdriven_dagster.engine.spark.classic import internals
-from logdriven_dagster.engine.spark.jvm_exception import JvmException
+from logdriven_dagster.engine.spark.errors import JvmException
 
 _LONGEST_CHAIN = 20
 _OF_A_WORKER = "org.apache.spark.api.python.PythonException"

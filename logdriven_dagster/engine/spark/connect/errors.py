@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from logdriven_dagster.engine.spark.jvm_exception import JvmException
+from logdriven_dagster.engine.spark.errors import JvmException
 
 _LOST = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED"})
 """gRPC status codes of a lost server or connection."""

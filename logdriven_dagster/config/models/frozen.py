@@ -1,0 +1,25 @@
+"""The base class of configuration models."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Option: TypeAlias = str | int | float | bool
+"""Value of a Spark reader or writer option, or of a variable."""
+
+
+class Model(BaseModel):
+    """Base class of configuration models: immutable, and rejects unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Self":
+        """Return a copy with the fields of `update` changed, without cached properties."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
