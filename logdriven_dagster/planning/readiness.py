@@ -14,7 +14,7 @@ from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import missing_dependencies, not_applying
 from logdriven_dagster.planning.due import get_next_due
 from logdriven_dagster.planning.pending import unfinished_windows
-from logdriven_dagster.planning.reruns import seen, unseen
+from logdriven_dagster.planning.reruns import last_seen, reruns, seen, unseen
 from logdriven_dagster.planning.slices import next_slice, pending_slices, unmarked
 
 
@@ -47,7 +47,61 @@ class NotApplying:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The window has finished, and has no reason to run again."""
+
+
 Blocked: TypeAlias = NotDue | EarlierUnfinished | DependenciesMissing | NotApplying
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The answer to a request to run a window now."""
+
+    refusal: Blocked | Finished | None
+    """The reason why it may not run; None if it may."""
+    seen_until: datetime | None
+    """The data time up to which all inputs are complete, if late rows may follow; see `reruns`."""
+
+
+def judge(
+    table: TableConfig,
+    run: tuple[TimeWindow, Trigger],
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+    now: datetime,
+) -> Judgement:
+    """Judge whether a window of a table may run now, for the reason that its trigger gives.
+
+    `logs` holds at least the logs of the table and its upstreams.
+    """
+    window, trigger = run
+    refusal: Blocked | Finished | None = None
+    if not any(done.contains(window) for done in logs[table.table].finished):
+        refusal = _find_first_obstacle(table, run, tables, logs, now)
+    elif trigger is not Trigger.REFRESH:
+        if run in reruns(table, logs[table.table], tables, now):
+            refusal = obstacle_to_rerun(table, run, tables, logs, now)
+        else:
+            refusal = Finished()
+    return Judgement(refusal, None if refusal else last_seen(table, window, tables, logs, now))
+
+
+def _find_first_obstacle(
+    table: TableConfig,
+    run: tuple[TimeWindow, Trigger],
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+    now: datetime,
+) -> Blocked | None:
+    """Return the obstacle to an unfinished window; a refresh runs skipped windows."""
+    window, trigger = run
+    blocked = obstacle(table, window, tables, logs, now)
+    skipped = any(item.contains(window) for item in logs[table.table].skipped)
+    if isinstance(blocked, NotApplying) and skipped and trigger is Trigger.REFRESH:
+        return dependencies_missing(table, window, tables, logs)
+    return blocked
 
 
 def obstacle(

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 
 from sqlalchemy.engine import Connection
 
@@ -21,7 +22,7 @@ from logdriven_dagster.errors import (
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.versions import recorded_version
-from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, Status, Trigger
+from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, Status
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
@@ -32,15 +33,15 @@ from logdriven_dagster.planning.readiness import (
     Blocked,
     DependenciesMissing,
     EarlierUnfinished,
+    Finished,
+    Judgement,
     NotApplying,
     NotDue,
-    dependencies_missing,
+    judge,
     obstacle,
-    obstacle_to_rerun,
     open_attempt,
     upstream_obstacle,
 )
-from logdriven_dagster.planning.reruns import last_seen, reruns
 from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.attempts import claiming, overlaps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
@@ -62,11 +63,10 @@ def claim_windows(
     order = orders[0]
     logs = _logs_without_dead(conn, order)
     if order.passed_over:
-        claim = _claim(order, owner, logs)
+        claim = _claim(order, owner)
         claiming.skip(conn, [replace(claim, window=older) for older in order.passed_over])
         logs = _logs(conn, order)
-    _refuse_unready(order, logs)
-    claims = [_claim(order, owner, logs), *_following(conn, orders, owner, logs)]
+    claims = [_claim_if_ready(order, owner, logs), *_following(conn, orders, owner, logs)]
     claims = _with_replaced(conn, claims, logs[order.table.table])
     claims = _with_late(conn, order, claims)
     if len(claims) > 1:
@@ -117,13 +117,13 @@ def _following(
     for order in orders[1:]:
         before = _logs_before(order, orders, logs)
         try:
-            _refuse_unready(order, before)
+            claim = _claim_if_ready(order, owner, before)
         except RefusedError:
             break
         tried = _is_tried(order.window, before[order.table.table])
         if tried and recorded_version(conn, order) is not None:
             break
-        claims.append(_claim(order, owner, before))
+        claims.append(claim)
     return claims
 
 
@@ -180,26 +180,24 @@ def refuse_unready(conn: Connection, order: Order) -> None:
     """Raise RefusedError if a claim would currently refuse an order. Reads the log only."""
     table, on_running = order.table, order.arguments.on_running or order.table.on_running
     logs = read_logs(conn, order.project.with_tables({table.table: table}), [table.table])
-    _refuse_unready(order, logs)
+    _judge(order, logs)
     running = open_attempt(order.window, logs[table.table])
     if running and running.status is Status.RUNNING and on_running is not OnRunning.REPLACE:
         by = f"job {running.job_id} of {running.owner}"
         raise AlreadyRunningError(f"{table.table} {order.window} is already running in {by}")
 
 
-def _refuse_unready(order: Order, logs: Mapping[str, TableLog]) -> None:
-    """Raise RefusedError if the window of an order is done, or may not run yet."""
-    table, window, tables = order.table, order.window, order.tables
-    blocked: Blocked | None = None
-    if not any(done.contains(window) for done in logs[table.table].finished):
-        blocked = _obstacle(order, tables, logs)
-    elif order.trigger is not Trigger.REFRESH:
-        rerun = (window, order.trigger)
-        if rerun not in reruns(table, logs[table.table], tables, order.now):
-            raise AlreadyDoneError(f"{table.table} {window} has already finished")
-        blocked = obstacle_to_rerun(table, rerun, tables, logs, order.now)
-    if blocked:
-        raise _refusal(table.table, window, blocked)
+def _claim_if_ready(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
+    """Return the claim of an order. Raises RefusedError if it is done, or may not run yet."""
+    return _claim(order, owner, _judge(order, logs).seen_until)
+
+
+def _judge(order: Order, logs: Mapping[str, TableLog]) -> Judgement:
+    """Judge an order. Raises RefusedError if its window is done, or may not run yet."""
+    judged = judge(order.table, (order.window, order.trigger), order.tables, logs, order.now)
+    if judged.refusal is not None:
+        raise _refusal(order.table.table, order.window, judged.refusal)
+    return judged
 
 
 def record_inapplicable(
@@ -216,7 +214,7 @@ def record_inapplicable(
     if not isinstance(first, NotApplying):
         text = f"{table.table} {order.window} may apply after all; it is planned again"
         raise DependencyError(text) if first is None else _refusal(table.table, order.window, first)
-    claim = _claim(order, owner, logs)
+    claim = _claim(order, owner)
     claiming.skip(conn, [replace(claim, window=older) for older in order.passed_over])
     found: dict[TimeWindow, str] = {}
     for window in windows:
@@ -244,7 +242,7 @@ def skip_windows(
         if attempt is not None and attempt.status is Status.RUNNING and not attempt.expired:
             fix = f"stop it with `logdriven discard {table}`"
             raise AlreadyRunningError(f"{table} {window} is running in job {attempt.job_id}; {fix}")
-    claim = _claim(order, owner, _logs(conn, order))
+    claim = _claim(order, owner)
     claiming.skip(conn, [replace(claim, window=window) for window in windows], reason)
 
 
@@ -256,23 +254,11 @@ def unskip_windows(
     for window in windows:
         if not any(item.contains(window) for item in logs[order.table.table].skipped):
             raise UsageError(f"{order.table.table} {window} is not skipped")
-    claim = _claim(order, owner, logs)
+    claim = _claim(order, owner)
     claiming.unskip(conn, [replace(claim, window=window) for window in windows], reason)
 
 
-def _obstacle(
-    order: Order, tables: Mapping[str, TableConfig], logs: Mapping[str, TableLog]
-) -> Blocked | None:
-    """Return the obstacle to an unfinished window; a refresh runs skipped windows."""
-    table, window = order.table, order.window
-    blocked = obstacle(table, window, tables, logs, order.now)
-    skipped = any(item.contains(window) for item in logs[table.table].skipped)
-    if isinstance(blocked, NotApplying) and skipped and order.trigger is Trigger.REFRESH:
-        return dependencies_missing(table, window, tables, logs)
-    return blocked
-
-
-def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
+def _claim(order: Order, owner: Owner, seen_until: datetime | None = None) -> Claim:
     project, table = order.project, order.table
     return Claim(
         table=table.table,
@@ -293,7 +279,7 @@ def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
         version=project.version(Kind.TABLE, table.table),
         other_version=order.other_version,
         reads=reads(project, table, order.window),
-        seen_until=last_seen(table, order.window, order.tables, logs, order.now),
+        seen_until=seen_until,
     )
 
 
@@ -330,9 +316,11 @@ def _as_failed_if_dead(item: OpenWindow) -> OpenWindow:
     return item
 
 
-def _refusal(table: str, window: TimeWindow, blocked: Blocked) -> RefusedError:
+def _refusal(table: str, window: TimeWindow, refusal: Blocked | Finished) -> RefusedError:
     what = f"{table} {window} cannot run yet"
-    match blocked:
+    match refusal:
+        case Finished():
+            return AlreadyDoneError(f"{table} {window} has already finished")
         case EarlierUnfinished(window=earlier, reason=reason):
             fix = f"run {earlier} first, or catch up in order with `logdriven run {table}`"
             return EarlierWindowError(f"{what}: it {reason}; {fix}")
