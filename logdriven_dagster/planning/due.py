@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.model.windows import TimeWindow, as_instant
+from logdriven_dagster.model.windows import TimeWindow, normalize_instant
 
 
 def find_due_end(table: TableConfig, now: datetime) -> datetime:
@@ -20,7 +20,7 @@ def count_due(table: TableConfig, now: datetime) -> int:
 
 def count_elapsed(table: TableConfig, now: datetime) -> int:
     """Return the number of windows that would be due if the table had no end."""
-    return table.grid.index(as_instant(now) - table.delay)
+    return table.grid.index(normalize_instant(now) - table.delay)
 
 
 def get_next_due(table: TableConfig, window: TimeWindow) -> datetime:

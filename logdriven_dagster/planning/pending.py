@@ -12,10 +12,10 @@ from typing import overload
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.logs import TableLog, WindowCount
 from logdriven_dagster.model.periods import Grid
-from logdriven_dagster.model.ranges import uncovered, union
+from logdriven_dagster.model.ranges import find_uncovered, unite
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning.due import find_due_end
-from logdriven_dagster.planning.slices import next_slice, pending_slices
+from logdriven_dagster.planning.slices import get_next_slice, list_pending_slices
 
 
 class Windows(Sequence[TimeWindow]):
@@ -70,22 +70,22 @@ class Windows(Sequence[TimeWindow]):
             before += length
 
 
-def watermark(table: TableConfig, log: TableLog) -> datetime | str:
+def find_watermark(table: TableConfig, log: TableLog) -> datetime | str:
     """Return the end of the contiguous prefix of windows that succeeded or were skipped on purpose.
 
     For a sliced table: the end of the last slice, where the next one begins.
     """
     if table.is_sliced:
         last = (log.last.slice.high or log.last.reached) if log.last else None
-        return last or next_slice(table, log.last).low
+        return last or get_next_slice(table, log.last).low
     origin, start = table.grid.origin, table.grid.origin_seconds
-    for covered in union(log.finished, log.skipped):
+    for covered in unite(log.finished, log.skipped):
         if covered.span[0] <= start < covered.span[1]:
             return covered.end
     return origin
 
 
-def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Windows:
+def find_unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Windows:
     """Return the due windows that neither succeeded nor were skipped, oldest first.
 
     The latest attempt at a window decides.
@@ -94,13 +94,13 @@ def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Wind
     windows. A window of an earlier grid whose refresh did not end runs as a whole.
     """
     if table.is_sliced:
-        return Windows(table.grid, pending_slices(table, log, now))
+        return Windows(table.grid, list_pending_slices(table, log, now))
     grid, end = table.grid, find_due_end(table, now)
     if end <= grid.origin:
         return Windows(grid)
     due = TimeWindow(grid.origin, end, zone=grid.zone)
     wholes = [w for w in log.once_finished if due.overlaps(w) and not grid.holds(w)]
-    gaps = uncovered(due, union(log.finished, log.skipped, wholes))
+    gaps = find_uncovered(due, unite(log.finished, log.skipped, wholes))
     runs: list[range | TimeWindow] = [run for gap in gaps for run in _split_gap(grid, gap)]
     return Windows(grid, sorted([*runs, *wholes], key=lambda run: _get_start(grid, run)))
 
@@ -109,7 +109,7 @@ def _get_start(grid: Grid, run: range | TimeWindow) -> datetime:
     return grid.bound(run[0]) if isinstance(run, range) else run.start
 
 
-def refreshable_windows(
+def list_refreshable_windows(
     table: TableConfig, span: TimeWindow, finished: Sequence[TimeWindow]
 ) -> list[TimeWindow]:
     """Split a range into the windows of the grid, and finished windows that cross their bounds.
@@ -123,7 +123,7 @@ def refreshable_windows(
     kept = [each for each in finished if any(_is_cut_by(cell, each) for cell in cells)]
     if not kept:
         return cells
-    left = [run for gap in uncovered(whole, kept) for run in _split_gap(grid, gap)]
+    left = [run for gap in find_uncovered(whole, kept) for run in _split_gap(grid, gap)]
     found = [*kept, *Windows(grid, left)]
     return sorted((each for each in found if each.overlaps(span)), key=lambda each: each.start)
 
@@ -157,6 +157,6 @@ def add_missing(
     for item in log.open:
         if known := found.get(item.window.key):
             found[item.window.key] = replace(known, status=item.status)
-    due = [] if table.is_sliced else unfinished_windows(table, log, now)[-most:]
+    due = [] if table.is_sliced else find_unfinished_windows(table, log, now)[-most:]
     missing = [WindowCount(window, None) for window in due if window.key not in found]
     return sorted([*found.values(), *missing], key=lambda count: count.window.span)[-most:]

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ValidationError
 
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.wording import ambiguities, validation_errors
+from logdriven_dagster.config.models.wording import convert_validation_errors, find_ambiguities
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
@@ -20,9 +20,9 @@ def validate_document(
     try:
         config = model.model_validate(document.values, context=context)
     except ValidationError as error:
-        errors += validation_errors(document, model, error)
+        errors += convert_validation_errors(document, model, error)
         return None
-    unclear = list(ambiguities(document, config))
+    unclear = list(find_ambiguities(document, config))
     errors += unclear
     return None if unclear else config
 

@@ -15,10 +15,10 @@ from pydantic import (
 )
 from pydantic.json_schema import WithJsonSchema
 
-from logdriven_dagster.config.locations import location_text
+from logdriven_dagster.config.locations import validate_location
 from logdriven_dagster.config.secrets import show_value
 from logdriven_dagster.model.periods import Period, Unit
-from logdriven_dagster.model.windows import comes_twice, on_clock
+from logdriven_dagster.model.windows import is_repeated, on_clock
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
@@ -73,7 +73,7 @@ def parse_duration(value: int | str) -> timedelta:
 
 def _parse_timestamp(value: Any, info: ValidationInfo) -> Any:
     """Parse a date or time in the project's time zone, or with an offset, as an aware datetime."""
-    return read_moment(value, zone_of(info))
+    return read_moment(value, get_zone(info))
 
 
 def read_moment(value: Any, zone: ZoneInfo) -> datetime:
@@ -82,7 +82,7 @@ def read_moment(value: Any, zone: ZoneInfo) -> datetime:
     A date means its first instant. Raises ValueError if `value` is neither a date nor a time, or if
     the clock shows it twice (end of daylight saving time) and it has no offset.
     """
-    written = as_written(value)
+    written = parse_as_written(value)
     refuse_ambiguous(value, written, zone)
     return on_clock(written, zone)
 
@@ -93,7 +93,7 @@ def refuse_ambiguous(value: Any, written: datetime, zone: ZoneInfo) -> None:
     if written.tzinfo is not None or is_date:
         return
     first, second = (written.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
-    if comes_twice(first):
+    if is_repeated(first):
         text = f"{written:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
         raise ValueError(
             f"{text} occurs twice in {zone}, where clocks are set back; write the "
@@ -104,13 +104,13 @@ def refuse_ambiguous(value: Any, written: datetime, zone: ZoneInfo) -> None:
 _DATE = re.compile(r"\d{8}|\d{4}-\d{1,2}-\d{1,2}")
 
 
-def zone_of(info: ValidationInfo) -> ZoneInfo:
+def get_zone(info: ValidationInfo) -> ZoneInfo:
     """Return the project's time zone from the validation context."""
     zone: ZoneInfo = (info.context or {}).get("zone", ZoneInfo("UTC"))
     return zone
 
 
-def as_written(value: Any) -> datetime:
+def parse_as_written(value: Any) -> datetime:
     """Parse a date or time, keeping its offset if any. Raises ValueError for other values."""
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         value = parse_moment(str(value))
@@ -245,7 +245,7 @@ ZoneField = Annotated[
     ),
 ]
 
-LocationText: TypeAlias = Annotated[str, AfterValidator(location_text)]
+LocationText: TypeAlias = Annotated[str, AfterValidator(validate_location)]
 """Local folder, or URL of a folder in an object store."""
 
 

@@ -13,11 +13,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from logdriven_dagster.config.models.fields import IDENTIFIER
-from logdriven_dagster.config.models.types.registered import not_registered
+from logdriven_dagster.config.models.types.registered import explain_unregistered
 from logdriven_dagster.config.secrets import show_value
 from logdriven_dagster.config.yaml.documents import Document, Location
-from logdriven_dagster.config.yaml.field_locations import alias_of, place_of, types_of, value_at
-from logdriven_dagster.config.yaml.loader import ambiguous
+from logdriven_dagster.config.yaml.field_locations import get_alias, get_value, list_types, place_of
+from logdriven_dagster.config.yaml.loader import find_ambiguous
 from logdriven_dagster.errors import ConfigError
 
 _LENGTH_OF_TIME = "a length of time, such as 1 day or 15 min"
@@ -131,7 +131,7 @@ _EXPECTED: Mapping[str, _Expected] = {
 _OF_FIELDS = frozenset({"model_type", "model_attributes_type"})
 
 
-def validation_errors(
+def convert_validation_errors(
     document: Document, model: type[BaseModel], error: ValidationError
 ) -> Iterator[ConfigError]:
     """Convert pydantic's errors into ConfigErrors with location, plain words and a fix.
@@ -148,7 +148,7 @@ def validation_errors(
         yield document.error(*_describe_error(location, group))
 
 
-def plain_problem(error: ValidationError) -> str:
+def describe_problem(error: ValidationError) -> str:
     """Return the first error about a single value, without its location."""
     details = error.errors(include_url=False)[0]
     name = str(details["loc"][-1]) if details["loc"] else ""
@@ -163,7 +163,7 @@ def _describe_error(
     given = details.get("input")
     match details["type"]:
         case "extra_forbidden":
-            allowed = sorted({alias_of(m, name) for m in models for name in m.model_fields})
+            allowed = sorted({get_alias(m, name) for m in models for name in m.model_fields})
             near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
             return (
                 location,
@@ -210,7 +210,7 @@ def _find_first_field(models: list[type[BaseModel]]) -> str:
         return f"type: {types[0]}"
     names = [
         *_list_required(models),
-        *(alias_of(m, name) for m in models for name in m.model_fields),
+        *(get_alias(m, name) for m in models for name in m.model_fields),
     ]
     return f"{names[0]}: {_EXAMPLES.get(names[0], '…')}" if names else "name: value"
 
@@ -239,7 +239,7 @@ def _suggest_fix(
 
 def _describe_types(tag: str, models: list[type[BaseModel]]) -> str:
     """Describe valid types: the known ones, the closest match, or why a type is unusable."""
-    problem, others = not_registered(tag, models) or ("", "")
+    problem, others = explain_unregistered(tag, models) or ("", "")
     near = difflib.get_close_matches(tag, _list_tags(models), n=1)
     known = ", ".join([*_list_tags(models), *filter(None, [others])])
     return problem or _suggest_near(near) or f"one of {known}"
@@ -280,7 +280,7 @@ def _get_field(location: Location) -> str:
 
 def _list_required(models: list[type[BaseModel]]) -> list[str]:
     return [
-        alias_of(model, name)
+        get_alias(model, name)
         for model in models
         for name, field in model.model_fields.items()
         if field.is_required()
@@ -288,14 +288,14 @@ def _list_required(models: list[type[BaseModel]]) -> list[str]:
 
 
 def _list_tags(models: list[type[BaseModel]]) -> list[str]:
-    return [str(tag) for model in models for tag in types_of(model)]
+    return [str(tag) for model in models for tag in list_types(model)]
 
 
-def ambiguities(document: Document, config: BaseModel) -> Iterator[ConfigError]:
+def find_ambiguities(document: Document, config: BaseModel) -> Iterator[ConfigError]:
     """Yield an error for each unquoted text that YAML reads as a boolean in another field."""
-    for location, text in ambiguous(document.values):
-        if not isinstance(value_at(config, location), bool):
+    for location, text in find_ambiguous(document.values):
+        if not isinstance(get_value(config, location), bool):
             hint = f'write "{text}" in quotes'
-            if isinstance(value_at(config, location[:-1]), dict):  # variables, options
+            if isinstance(get_value(config, location[:-1]), dict):  # variables, options
                 hint += f", or {text.meaning} if you mean that"
             yield document.error(location, f"YAML reads {text} as {text.meaning}", hint)

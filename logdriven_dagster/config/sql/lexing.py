@@ -41,12 +41,12 @@ class Lexeme(NamedTuple):
         return last if is_quoted and last in "'\"`]$" else ""
 
 
-def dialect_named(backend: str) -> str:
+def get_dialect(backend: str) -> str:
     """Return sqlglot's dialect name for a backend of SQLAlchemy."""
     return _DIALECTS.get(backend, backend)
 
 
-def lexemes(sql: str, dialect: str) -> list[Lexeme]:
+def list_lexemes(sql: str, dialect: str) -> list[Lexeme]:
     """Return the tokens of a query, without comments.
 
     A dialect that sqlglot does not know is read as standard SQL. Raises UnreadableSqlError.

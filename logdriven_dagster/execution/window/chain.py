@@ -21,7 +21,7 @@ from logdriven_dagster.execution.window.sessions import WindowSession
 from logdriven_dagster.execution.window.state import Changes, PassState
 from logdriven_dagster.model.attempts import Status, StepOutcome
 from logdriven_dagster.model.runs import Staged
-from logdriven_dagster.planning.resuming import resumable_steps
+from logdriven_dagster.planning.resuming import find_resumable_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Chain:
             return state
         left = state.attempts[0].staged
         self.session.fence(older)
-        for step in resumable_steps(self.order.steps, left):  # only for a single window
+        for step in find_resumable_steps(self.order.steps, left):  # only for a single window
             if step.step in state.staged:
                 continue
             if step.target is None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from logdriven_dagster.config.models.incremental.batches import file_source
+from logdriven_dagster.config.models.incremental.batches import get_file_source
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.execution.events import (
@@ -51,7 +51,7 @@ class Ending:
         if not (isinstance(window, Slice) and window.is_empty):
             return False
         table = self.order.table
-        return not table.incremental.registers_files or file_source(table).on_empty != "succeed"
+        return not table.incremental.registers_files or get_file_source(table).on_empty != "succeed"
 
     def skip_steps(self, state: PassState) -> list[WindowEvent]:
         """Log a success of windows for which there was nothing to read. Source: Sharp ETL."""

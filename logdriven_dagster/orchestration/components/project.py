@@ -25,9 +25,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from logdriven_dagster.config.models.project import ProjectConfig, SensorConfig
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.wording import plain_problem
+from logdriven_dagster.config.models.wording import describe_problem
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.scaffolding.schemas import file_schemas
+from logdriven_dagster.config.scaffolding.schemas import build_file_schemas
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.definitions.registering import located
 from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
@@ -169,7 +169,7 @@ class LogdrivenProjectComponent(Component, Resolvable):
                 changed["sensor"] = SensorConfig.model_validate(config.sensor.model_dump() | given)
             except ValidationError as error:
                 name = error.errors()[0]["loc"][-1]
-                raise UsageError(f"sensor: {name}: {plain_problem(error)}") from None
+                raise UsageError(f"sensor: {name}: {describe_problem(error)}") from None
         return config.model_copy(update=changed)
 
 
@@ -206,7 +206,7 @@ class TableAttributes(BaseModel):
     @classmethod
     def model_json_schema(cls, *_: Any, **__: Any) -> dict[str, Any]:
         """Return the schema of table files, which `dg check yaml` and editors use."""
-        return file_schemas()["table"] | {"examples": [_EXAMPLE]}
+        return build_file_schemas()["table"] | {"examples": [_EXAMPLE]}
 
 
 @scaffold_with(TableScaffolder)
