@@ -9,7 +9,7 @@ from logdriven_dagster.planning import Freshness, Verdict
 
 
 def format_freshness(found: Freshness | None, now: datetime) -> Any:
-    """Return `fresh`, or the time for which the table has been late."""
+    """Return `freshness`, or the time for which the table has been late."""
     if found is None:
         return "–"
     if found.verdict is Verdict.FRESH:
