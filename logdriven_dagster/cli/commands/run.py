@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from logdriven_dagster.cli.commands.definitions import AsOption
+from logdriven_dagster.cli.commands.definitions import OperatorOption
 from logdriven_dagster.cli.options import (
     BatchSizeOption,
     ExcludeStepsOption,
@@ -227,7 +227,7 @@ def skip(
     window: WindowOption,
     end: LastOption = None,
     reason: ReasonOption,
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
 ) -> None:
@@ -244,7 +244,7 @@ def unskip(
     window: WindowOption,
     end: LastOption = None,
     reason: ReasonOption = "must not be empty; give the reason",
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
 ) -> None:
