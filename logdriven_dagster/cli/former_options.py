@@ -25,7 +25,10 @@ class FormerOption:
         return self.option if self.value is None else f"{self.option} {self.value}"
 
 
-FORMER_OPTIONS: tuple[FormerOption, ...] = (FormerOption("--as", "--operator"),)
+FORMER_OPTIONS: tuple[FormerOption, ...] = (
+    FormerOption("--as", "--operator"),
+    FormerOption("--at-once", "--force"),
+)
 
 
 class Command(typer.core.TyperCommand):
