@@ -28,6 +28,8 @@ class FormerOption:
 FORMER_OPTIONS: tuple[FormerOption, ...] = (
     FormerOption("--as", "--operator"),
     FormerOption("--at-once", "--force"),
+    FormerOption("--latest", "--retry-version", "latest"),
+    FormerOption("--recorded", "--retry-version", "recorded"),
 )
 
 

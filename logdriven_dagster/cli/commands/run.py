@@ -23,7 +23,7 @@ from logdriven_dagster.cli.options import (
     OnRunningOption,
     OverrideOption,
     ProjectOption,
-    RecordedOption,
+    RetryVersionOption,
     TablesArgument,
     choose_output,
     open_to_run,
@@ -94,7 +94,7 @@ def run(
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
-    recorded: RecordedOption = None,
+    retry_version: RetryVersionOption = None,
     batch_size: BatchSizeOption = None,
     wait: WaitOption = None,
     project: ProjectOption = None,
@@ -110,7 +110,7 @@ def run(
         from_step=from_step,
         exclude_steps=exclude_steps,
         on_running=on_running,
-        recorded=recorded,
+        retry_version=retry_version,
         batch_size=batch_size,
     )
     runner, clock = open_to_run("run", project, now)
@@ -184,7 +184,7 @@ def refresh(
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
-    recorded: RecordedOption = None,
+    retry_version: RetryVersionOption = None,
     batch_size: BatchSizeOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
@@ -198,7 +198,7 @@ def refresh(
         from_step=from_step,
         exclude_steps=exclude_steps,
         on_running=on_running,
-        recorded=recorded,
+        retry_version=retry_version,
         batch_size=batch_size,
     )
     runner, clock = open_to_run("refresh", project, now, again=[table])
