@@ -28,6 +28,7 @@ class FormerOption:
 FORMER_OPTIONS: tuple[FormerOption, ...] = (
     FormerOption("--as", "--operator"),
     FormerOption("--at-once", "--force"),
+    FormerOption("--deep", "--analyze"),
     FormerOption("--from", "--window", command="discard"),
     FormerOption("--latest", "--retry-version", "latest"),
     FormerOption("--recorded", "--retry-version", "recorded"),
