@@ -65,8 +65,8 @@ ROWS = {"n": ["not_null", {"rule": "positive", "level": "warn"}]}
 RULES: dict[str, dict[str, Any]] = {
     "single rows": {"id": ["id", "v"], "columns": ROWS},
     "without ids": {"columns": ROWS},
-    "duplicates": {"id": ["id"], "keep": "n desc", "columns": ROWS},
-    "equally new": {"id": ["id"], "keep": "day", "columns": {"n": ["not_null"]}},
+    "duplicates": {"id": ["id"], "deduplicate_order_by": "n desc", "columns": ROWS},
+    "equally new": {"id": ["id"], "deduplicate_order_by": "day", "columns": {"n": ["not_null"]}},
     "unique": {"id": ["v"], "columns": {"id": [{"rule": "unique", "level": "warn"}], **ROWS}},
     "references": {
         "id": ["v"],
@@ -92,7 +92,12 @@ RULES: dict[str, dict[str, Any]] = {
             }
         ],
     },
-    "kept apart": {"id": ["id", "v"], "keep": "n", "keep_rejected": True, "columns": ROWS},
+    "kept apart": {
+        "id": ["id", "v"],
+        "deduplicate_order_by": "n",
+        "keep_rejected": True,
+        "columns": ROWS,
+    },
 }
 
 

@@ -27,6 +27,7 @@ TABLE = """
       - step: load
         source: {type: parquet, path: orders, window_column: at}
         target: {type: iceberg}
+        quality: {id: [id], deduplicate_order_by: at desc}
 """
 KEYS = """
     table: ods.orders
@@ -40,6 +41,7 @@ KEYS = """
 """
 RENAMED = [
     (TABLE, "fresh", "freshness"),
+    (TABLE, "keep", "deduplicate_order_by"),
     (KEYS, "on_restart", "on_key_reset"),
 ]
 
@@ -58,8 +60,8 @@ def test_a_former_name_means_the_current_one_with_a_hint(folder, caplog, text, f
     assert written[0].tables == written[1].tables
     assert written[0].renamed_fields == ()
     (hint,) = _hints(folder)
-    line = 1 + text[: text.index(f"{current}:")].strip().count("\n")
-    assert hint.startswith(f"tables/t.yaml:{line + 1}: ")
+    line = text[: text.index(f"{current}:")].count("\n")
+    assert hint.startswith(f"tables/t.yaml:{line}: ")
     assert hint.endswith(f"{former}: was renamed; write {current}")
     assert [record.getMessage() for record in caplog.records] == [
         f"renamed_field: {folder.root}/{hint}"
