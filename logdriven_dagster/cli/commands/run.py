@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.windows import TimeWindow
     from logdriven_dagster.planning import Plan, PlannedWindow
+    from logdriven_dagster.planning.unread import MadeWithout
 
 
 OnceOption = Annotated[
@@ -126,7 +128,18 @@ def run(
     )
     if now is None:
         events = _with_freshness(runner, events)
-    _watch(events, lambda: _pending(plan(), limit), output, lambda: plan().firsts())
+    without = _made_without(runner, names, clock)
+    _watch(events, lambda: _pending(plan(), limit), output, lambda: plan().firsts(), without)
+
+
+def _made_without(runner: "Runner", names: Iterable[str], now: datetime) -> "Sequence[MadeWithout]":
+    """Print on stderr which finished windows ran before a new upstream, and return them."""
+    from logdriven_dagster.cli.shown.definitions import print_made_without
+    from logdriven_dagster.execution.window.made_without import made_without_upstreams
+
+    found = made_without_upstreams(runner.run_log, runner.project, names, now)
+    print_made_without(found, to=sys.stderr)
+    return found
 
 
 def _with_freshness(runner: "Runner", events: "Generator[WindowEvent]") -> "Generator[WindowEvent]":
@@ -295,6 +308,7 @@ def _watch(
     total: Callable[[], int],
     output: "Output",
     left: "Callable[[], Sequence[PlannedWindow]]" = tuple,
+    without: "Sequence[MadeWithout]" = (),
 ) -> NoReturn:
     """Run the windows and report them; exit with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.shown.progress import display, report
@@ -307,16 +321,16 @@ def _watch(
                 tally.add(event)
                 show(event)
     except TerminatedError:
-        report(tally, output)
+        report(tally, output, (), without)
         raise typer.Exit(143) from None
     except KeyboardInterrupt:
-        report(tally, output)
+        report(tally, output, (), without)
         raise typer.Exit(130) from None
     except LogdrivenError:
         if tally.results:
-            report(tally, output)
+            report(tally, output, (), without)
         raise
-    report(tally, output, left() if tally.is_idle else ())
+    report(tally, output, left() if tally.is_idle else (), without)
     raise typer.Exit(tally.summary().exit_code)
 
 

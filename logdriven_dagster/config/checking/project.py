@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from logdriven_dagster.config.checking.conditions import broken_conditions, broken_relations
 from logdriven_dagster.config.checking.plain_secrets import definition_secrets
 from logdriven_dagster.config.checking.quality import broken_quality, rule_queries
+from logdriven_dagster.config.checking.renames import broken_renames, hint_of_rename, new_names
 from logdriven_dagster.config.derived.running_order import cycle_in, upstreams_of
 from logdriven_dagster.config.models.dependencies import AssetDependency
 from logdriven_dagster.config.models.fields import Option
@@ -71,6 +72,7 @@ def mistakes(
         else:
             yield from _broken_job(job, jobs.origins[name], tables.items, known)
     yield from _shared_targets(tables)
+    yield from broken_renames(tables.items, tables.origins, known)
     yield from _disputed_assets(tables)
     if cycle := cycle_in(upstreams_of(tables.items)):
         document = tables.origins[cycle[0]]
@@ -111,13 +113,22 @@ def _broken_upkeep(
             yield document.error((*place, "python"), problem)
         for name in step.tables:
             if name not in known:
-                yield _unknown_table(document, (*place, "tables"), name, known)
+                hint = _suggestion(name, known)
+                yield document.error((*place, "tables"), f"unknown table {name!r}", hint)
 
 
 def _unknown_table(
-    document: Document, place: tuple[str | int, ...], name: str, known: Iterable[str]
+    document: Document,
+    place: tuple[str | int, ...],
+    name: str,
+    tables: Mapping[str, TableConfig],
 ) -> ConfigError:
-    return document.error(place, f"unknown table {name!r}", _suggestion(name, known))
+    return document.error(place, f"unknown table {name!r}", _suggested_table(name, tables))
+
+
+def _suggested_table(name: str, tables: Mapping[str, TableConfig]) -> str | None:
+    new = new_names(tables).get(name)
+    return _suggestion(name, tables) if new is None else hint_of_rename(new)
 
 
 def _broken_dependencies(
@@ -133,7 +144,7 @@ def _broken_dependencies(
             continue
         name = dependency.table
         if dependency.managed and name not in known:
-            hint = _suggestion(name, tables)
+            hint = _suggested_table(name, tables)
             unmanaged = f"or {{table: {name}, managed: false}} if it is not ours"
             hint = f"{hint}; {unmanaged}" if hint else unmanaged.removeprefix("or ")
             yield document.error(place, f"unknown table {name!r}", hint)

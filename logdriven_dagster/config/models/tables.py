@@ -85,6 +85,12 @@ class TableConfig(Settings):
         description="the name, which SQL, targets and Dagster use; the part before the last dot is "
         "the group in Dagster"
     )
+    renamed_from: TableName | None = Field(
+        None,
+        description="the name that the table had before: its windows, versions and rows go on "
+        "under the new name",
+        examples=["ods.sales"],
+    )
     description: str | None = Field(
         None, description="what the table holds, for people", examples=["One row per order."]
     )

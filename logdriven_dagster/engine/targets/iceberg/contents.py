@@ -1,38 +1,34 @@
 """Contents of Iceberg tables, read from the catalog."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.iceberg.arrow_rows import arrow_rows
-from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.iceberg.schema import spark_schema
 from logdriven_dagster.engine.queries.schemas import columns_of, window_column
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
-from logdriven_dagster.engine.targets.contents import Contents, Holdings
+from logdriven_dagster.engine.targets.contents import Contents, Holdings, Named
 from logdriven_dagster.engine.targets.first_contact import what_becomes
-from logdriven_dagster.engine.targets.iceberg.catalog import (
-    is_listed,
-    load_existing,
-    open_catalog,
-    total_rows,
-)
+from logdriven_dagster.engine.targets.iceberg.catalog import total_rows
 from logdriven_dagster.engine.targets.iceberg.first_contact import unknown_files
 from logdriven_dagster.engine.targets.iceberg.garbage import leftovers
+from logdriven_dagster.engine.targets.iceberg.renaming import (
+    existing_table,
+    parts_of_table,
+    rename_obstacle,
+    rename_table,
+)
 from logdriven_dagster.errors import NotPublishedError
 from logdriven_dagster.model.windows import TimeWindow
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
 
 
 class IcebergContents(Contents):
     """Reader of the contents of targets of type iceberg."""
 
     def holdings(self, project: Project, table: str, target: IcebergTarget) -> Holdings:
-        found = _existing(project, target.name or table)
+        found = existing_table(project, target.name or table)
         if found is None:
             return Holdings()
         return Holdings(columns_of(spark_schema(found.schema())), total_rows(found))
@@ -40,7 +36,7 @@ class IcebergContents(Contents):
     def rows(
         self, project: Project, table: str, target: IcebergTarget, window: TimeWindow | None
     ) -> ArrowRows | None:
-        found = _existing(project, target.name or table)
+        found = existing_table(project, target.name or table)
         if found is None:
             raise NotPublishedError(f"{table} was never published, so it cannot be read")
         return arrow_rows(found, window_column(target), window)
@@ -49,16 +45,18 @@ class IcebergContents(Contents):
         self, project: Project, targets: Sequence[tuple[str, IcebergTarget]]
     ) -> Iterator[str | None]:
         for table, target in targets:
-            found = _existing(project, target.name or table)
+            found = existing_table(project, target.name or table)
             holds = found is not None and bool(unknown_files(found))
             yield what_becomes(target.name or table, target) if holds else None
 
     def leftovers(self, search: Search, table: str, target: IcebergTarget) -> Iterator[Garbage]:
         return leftovers(search, table, target)
 
+    def move_obstacle(self, project: Project, old: Named, new: Named) -> str | None:
+        return rename_obstacle(project, *(target.name or table for table, target in (old, new)))
 
-def _existing(project: Project, name: str) -> "Table | None":
-    known = identifier(name)
-    if not is_listed(project, known):
-        return None  # opening an SQL catalog would create it
-    return load_existing(open_catalog(project), known)
+    def move(self, project: Project, old: Named, new: Named) -> None:
+        rename_table(project, *(target.name or table for table, target in (old, new)))
+
+    def belongings(self, project: Project, table: str, target: IcebergTarget) -> Iterator[Garbage]:
+        return parts_of_table(project, table, target.name or table)
