@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install hooks test-fast test-connect test-foreign test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark compatibility test-core test-wheel test-lake faults test-hosts bench clean
+.PHONY: help install hooks test-fast quick-tests test-connect test-foreign test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark compatibility test-core test-wheel test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -96,7 +96,7 @@ test: $(VENV)/.installed-dev ## install what the tests need and run them all
 	scripts/test_packages.sh
 	$(SIDE_BY_SIDE) check $(VENV)/.classes
 	$(BIN)/python -m pytest $(TWO) -m 'not long' --durations=25
-	$(SIDE_BY_SIDE) TWO= CONNECT=tests/engine/spark test-connect test-foreign
+	$(MAKE) --no-print-directory CONNECT=tests/engine/spark test-connect
 
 CONNECT ?= $(shell grep -rl --include='test_*.py' mark.connect tests)
 test-connect: $(VENV)/.installed-dev ## every test of Spark Connect; `make test` runs those of tests/engine/spark
@@ -108,15 +108,18 @@ test-foreign: $(VENV)/.installed-dev ## counts on a server of Spark Connect that
 test-long: $(VENV)/.installed-dev $(VENV)/.classes ## the tests of several seconds, and the other members of families
 	scripts/test_packages.sh
 	$(BIN)/python -m pytest $(TWO) -m long --report .reports/long-tests.md
+	$(MAKE) --no-print-directory test-foreign
 
 # By default the tests that need no Spark, no server and no browser.
 LANE ?= not spark and not database and not browser and not slow and not long
 TESTS ?=
 IN_LANE = -m pytest $(TWO) -m '$(LANE)' --durations=25 $(TESTS)
 test-fast: $(VENV)/.installed-dev ## lint, types and the tests that need no Spark, no server and no browser
-	@began=$$SECONDS; $(MAKE) --no-print-directory check; \
-	$(BIN)/python $(IN_LANE) -q --durations=10 --hypothesis-profile=quick; \
+	@began=$$SECONDS; $(MAKE) --no-print-directory --jobs 2 check quick-tests; \
 	echo "make test-fast took $$((SECONDS - began)) seconds"
+
+quick-tests: $(VENV)/.installed-dev
+	@$(BIN)/python $(IN_LANE) -q --durations=10 --hypothesis-profile=quick
 
 test-lane: $(VENV)/.installed-dev $(if $(findstring not spark,$(LANE)),,$(VENV)/.classes) ## the tests of one lane of CI: LANE='spark and not long' TESTS=tests/engine
 	$(if $(findstring not database,$(LANE)),,scripts/test_packages.sh)
@@ -137,7 +140,7 @@ test-newest test-oldest: test-%: $(VENV)/.installed
 # All but PySpark as it is pinned. The oldest patch of a line is the hardest to please.
 SPARK ?= 4.0.0
 OLD := .venv-spark-$(SPARK)
-OF_SPARK := tests/engine tests/quality tests/stretches tests/slices/test_files.py tests/slices/test_upstream.py \
+OF_SPARK := tests/engine tests/plugins/delta tests/quality tests/stretches tests/slices/test_files.py tests/slices/test_upstream.py \
 	tests/extending tests/setup/test_private_apis.py
 $(OLD)/.installed: $(VENV)/.installed-dev
 	test -x $(OLD)/bin/python || $(PYTHON) -m venv --without-pip $(OLD)
@@ -149,7 +152,7 @@ $(OLD)/.installed: $(VENV)/.installed-dev
 test-spark: $(OLD)/.installed ## what Spark runs, on another version of it, classic and over Connect: SPARK=4.0.0
 	scripts/test_packages.sh
 	$(OLD)/bin/python -m pytest $(TWO) $(OF_SPARK)
-	LOGDRIVEN_TEST_SPARK=connect $(OLD)/bin/python -m pytest $(TWO) -m connect tests/engine tests/quality
+	LOGDRIVEN_TEST_SPARK=connect $(OLD)/bin/python -m pytest $(TWO) -m connect tests/engine tests/plugins/delta tests/quality
 
 WRITERS := $(VENV)-writers
 $(WRITERS)/.installed: tests/engine/compatibility/requirements.txt $(VENV)/.installed
@@ -182,7 +185,7 @@ test-wheel: $(VENV)/.installed-dev dist ## install the built wheel into a clean 
 
 test-lake: $(VENV)/.installed-dev ## the engine's tests on S3, and Iceberg's over REST, Glue and Hive
 	scripts/test_packages.sh
-	LOGDRIVEN_TEST_STORAGE=s3 $(BIN)/python -m pytest $(TWO) tests/engine
+	LOGDRIVEN_TEST_STORAGE=s3 $(BIN)/python -m pytest $(TWO) tests/engine tests/plugins/delta
 	for catalog in rest glue hive; do \
 		LOGDRIVEN_TEST_STORAGE=s3 LOGDRIVEN_TEST_CATALOG=$$catalog $(BIN)/python -m pytest $(TWO) \
 			tests/engine/targets tests/scripts/test_catalogs.py -k 'iceberg or catalog' || exit; \
@@ -194,7 +197,7 @@ LOG ?= sqlite
 STORAGE ?= local
 WINDOWS ?=
 RATE ?= 0.03
-faults: $(VENV)/.installed-dev ## kill and freeze runners N times, or in RATE of WINDOWS; LOG=postgresql STORAGE=s3: see docs/reliability.md
+faults: $(VENV)/.installed-dev ## kill and freeze runners N times, or in RATE of WINDOWS; LOG=postgresql STORAGE=s3: see docs/evidence/reliability.md
 	scripts/test_packages.sh
 	$(BIN)/python -m tests.faults $(if $(WINDOWS),--windows $(WINDOWS) --rate $(RATE),$(N)) --seed $(SEED) --log $(LOG) --storage $(STORAGE)
 

@@ -28,7 +28,7 @@ def main() -> int:
     if unknown := set(only) - _known():
         known = ", ".join(sorted(_known()))
         sys.exit(f"ONLY={','.join(sorted(unknown))}: it is none of {known}")
-    folder = given.output or (ROOT / "docs" if scale.name == "full" else WORK / scale.name)
+    folder = given.output or (ROOT / "docs/evidence" if scale.name == "full" else WORK / scale.name)
     path = folder / "benchmarks.json"
     results = Results.load(path, scale.name)
     results.settings = dict(SPARK)
@@ -67,7 +67,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--tables", type=int, help="how many tables P has; by default 1,000")
     parser.add_argument("--hours", type=int, help="for how many hours P runs them; by default 24")
-    parser.add_argument("--output", type=Path, help="a folder instead of docs/")
+    parser.add_argument("--output", type=Path, help="a folder instead of docs/evidence/")
     return parser.parse_args()
 
 

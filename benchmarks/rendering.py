@@ -1,4 +1,4 @@
-"""`docs/benchmarks.md`: the results, and what was found."""
+"""`docs/evidence/benchmarks.md`: the results, and what was found."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,18 +21,29 @@ _NO_SERVER = 0.1
 
 _HEAD = f"""# Benchmarks
 
-Written by `make bench` from `docs/benchmarks.json`; no number of its tables is typed by hand.
-Contestants run as whole processes, one after the other, in an order of chance that is new in each
-round, each from an empty state folder and with the same Spark settings. The rows of every result
-are compared with what DuckDB makes of the same data: counts by the day and a hash over all columns.
-Wrong rows have no time. Seconds are medians with the least and the most of the rounds. A ratio is
-the median of the rounds' own ratios, so that a slow moment of the machine slows both sides of it.
-CPU is user and system time of all processes, JVMs included; behind a plus, where it was measured,
-that of a warm server, cluster or database meanwhile, which is there before and after. Peak MB is
-that of the largest process; Linux counts the memory of the suite, which starts it, so none has less
-than some 190. "Our JVM options" are `{" ".join(JVM_OPTIONS)}`:
-our projects start their JVMs with them, the others leave them to their users. Until 26 November
-2026 there was the first one alone, "our JVM option".
+Comparisons with plain PySpark, SQLMesh, dbt and dlt, and measurements of single parts. Repeat them:
+
+```console
+$ make bench ROUNDS=3 ONLY=A,D
+$ make bench SCALE=quick
+```
+
+`make bench` writes this page from `docs/evidence/benchmarks.json`; no number of its tables is typed
+by hand.
+
+- **Contestants** run as whole processes, one after the other, in a random order that is new in
+  each round. Each starts with an empty state folder and has the same Spark settings.
+- **Results** are compared with those of DuckDB over the same data: counts per day and a hash
+  over all columns. Wrong rows have no time.
+- **Seconds** are medians, with the minimum and maximum of the rounds. A **ratio** is the median
+  of the ratios of single rounds, so a slow phase of the machine affects both sides.
+- **CPU** is user and system time of all processes, including JVMs. Behind a plus sign, where
+  measured, is that of a warm server, cluster or database, which runs before and afterwards, too.
+- **Peak MB** is that of the largest process. Linux counts the memory of the suite, which starts
+  it, so no contestant has less than about 190.
+- **"Our JVM options"** are `{" ".join(JVM_OPTIONS)}`. Our projects start their JVMs with them;
+  others leave them to their users. Until 26 November 2026 there was only the first one, "our JVM
+  option".
 """
 
 
@@ -132,7 +143,7 @@ def _probe(probe: dict[str, Any]) -> list[str]:
     if isinstance(parts, dict):
         calls = probe["calls"]
         rows = [(name, f"{ms:,.1f}", f"{calls[name]:,}") for name, ms in parts.items()]
-        told.append(table(("what", "ms a window, median", "calls to Java"), rows))
+        told.append(table(("part", "ms per window, median", "calls to Java"), rows))
     if shown := probe.get("table"):
         told.append(table(shown["head"], shown["rows"]))
     return told

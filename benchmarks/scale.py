@@ -26,8 +26,8 @@ from benchmarks.big_projects import Shape, make_project
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.processes import processes_of
 from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.execution.reports.metrics import Metrics
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.claiming import claim_windows
 from logdriven_dagster.execution.window.orders import Order

@@ -11,5 +11,10 @@ def _installed() -> Any:  # EntryPoints, from Python 3.12 on
 
 
 def entry_points_of(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group in the order of their names."""
-    return sorted(_installed().select(group=group), key=lambda point: point.name)
+    """Return the entry points of a group in the order of their names.
+
+    An entry point that two distributions register, such as logdriven_dagster and its core package,
+    is returned once.
+    """
+    found = sorted(_installed().select(group=group), key=lambda point: point.name)
+    return list(dict.fromkeys(found))

@@ -32,24 +32,25 @@ from logdriven_dagster.config.models.rules import BUILT_IN
 from logdriven_dagster.config.models.settings import Settings
 from logdriven_dagster.config.models.types import (
     connections,
-    delta,
     files,
     iceberg,
     jdbc,
-    kafka,
     spark_table,
     time_columns,
 )
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import TableTarget, Target
+from logdriven_dagster.plugins.delta.models import DeltaSource, DeltaTarget
+from logdriven_dagster.plugins.kafka.models import KafkaConnection, KafkaSource, KafkaTarget
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/reference.md"
 
 SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
-    "The project: `logdriven.yaml`": {
+    "Project: `logdriven.yaml`": {
         "logdriven.yaml": project.ProjectConfig,
         "defaults": project.Defaults,
         "connections": connections.ConnectionConfig,
+        "connections: kafka": KafkaConnection,
         "jdbc of a connection": connections.JdbcConfig,
         "spark": project.SparkConfig,
         "sensor": project.SensorConfig,
@@ -60,7 +61,7 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "recipients: apprise": notifications.AppriseRecipient,
         "notify": notifications.NotifyRule,
     },
-    "A table: `tables/**/*.yaml`": {
+    "Tables: `tables/**/*.yaml`": {
         "table": tables.TableConfig,
         "settings": Settings,
         "depends_on": dependencies.Dependency,
@@ -83,37 +84,50 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "source: json": files.JsonSource,
         "source: text": files.TextSource,
         "source: jdbc": jdbc.JdbcSource,
-        "source: kafka": kafka.KafkaSource,
+        "source: kafka": KafkaSource,
         "source: iceberg": iceberg.IcebergSource,
-        "source: delta": delta.DeltaSource,
+        "source: delta": DeltaSource,
         "source: table": spark_table.CatalogSource,
     },
     "Targets": {
         "every target": Target,
         "every target that is a table": TableTarget,
         "target: iceberg": iceberg.IcebergTarget,
-        "target: delta": delta.DeltaTarget,
+        "target: delta": DeltaTarget,
         "target: jdbc": jdbc.JdbcTarget,
         "target: parquet, orc, csv, json": files.FileTarget,
-        "target: kafka": kafka.KafkaTarget,
+        "target: kafka": KafkaTarget,
     },
-    "A job: `jobs/*.yaml`": {
+    "Jobs: `jobs/*.yaml`": {
         "job: standard": jobs.StandardJob,
         "relations": jobs.Relation,
         "job: maintenance": jobs.MaintenanceJob,
         "steps of a maintenance job": jobs.MaintenanceStep,
     },
 }
-HEAD = """# Every key of the files
+HEAD = """# YAML reference
 
 <!-- Written by `make reference` from the models; edit those. -->
 
-What can stand in `logdriven.yaml`, in the files below `tables/` and in those below `jobs/`. An
-unknown key is a mistake that `logdriven validate` names, with its line and what was probably meant.
-`logdriven schema --write` writes the same for editors. In any text, `${env:NAME}` stands for a
-variable of the environment and `${file:/run/secrets/name}` for the content of a file. A file below
-`tables/` or `jobs/` may have `for_each`, a list, `{csv: FILE}` or `{yaml: FILE}`, and is then a
-template: [templates.md](templates.md).
+All keys of `logdriven.yaml`, of the files below `tables/` and of those below `jobs/`:
+
+```yaml
+# tables/ods/orders.yaml
+table: ods.orders
+period: 1 day
+default_start: 2026-01-01
+steps:
+  - step: load
+    source: {type: parquet, path: data/orders, window_column: created_at}
+    target: {type: iceberg}
+```
+
+- `logdriven validate` refuses an unknown key with its line and a similar known key.
+- `logdriven schema --write` writes these fields as JSON schemas for editors.
+- `${env:NAME}` in any text is replaced by an environment variable, and `${file:/run/secrets/name}`
+  by the content of a file.
+- A file below `tables/` or `jobs/` with `for_each` (a list, `{csv: FILE}` or `{yaml: FILE}`) is a
+  template: see [Templates, properties and lineage](templates.md).
 """
 _HEADINGS = {model: heading for part in SECTIONS.values() for heading, model in part.items()}
 _BLOCKS = {model.__name__: model for model in _HEADINGS}
@@ -219,7 +233,7 @@ def _written(value: Any) -> str:
 
 def _meaning(model: type[BaseModel], key: str, field: FieldInfo, schema: Schema) -> str:
     if field.description is None and key == "type":
-        return "says which kind it is"
+        return "the type"
     if field.description is None and model is project.Defaults:
         return f"see {_link(Settings if key in Settings.model_fields else tables.TableConfig)}"
     found = example(field, schema)
@@ -248,14 +262,15 @@ def example(field: FieldInfo, schema: Schema) -> Any:
 
 
 def _built_in() -> Iterator[str]:
-    yield "## What has names of its own\n"
-    yield "### built-in rules of quality\n"
-    yield "All but those that are about NULL let NULL pass. [quality.md](quality.md) tells more.\n"
-    yield "| rule | a row obeys when | parameters |\n| --- | --- | --- |"
+    yield "## Built-in names\n"
+    yield "### Built-in data quality rules\n"
+    yield "NULL satisfies every rule that is not about NULL. See [Data quality](data-quality.md).\n"
+    yield "| rule | a row satisfies it if | parameters |\n| --- | --- | --- |"
     for name, rule in BUILT_IN.items():
         yield f"| `{name}` | {rule.says} | {', '.join(sorted(rule.needs | rule.takes)) or '—'} |"
     yield "\n### storage\n"
-    yield "The names that `storage` takes, which are PyIceberg's ([storage.md](storage.md)):\n"
+    yield "`storage` accepts these properties, with the names that PyIceberg uses. See"
+    yield "[Object stores and catalogs](object-stores.md).\n"
     for store, names in groupby(sorted(project.STORAGE_PROPERTIES), lambda n: n.split(".")[0]):
         yield f"- {store}: {', '.join(f'`{name}`' for name in names)}"
     yield ""

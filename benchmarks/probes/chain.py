@@ -43,7 +43,7 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
         "text": "Seconds and processor seconds of whole processes, medians. "
         "The pieces are each table alone over the same rows as Parquet files.",
         "table": {
-            "head": ["what", "chain s", "pieces s", "chain CPU", "pieces CPU"],
+            "head": ["measure", "chain s", "pieces s", "chain CPU", "pieces CPU"],
             "rows": [(_SAID[name], *_medians(took)) for name, took in found.items()],
         },
         **{f"{name}_ratio": _ratios(took, "seconds") for name, took in found.items()},

@@ -73,7 +73,7 @@ def main(source: Path, folder: Path, days: int) -> dict[str, Any]:
     }
     told = "; ".join(f"{name} {median(ms[name]):.0f} ms, CPU {cpu[name]:.0f} ms" for name in ways)
     return {
-        "title": f"A window over Spark Connect, {days} small windows by each way in turns",
+        "title": f"A window over Spark Connect, {days} small windows by each way, alternately",
         "text": f"Medians, and processor time of all processes together: {told}.",
         **{f"{name}_ms": _rounded(values) for name, values in ms.items()},
         **{f"{name}_more_ms": _rounded(values) for name, values in more.items()},

@@ -49,7 +49,7 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
             actions.query_counts = counting if way == "with" else lambda *_: QueryCounts(None, None)
             run = WindowRun(number * 2 + (way == "with") + 1, table.table, window, 1, {}, {})
             watch.taken()
-            with engine.window([run]) as session:
+            with engine.open_session([run]) as session:
                 began = time.perf_counter()
                 session.stage(table.steps[0])
                 took = time.perf_counter() - began
@@ -64,7 +64,7 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
     engine.spark.stop()
     apart = [a - b for a, b in zip(wholes["with"], wholes["without"], strict=True)]
     return {
-        "title": f"What counting costs, {days} windows written {rounds} times with and without",
+        "title": f"Cost of counting, {days} windows written {rounds} times with and without",
         "text": f"Source counts {median(shares['source']):.1f} % of the write, target counts "
         f"{median(shares['target']):.1f} %; staging {median(wholes['with']):.0f} ms with source "
         f"counts, {median(wholes['without']):.0f} ms without, {median(apart):+.0f} ms in pairs.",

@@ -56,9 +56,9 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
     ]
     bulk_ms = {key[:2]: values for key, values in took.items() if key[2] == _WAYS[1]}
     return {
-        "title": f"What telling Dagster of a window costs, {days} windows",
-        "text": "Milliseconds a window, medians, in turns. PostgreSQL does not wait for its disk "
-        "(fsync=off), SQLite does.",
+        "title": f"Cost of reporting a window to Dagster, {days} windows",
+        "text": "Milliseconds per window, medians, alternately. PostgreSQL does not wait for its "
+        "disk (fsync=off), SQLite does.",
         "table": {"head": ["instance", *(f"{way}, ms" for way in _WAYS)], "rows": rows},
         **{f"{database}_{teller}_ms": bulk_ms[database, teller] for database, teller in bulk_ms},
     }

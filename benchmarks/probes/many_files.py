@@ -79,7 +79,7 @@ def _told(found: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
         "title": f"Planning a query over an Iceberg table of {_MANY:,} files",
         "text": "Seconds, medians. Spark is given the files as a list, or as paths, which it looks "
         "for one by one.",
-        "table": {"head": ["what", *found], "rows": rows},
+        "table": {"head": ["measure", *found], "rows": rows},
         "list_ratio": [mine / theirs for mine, theirs in pairs],
         "planned_s": _sums(many, [MANIFESTS, *_OF_SPARK]),
     }

@@ -88,12 +88,12 @@ def main(folder: Path, rounds: int, tables: int, hours: int) -> dict[str, Any]:
     return {
         "title": f"A day of {tables:,} hourly tables without Spark, {hours} hours",
         "text": "Half of the tables are three levels deep, 5 % come late, 1 % of the windows fail. "
-        "The engine does nothing; the rest is the product's. PostgreSQL does not wait for its disk "
-        "(fsync=off), SQLite does. Processes that load a code location of these tables use "
-        f"{median(ours):.1f} s of a processor, of as many assets written by hand "
+        "The engine does nothing; the rest is this project's. PostgreSQL does not wait for its "
+        "disk (fsync=off), SQLite does. Processes that load a code location of these tables use "
+        f"{median(ours):.1f} s of a processor, of as many hand-written assets "
         f"{median(by_hand):.1f} s: {median(ratio):.2f} times as long.",
         "table": {
-            "head": ["what", *found],
+            "head": ["measure", *found],
             "rows": [[name, *(of[name] for of in columns)] for name in columns[0]],
         },
         "window_ms": first.hours,

@@ -48,7 +48,7 @@ def main(source: Path, folder: Path, rounds: int) -> dict[str, Any]:
     pairs = zip(local, remote, requests, strict=True)
     ratios = [(theirs - number * request) / ours for ours, theirs, number in pairs]
     return {
-        "title": "A window of an Iceberg table on S3, beside the same on a local disk",
+        "title": "A window of an Iceberg table on S3, compared with a local disk",
         "text": f"A day of 1,000 rows, medians of {rounds} rounds of {_WINDOWS} windows: "
         f"{median(local):.0f} ms on the disk, {median(remote):.0f} ms on S3, of which "
         f"{median(requests):.1f} requests of {request:.1f} ms each.",

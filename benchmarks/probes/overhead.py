@@ -22,7 +22,7 @@ _WARM_UP = 5
 
 _EXECUTION, _ENGINE = "logdriven_dagster.execution", "logdriven_dagster.engine"
 PARTS = {
-    "plan what is next": (
+    "plan the next window": (
         f"{_EXECUTION}.catching_up.queue:CatchUpQueue.next_ready",
         f"{_EXECUTION}.catching_up.queue:CatchUpQueue.seen",
     ),
@@ -90,7 +90,7 @@ def main(source: Path, folder: Path, days: int) -> dict[str, Any]:
     spark.stop()
     difference = [one - other for one, other in zip(ours, bare, strict=True)]
     return {
-        "title": f"The cost of a window by itself, {days} small windows in one session",
+        "title": f"Cost of a single window, {days} small windows in one session",
         "text": f"Bare write {median(bare):.0f} ms, ours {median(ours):.0f} ms (medians); the "
         f"first tenth {_tenth(ours, 0):.0f} ms, the last {_tenth(ours, -1):.0f} ms.",
         "bare_ms": _rounded(bare),

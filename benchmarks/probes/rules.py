@@ -51,7 +51,7 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
     pairs = zip(seconds["together"], seconds["one_by_one"], strict=True)
     ratios = [round(together / alone, 3) for together, alone in pairs]
     return {
-        "title": f"Rules of data quality, {days} windows in one session",
+        "title": f"Data quality rules, {days} windows in one session",
         "text": f"One by one {median(seconds['one_by_one']):.1f} s, in one pass "
         f"{median(seconds['together']):.1f} s (medians): {median(ratios):.2f} of it.",
         "ratio": ratios,

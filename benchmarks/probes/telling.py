@@ -23,7 +23,7 @@ from benchmarks.probes.overhead import _ours
 from benchmarks.tasks import Task
 
 _CALLS = 10_000
-_WAYS = ("nobody", "OpenLineage", "OpenTelemetry")
+_WAYS = ("none", "OpenLineage", "OpenTelemetry")
 _RECEIVER = """
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -77,19 +77,19 @@ def _measured(source: Path, folder: Path, days: int) -> dict[str, Any]:
         if day >= days // 10:  # those before compile
             waited[way].append(1000 * took)
             worked[way].append(1000 * (time.process_time() - processor))
-    listen("nobody")
+    listen("none")
     silent = 1000 * _of_calls([done])
     spark.stop()
-    more = {way: median(worked[way]) - median(worked["nobody"]) for way in _WAYS}
+    more = {way: median(worked[way]) - median(worked["none"]) for way in _WAYS}
     rows = [
         [way, f"{median(waited[way]):.1f}", f"{median(worked[way]):.1f}", f"{more[way]:+.1f}"]
         for way in _WAYS
     ]
     return {
-        "title": f"What telling of a window costs, {days} small windows in one session, in turns",
-        "text": f"Medians. Where nobody listens the calls take {1000 * silent:.0f} µs a window.",
+        "title": f"Cost of reporting a window, {days} small windows in one session, alternately",
+        "text": f"Medians. Without a listener the calls take {1000 * silent:.0f} µs a window.",
         "table": {
-            "head": ["who listens", "window, ms", "processor, ms", "more processor, ms"],
+            "head": ["listener", "window, ms", "processor, ms", "more processor, ms"],
             "rows": rows,
         },
         "silent_ms": [round(silent, 4)],
@@ -102,8 +102,8 @@ def _listeners() -> Callable[[str], Callable[[], None]]:
     """Let windows be told in a way; what is returned waits until it is sent."""
     from opentelemetry import trace
 
-    from logdriven_dagster.execution.listeners import open_lineage
-    from logdriven_dagster.execution.listeners import open_telemetry as tracing
+    from logdriven_dagster.plugins.telemetry import open_lineage
+    from logdriven_dagster.plugins.telemetry import open_telemetry as tracing
 
     tracer, sender = tracing._tracer(), open_lineage._sender()  # noqa: SLF001
     provider: Any = trace.get_tracer_provider()

@@ -34,7 +34,7 @@ def main(days: int, rounds: int) -> dict[str, Any]:
         "title": f"Planning and ticks, {_TABLES:,} tables, SQLite",
         "text": "Medians; the logs took turns.",
         "table": {
-            "head": ["what", *attempts, "ratio"],
+            "head": ["measure", *attempts, "ratio"],
             "rows": [[*row, f"{over[row[0]][-1]:.2f}"] for row in rows],
         },
         "tick_ms": [tick["lowest"], tick["median"], tick["highest"]],

@@ -16,14 +16,13 @@ from logdriven_dagster._version import __version__
 from logdriven_dagster.cli.commands import audit as audit_commands
 from logdriven_dagster.cli.commands import definitions as definition_commands
 from logdriven_dagster.cli.commands import exchange as exchange_commands
-from logdriven_dagster.cli.commands import imports as import_commands
 from logdriven_dagster.cli.commands import jobs as job_commands
 from logdriven_dagster.cli.commands import lineage as lineage_commands
 from logdriven_dagster.cli.commands import log as log_commands
+from logdriven_dagster.cli.commands import metrics as metrics_commands
 from logdriven_dagster.cli.commands import plan as plan_commands
 from logdriven_dagster.cli.commands import projects as project_commands
 from logdriven_dagster.cli.commands import quality as quality_commands
-from logdriven_dagster.cli.commands import reports as report_commands
 from logdriven_dagster.cli.commands import run as run_commands
 from logdriven_dagster.cli.commands import show as show_commands
 from logdriven_dagster.cli.commands import spark as spark_commands
@@ -74,16 +73,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # its tracebacks would show secret values
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_database = typer.Typer(no_args_is_help=True, help="Look after the run log's database.")
+_database = typer.Typer(no_args_is_help=True, help="Manage the run log's database.")
 
 _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
-    "A project": {
+    "Project": {
         "init": project_commands.init,
         "validate": project_commands.validate,
         "schema": project_commands.schema,
-        "scaffold": import_commands.scaffold,
-        "import-kettle": import_commands.import_kettle,
-        "import-sharpetl": import_commands.import_sharpetl,
     },
     "Running": {
         "plan": plan_commands.plan,
@@ -93,13 +89,12 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "skip": run_commands.skip,
         "unskip": run_commands.unskip,
     },
-    "Seeing what ran": {
+    "Monitoring": {
         "ui": ui_commands.ui,
         "status": plan_commands.status,
         "log": log_commands.log,
         "show": show_commands.show,
-        "report": report_commands.report,
-        "metrics": report_commands.metrics,
+        "metrics": metrics_commands.metrics,
         "audit": audit_commands.audit,
         "quality": quality_commands.quality,
         "graph": plan_commands.graph,
@@ -118,7 +113,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "export": exchange_commands.export,
         "import": exchange_commands.import_,
     },
-    "Upkeep": {
+    "Maintenance": {
         "clean": upkeep_commands.clean,
         "archive": upkeep_commands.archive,
         "forget": upkeep_commands.forget,
@@ -134,8 +129,8 @@ for _panel, _commands in _COMMANDS.items():
 _database.command()(log_commands.upgrade)
 app.add_typer(job_commands.app, name="job", rich_help_panel="Running")
 app.add_typer(spark_commands.app, name="spark", rich_help_panel="Running")
-app.add_typer(upkeep_commands.app, name="upkeep", rich_help_panel="Upkeep")
-app.add_typer(_database, name="db", rich_help_panel="Upkeep")
+app.add_typer(upkeep_commands.app, name="upkeep", rich_help_panel="Maintenance")
+app.add_typer(_database, name="db", rich_help_panel="Maintenance")
 
 
 def _version(wanted: bool) -> None:
@@ -180,11 +175,11 @@ def _report(error: Exception) -> int:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         sys.stderr.write(redact(text))
     if not isinstance(error, LogdrivenError):
-        hint = "unexpected; LOGDRIVEN_DEBUG=1 shows where"
+        hint = "unexpected error; set LOGDRIVEN_DEBUG=1 to see the traceback"
         print_error(f"{type(error).__name__}: {error} ({hint})")
         return 1
     if isinstance(error, StepError) and (brief := in_brief(str(error))) != str(error).strip():
-        print_error(f"{brief} (LOGDRIVEN_DEBUG=1 shows all of the error)")
+        print_error(f"{brief} (set LOGDRIVEN_DEBUG=1 to see the whole error)")
     else:
         print_error(error)
     return 1 if isinstance(error, (RefusedError, StepError, AttemptLostError)) else 2

@@ -7,7 +7,7 @@ run or listed, so that other commands start as fast as without it.
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
@@ -16,6 +16,18 @@ from logdriven_dagster.errors import UsageError, in_brief
 
 GROUP = "logdriven.commands"
 _PANEL = "Installed packages"
+
+C = TypeVar("C", bound=Callable[..., None])
+
+
+def show_in_panel(panel: str) -> Callable[[C], C]:
+    """Decorate a command that the help lists in a panel other than `Installed packages`."""
+
+    def mark(command: C) -> C:
+        vars(command)["help_panel"] = panel
+        return command
+
+    return mark
 
 
 def installed_names() -> list[str]:
@@ -37,7 +49,8 @@ def installed_command(name: str) -> Any:
         if isinstance(found, typer.Typer):
             made.add_typer(found, name=name, rich_help_panel=_PANEL)
         else:
-            made.command(name, rich_help_panel=_PANEL)(found)
+            panel = vars(found).get("help_panel", _PANEL)
+            made.command(name, rich_help_panel=panel)(found)
         made.callback()(_nothing)  # makes typer build a group that has the command
         group: Any = typer.main.get_command(made)
         return group.commands[name]

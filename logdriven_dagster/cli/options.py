@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.windows import TimeWindow
 
-_PROJECT_HELP = "The project folder; otherwise LOGDRIVEN_PROJECT, otherwise the current folder."
-_NOW_HELP = "The data clock, ISO 8601 or yyyyMMddHHmmss, in the project's zone if it names none."
+_PROJECT_HELP = "The project folder; default: LOGDRIVEN_PROJECT, then the current folder."
+_NOW_HELP = "The data clock, as ISO 8601 or yyyyMMddHHmmss; default zone: the project's time zone."
 
 
 def _inherited(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
@@ -48,13 +48,9 @@ NowOption = Annotated[
 ]
 WindowOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="START", help="Only this window's: when it starts, or the key or number of a slice."
-    ),
+    typer.Option(metavar="START", help="Only this window: its start time, key or number."),
 ]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print JSON and nothing else to standard output.")
-]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON to standard output.")]
 
 
 class LogFormat(str, Enum):
@@ -68,11 +64,11 @@ LogFormatOption = Annotated[
     LogFormat,
     typer.Option(
         "--log-format",
-        help="json: a line of JSON for each attempt that has ended, and nothing else.",
+        help="json: print only one line of JSON for each ended attempt.",
     ),
 ]
 TablesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="TABLES", help="Tables or jobs; all by default.")
+    list[str] | None, typer.Argument(metavar="TABLES", help="Tables or jobs; default: all tables.")
 ]
 OverrideOption = Annotated[
     list[str] | None,
@@ -80,22 +76,30 @@ OverrideOption = Annotated[
 ]
 FromStepOption = Annotated[
     str | None,
-    typer.Option("--from-step", metavar="STEP", help="Leave out the steps before this one."),
+    typer.Option(
+        "--from-step", metavar="STEP", help="Start with this step; leave out the steps before it."
+    ),
 ]
 OnRunningOption = Annotated[
     OnRunning | None,
-    typer.Option("--on-running", help="About windows that run elsewhere; the table's by default."),
+    typer.Option(
+        "--on-running",
+        help="The action for windows that another runner processes; default: the table's.",
+    ),
 ]
 MaxParallelOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Have so many windows in work at a time; the project's by default."),
+    typer.Option(
+        min=1, help="The number of windows to run at the same time; default: the project's."
+    ),
 ]
 RecordedOption = Annotated[
     bool | None,
     typer.Option(
         "--recorded/--latest",
-        help="Try failed windows again with the version of their tables that they ran, or with "
-        "the latest; as the tables say by default, which is the latest.",
+        help="The version of a table for retries of failed windows: the version of the "
+        "failed attempt, or the latest; default: the table's retry_version, "
+        "otherwise the latest.",
     ),
 ]
 BatchSizeOption = Annotated[
@@ -103,12 +107,13 @@ BatchSizeOption = Annotated[
     typer.Option(
         "--batch-size",
         metavar="N",
-        help="Run so many adjoining windows in one pass, or all; the tables' own by default.",
+        help="The number of adjoining windows to run as one batch, or all; default: the "
+        "tables' batch_size.",
     ),
 ]
 ExcludeStepsOption = Annotated[
     list[str] | None,
-    typer.Option("--exclude-steps", metavar="A,B", help="Leave these steps out; may be repeated."),
+    typer.Option("--exclude-steps", metavar="A,B", help="Leave out this step; may be repeated."),
 ]
 
 
@@ -185,7 +190,9 @@ def window_named(runner: "Runner", table: str, text: str) -> "TimeWindow":
     start, grid = parse_time(runner.project, text, "--window"), config.grid
     window = grid.window(grid.index(start))
     if window.start != as_instant(start):
-        problem = f"no window of {table} starts then; the one around it is {window}"
+        problem = (
+            f"no window of {table} starts at this time; the window that contains it is {window}"
+        )
         raise typer.BadParameter(problem, param_hint="--window")
     return window
 
@@ -253,5 +260,5 @@ def _batch_size(text: str | None) -> "BatchSize | None":
     if text == "all":
         return "all"
     if not text.isdigit() or int(text) < 1:
-        raise typer.BadParameter("a number from 1 on, or all", param_hint="--batch-size")
+        raise typer.BadParameter("must be all or a number of at least 1", param_hint="--batch-size")
     return int(text)

@@ -82,7 +82,7 @@ def _parsed(text: str) -> URL:
     if not re.match(r"[\w+]+://", text):
         url = make_url(resolve(text))
         if "@" in f"{url.host}{'' if url.get_backend_name() == 'sqlite' else url.database}":
-            fix = "an @ within it is written as %40"
+            fix = "write an @ in it as %40"
             raise UsageError(f"the URL's password must be percent-encoded: {fix}")
         return url
     stand_ins = {f"{_STAND_IN}{n:03}": given for n, given in enumerate(references(text))}
@@ -108,10 +108,8 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     """Return the connection with its secrets resolved from the environment.
 
     `name` is used in errors; a relative SQLite path is resolved against `root`. Raises UsageError
-    for a missing secret, and for a connection to Kafka.
+    for a missing secret.
     """
-    if config.url is None:
-        raise UsageError(f"connection {name}: it leads to Kafka, not to a database")
     try:
         url = database_url(config.url, root)
         options = _resolved(config.jdbc.options)
@@ -121,7 +119,7 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     jdbc_url, driver = _jdbc(url)
     if not (jdbc_given or jdbc_url) or not (config.jdbc.driver or driver):
         fix = "give jdbc.url and jdbc.driver"
-        raise UsageError(f"connection {name}: no JDBC driver is known for it; {fix}")
+        raise UsageError(f"connection {name}: its JDBC driver is unknown; {fix}")
     credentials = {"user": url.username, "password": url.password}
     options = {key: value for key, value in credentials.items() if value} | options
     return Connection(name, url, jdbc_given or jdbc_url, config.jdbc.driver or driver, options)
@@ -129,7 +127,7 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
 
 def driver_of(config: ConnectionConfig) -> str | None:
     """Return the JDBC driver of a connection, or None if it cannot be derived without secrets."""
-    if config.jdbc.driver or config.url is None:
+    if config.jdbc.driver:
         return config.jdbc.driver
     url = config.url
     with suppress(UsageError):
@@ -138,16 +136,6 @@ def driver_of(config: ConnectionConfig) -> str | None:
     if backend == "sqlite":
         return _SQLITE_DRIVER
     return _JDBC[backend][1] if backend in _JDBC else None
-
-
-def kafka_settings(name: str, config: ConnectionConfig) -> dict[str, str]:
-    """Return settings for librdkafka with secrets resolved. Raises UsageError if one is missing."""
-    if config.kafka is None:
-        raise UsageError(f"connection {name}: it leads to a database, not to Kafka")
-    try:
-        return _resolved(config.kafka)
-    except UsageError as error:
-        raise UsageError(f"connection {name}: {error}") from None
 
 
 def given_url(config: ConnectionType | None) -> str | None:

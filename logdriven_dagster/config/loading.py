@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ValidationError
 
+from logdriven_dagster.config.checking.engines import Documents, unsupported_features
 from logdriven_dagster.config.checking.oversights import oversights
 from logdriven_dagster.config.checking.plain_secrets import plain_secrets
 from logdriven_dagster.config.checking.project import ValidConfigs, mistakes
@@ -63,8 +64,8 @@ def read_sources(root: Path | str) -> ProjectFiles:
     path = root / PROJECT_FILE
     if not path.is_file():
         hint = (
-            "go to the folder of a project, or name it by --project or LOGDRIVEN_PROJECT; "
-            "`logdriven init FOLDER` makes a new one"
+            "change to the folder of a project, or set --project or LOGDRIVEN_PROJECT; "
+            "create a project with `logdriven init FOLDER`"
         )
         raise InvalidProjectError([ConfigError(path, None, "", "no such file", hint)])
     errors: list[ConfigError] = []
@@ -102,16 +103,18 @@ def build_project(sources: ProjectFiles) -> Project:
     building.errors.sort(key=lambda error: (error.path != sources.main.path, str(error.path)))
     building.errors += misplaced_files((*sources.tables, *sources.jobs), sources.root)
     building.errors += mistakes(sources.config, tables, jobs, building.broken)
-    if not building.errors and sources.config.spark.engine == "sail":
-        from logdriven_dagster.config.checking.proven import unproven  # loads sqlglot
-
-        building.errors += unproven(sources.main, sources.config, tables, jobs)
     if building.errors:
         raise InvalidProjectError(list(reported_once(building.errors)))
     ordered = {name: tables.items[name] for name in running_order(tables.items)}
     files = {name: document.path for name, document in tables.origins.items()}
     job_files = {name: document.path for name, document in jobs.origins.items()}
-    return Project(sources.root, sources.config, ordered, jobs.items, files, job_files)
+    project = Project(sources.root, sources.config, ordered, jobs.items, files, job_files)
+    documents = Documents(
+        sources.main, {name: tables.origins[name] for name in ordered}, jobs.origins
+    )
+    if unsupported := list(unsupported_features(project, documents)):
+        raise InvalidProjectError(list(reported_once(unsupported)))
+    return project
 
 
 def _unread_tables(sources: ProjectFiles) -> Iterator[str]:

@@ -20,7 +20,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 def location_text(text: str) -> str:
     """Validate a path or URL from the configuration. Raises ValueError for an unsupported store."""
     if is_remote(text) and not re.match(r"[a-z0-9]+://[^/\s]+", text):
-        raise ValueError(f"{text}: the name of a bucket or container must stand behind ://")
+        raise ValueError(f"{text}: the name of a bucket or container must follow ://")
     if not is_remote(text):
         local_folder(text)
     return text
@@ -43,8 +43,8 @@ def local_folder(text: str) -> str:
         return re.sub("^file:/*(?=/)", "", text).removeprefix("file:")
     if url := _URL.match(text):
         raise ValueError(
-            "must be a folder of this machine, also of a file system mounted on it, or one of an"
-            f" object store (s3://, gs://, abfss://); {url[1]}:// is not supported"
+            "must be a local folder, a folder of a mounted file system, or a folder of "
+            f"an object store (s3://, gs://, abfss://); {url[1]}:// is not supported"
         )
     return text
 

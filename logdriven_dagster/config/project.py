@@ -17,7 +17,6 @@ from logdriven_dagster.config.connections import (
     connection_settings,
     database_url,
     driver_of,
-    kafka_settings,
     open_connection,
 )
 from logdriven_dagster.config.locations import as_path, is_remote, local_folder, location_of
@@ -75,7 +74,7 @@ class Project:
         text = given or self.config.run_log
         if not given and "${env:" not in text and os.environ.get(_IS_BRANCH) == "1":
             fix = "set LOGDRIVEN_RUN_LOG for branch deployments"
-            raise UsageError(f"run_log: a branch deployment must have a run log of its own; {fix}")
+            raise UsageError(f"run_log: a branch deployment must have its own run log; {fix}")
         try:
             return database_url(text, self.root)
         except UsageError as error:
@@ -145,7 +144,9 @@ class Project:
         """Return a table by name. Raises UsageError, with the closest name, if there is none."""
         if name in self.tables:
             return self.tables[name]
-        raise UsageError(f"no table {name!r} in project {self.name}" + _nearest(name, self.tables))
+        raise UsageError(
+            f"unknown table {name!r} in project {self.name}" + _nearest(name, self.tables)
+        )
 
     @cached_property
     def rerun_behind(self) -> Mapping[str, list[str]]:
@@ -172,13 +173,13 @@ class Project:
             return self.jobs[name]
         if not name:
             raise UsageError("the job has no name")
-        raise UsageError(f"no job {name!r} in project {self.name}" + _nearest(name, self.jobs))
+        raise UsageError(f"unknown job {name!r} in project {self.name}" + _nearest(name, self.jobs))
 
     def standard_job(self, name: str) -> StandardJob:
         """Return a standard job by name. Raises UsageError for a job of another type."""
         job = self.job(name)
         if not isinstance(job, StandardJob):
-            raise UsageError(f"{name} is a {job.type} job, no standard one")
+            raise UsageError(f"{name} is a {job.type} job, not a standard job")
         return job
 
     def select(self, names: "tuple[str, ...] | list[str]") -> tuple[str, ...]:
@@ -190,14 +191,14 @@ class Project:
         for name in names:
             if name not in self.tables and name not in self.jobs:
                 near = _nearest(name, [*self.tables, *self.jobs])
-                raise UsageError(f"no table or job {name!r} in project {self.name}{near}")
+                raise UsageError(f"unknown table or job {name!r} in project {self.name}{near}")
             wanted |= {name} if name in self.tables else self._tables_of(name)
         return tuple(name for name in self.tables if not names or name in wanted)
 
     def _tables_of(self, name: str) -> set[str]:
         job = self.jobs[name]
         if isinstance(job, MaintenanceJob):
-            fix = f"`logdriven job run {name}` runs it"
+            fix = f"run it with `logdriven job run {name}`"
             raise UsageError(f"{name} is a maintenance job, which has steps and no tables; {fix}")
         return set(job.tables)
 
@@ -210,33 +211,28 @@ class Project:
         config = self._declared(name)
         return driver_of(config) if isinstance(config, ConnectionConfig) else None
 
-    def kafka(self, name: str) -> dict[str, str]:
-        """Return the settings of a Kafka connection. Raises UsageError if a secret is missing."""
-        return kafka_settings(name, self._connection(name))
-
     def connection_settings(self, name: str) -> dict[str, Any]:
         """Return the fields of a connection of a package's type, their secrets resolved."""
         return connection_settings(name, self._declared(name))
 
     def refuse_incomplete_connection(self, name: str) -> None:
         """Raise UsageError if the environment lacks something that a connection needs."""
-        config = self._declared(name)
-        if not isinstance(config, ConnectionConfig):
-            self.connection_settings(name)
-        elif config.kafka is not None:
-            self.kafka(name)
-        else:
+        if isinstance(self._declared(name), ConnectionConfig):
             self.connection(name)
+        else:
+            self.connection_settings(name)
 
     def _connection(self, name: str) -> ConnectionConfig:
         config = self._declared(name)
         if not isinstance(config, ConnectionConfig):
-            raise UsageError(f"connection {name}: it leads to {config.leads_to}")
+            raise UsageError(f"connection {name} leads to {config.leads_to}")
         return config
 
     def _declared(self, name: str) -> ConnectionType:
         if name not in self.config.connections:
-            raise UsageError(f"no connection {name!r}" + _nearest(name, self.config.connections))
+            raise UsageError(
+                f"unknown connection {name!r}" + _nearest(name, self.config.connections)
+            )
         return self.config.connections[name]
 
     def variables(self, table: TableConfig) -> dict[str, str | int | float | bool]:

@@ -103,7 +103,7 @@ def _value(reference: re.Match[str], properties: Values) -> Option:
     if key in properties.get(group, {}):
         return properties[group][key]
     if group == "each":
-        hint = "only in a file with for_each; an SQL file can name a property or variable"
+        hint = "only allowed in a file with for_each; an SQL file can use properties and variables"
     elif group in properties:
         hint = _suggestion(key, properties[group], f"group {group} has")
     else:

@@ -213,8 +213,8 @@ def _rows(path: Path) -> Iterator[dict[str, str | None]]:
         for row in reader:
             if None in row or None in row.values():
                 number = len(reader.fieldnames or ())
-                problem = f"this line must have {number} cells, as the first one has"
+                problem = f"this line must have {number} cells, like the first line"
                 raise ConfigError(path, reader.line_num, "", problem)
             yield {name: cell.strip() or None for name, cell in row.items()}
     except csv.Error as error:
-        raise ConfigError(path, None, "", f"not CSV: {error}") from None
+        raise ConfigError(path, None, "", f"not valid CSV: {error}") from None

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
     from pyspark.sql import SparkSession as SparkSession
 
-    from logdriven_dagster.engine.spark.session import session_of, spark_session
+    from logdriven_dagster.engine.spark.session import spark_session
     from logdriven_dagster.engine.window.engine import Engine
     from logdriven_dagster.engine.window.session import WindowSession
 
-__all__ = ["Engine", "WindowSession", "session_of", "spark_session"]
+__all__ = ["Engine", "WindowSession", "spark_session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,10 +23,6 @@ def __getattr__(name: str) -> Any:
         from logdriven_dagster.engine.spark.session import spark_session
 
         return spark_session
-    if name == "session_of":
-        from logdriven_dagster.engine.spark.session import session_of
-
-        return session_of
     if name == "Engine":
         from logdriven_dagster.engine.window.engine import Engine
 

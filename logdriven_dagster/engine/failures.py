@@ -9,12 +9,13 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 
 from logdriven_dagster.config.driver_errors import driver_words
+from logdriven_dagster.config.models.types.registered import SOURCES, TARGETS
 from logdriven_dagster.config.secrets import redact_start
-from logdriven_dagster.engine.kafka.clients import is_transient as is_transient_kafka
 from logdriven_dagster.engine.spark.dead_sessions import cause_of_death
 from logdriven_dagster.engine.spark.errors import repeats_its_cause, sentence_of
 from logdriven_dagster.engine.spark.jvm_errors import thrown_by
@@ -51,7 +52,6 @@ TRANSIENT_JAVA = frozenset(
         "java.sql.SQLRecoverableException",
         "java.sql.SQLTransientException",
         "java.util.concurrent.TimeoutException",
-        "org.apache.kafka.common.errors.RetriableException",
         "org.apache.hadoop.net.ConnectTimeoutException",
         "org.apache.spark.shuffle.FetchFailedException",
     }
@@ -164,11 +164,17 @@ def is_transient(error: Exception) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno in _TRANSIENT_ERRNO
+    if _is_transient_of_a_type(error):
+        return True
     if chain := thrown_by(error):
         return any(map(_is_transient_java, chain))
-    if type(error).__name__ == "KafkaException":
-        return is_transient_kafka(error.args[0])
     return _is_transient_database(error)
+
+
+def _is_transient_of_a_type(error: Exception) -> bool:
+    """Return whether a type of source or target has the answer that a retry may succeed."""
+    paths = {part.transient_errors for part in (*SOURCES, *TARGETS)}
+    return any(resolve_name(path)(error) for path in paths if path)
 
 
 def _name_of(kind: type) -> str:
@@ -207,7 +213,7 @@ def _is_transient_java(thrown: JvmException) -> bool:
 def _sentence(error: Exception) -> str:
     """Return the error in one line, for people."""
     if said := driver_words(getattr(error, "orig", None)):
-        return f"{getattr(error, 'database', 'the database')} says: {said}"
+        return f"{getattr(error, 'database', 'the database')}: {said}"
     chain = thrown_by(error)
     text = " ".join((sentence_of(chain) if chain else _text(error).partition("\n")[0]).split())
     return text if _HAS_PLACE.search(text) else text + _place(error)

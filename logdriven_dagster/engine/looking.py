@@ -1,7 +1,7 @@
 """Preview of a table's published rows, without Spark if its target allows it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.queries import duckdb, query
@@ -15,12 +15,20 @@ from logdriven_dagster.model.windows import TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from logdriven_dagster.engine.window.engine import Engine
+
+class PreviewEngine(Protocol):
+    """An engine that can read the rows of any target."""
+
+    def look(
+        self, table: str, window: TimeWindow | None, sql: str | None, limit: int
+    ) -> "pa.Table":
+        """Return the first published rows of a table, or of the query `sql` over it."""
+        ...
 
 
 def look(
     project: Project,
-    engine: "Callable[[], Engine]",
+    engine: Callable[[], PreviewEngine],
     table: str,
     *,
     window: TimeWindow | None = None,
@@ -34,7 +42,10 @@ def look(
     and NotPublishedError if no window was ever published.
     """
     if window is not None and project.table(table).output.write_mode.replaces_whole_table:
-        raise UsageError(f"{table} is replaced as a whole: it has no rows of single windows")
+        raise UsageError(
+            f"{table} is replaced completely, so it has no rows of single windows; "
+            "leave out --window"
+        )
     rows = rows_without_spark(project, table, window)
     if rows is None:
         return engine().look(table, window, sql, limit)

@@ -13,8 +13,6 @@ from uuid import uuid4
 from logdriven_dagster.config.connections import given_url
 from logdriven_dagster.config.derived.needs import Need, refuse_unmet_here
 from logdriven_dagster.config.driver_errors import driver_words
-from logdriven_dagster.config.models.types.delta import DeltaTarget
-from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.failures import step_error
@@ -78,7 +76,7 @@ def unmet_in_time(project: Project, need: Need) -> str | None:
     looking.start()
     looking.join(_MOST_SECONDS)
     if looking.is_alive():
-        return f"it does not answer within {_MOST_SECONDS} seconds"
+        return f"no answer within {_MOST_SECONDS} seconds"
     return found[0] if found else None
 
 
@@ -87,7 +85,7 @@ def _refuse_unanswered(need: Need, ask: Callable[[], object], fields: str) -> No
         ask()
     except Exception as error:  # noqa: BLE001 - each store and catalog has errors of its own
         problem = in_brief(str(step_error(error)))
-        fix = f"check {fields} in {PROJECT_FILE}, and that the server runs"
+        fix = f"check {fields} in {PROJECT_FILE}, and that the server is running"
         raise UnmetNeedError(str(need), f"{problem}; {fix}") from None
 
 
@@ -100,16 +98,15 @@ def _ask_catalog(project: Project) -> None:
 def _ask_warehouse(project: Project) -> None:
     """Write a file, read it and remove it, as windows do.
 
-    Targets of files and of Delta need a store that refuses to overwrite a file.
+    Some targets need a store that refuses to overwrite a file.
     """
     storage = storage_of(project.staging, project.storage)
     location = f"{project.staging}/{uuid4().hex}{DRAFT}"
-    outputs = [table.output for table in project.tables.values()]
-    in_files = any(isinstance(output, (FileTarget, DeltaTarget)) for output in outputs)
+    once = any(table.output.creates_files_once for table in project.tables.values())
     try:
-        (storage.put_if_absent if in_files else storage.put)(location, b"1")
+        (storage.put_if_absent if once else storage.put)(location, b"1")
         if storage.read(location) != b"1":
-            raise TerminalStepError(f"{location} is not what was written")
+            raise TerminalStepError(f"{location} has other contents than were written")
     finally:
         storage.remove(location)
 
@@ -121,7 +118,7 @@ def _refuse_unreachable(need: Need, url: "URL") -> None:
     if url.get_backend_name() == "sqlite":
         folder = Path(url.database or "").parent
         if need.kind == "connection" and not folder.is_dir():
-            raise UnmetNeedError(str(need), f"there is no folder {folder}")
+            raise UnmetNeedError(str(need), f"folder {folder} does not exist")
         return
     patient: dict[str, Any] = {"connect_timeout": _PATIENCE_SECONDS}
     try:
@@ -135,6 +132,6 @@ def _refuse_unreachable(need: Need, url: "URL") -> None:
             str(step_error(error))
         )
         place = need.kind.replace(" ", "_") + f"s.{need.name}" * bool(need.name)
-        problem = f"its database cannot be opened: {said}"
-        fix = f"check {place} in {PROJECT_FILE}, and that the server runs"
+        problem = f"could not open its database: {said}"
+        fix = f"check {place} in {PROJECT_FILE}, and that the server is running"
         raise UnmetNeedError(str(need), f"{problem}; {fix}") from None

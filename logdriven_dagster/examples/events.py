@@ -21,6 +21,7 @@ from logdriven_dagster.examples.demo import say
 from logdriven_dagster.examples.mock_kafka import MockKafka, running
 from logdriven_dagster.examples.rounds import prepare, run, show_log, show_query
 from logdriven_dagster.examples.view_history import View, ViewRound, rounds
+from logdriven_dagster.plugins.kafka.settings import client_settings
 
 EXAMPLE = Path(__file__).parent / "page_views"
 TOPIC = "logdriven_page_views"
@@ -64,16 +65,17 @@ def demonstrate(folder: Path, servers: str) -> int:
     os.environ["EVENTS_BOOTSTRAP"] = servers
     project = prepare(EXAMPLE, folder)
     (folder / "reports.db").unlink(missing_ok=True)
-    settings = project.kafka("web")
+    settings = client_settings(project, "web")
     make_topic(settings)
     first, second = rounds()
     send(settings, first)
-    say(f"Until {first.now:%H:%M} {len(first.views):,} views have arrived.")
+    say(f"Until {first.now:%H:%M}, {len(first.views):,} views have arrived.")
     failed = run(folder, first.now)
     send(settings, second)
     say(
-        f"Until {second.now:%H:%M} {len(second.views):,} more arrive; {late(first, second)} of "
-        "them belong to hours that have been counted already."
+        f"Until {second.now:%H:%M}, {len(second.views):,} more arrive; "
+        f"{late(first, second)} of them belong to hours that have already been "
+        "counted."
     )
     failed = run(folder, second.now) or failed
     show_log(folder, second.now, "dws.hourly_views")
@@ -107,8 +109,8 @@ def make_topic(settings: dict[str, str]) -> None:
                 place = TopicPartition(TOPIC, number)
                 low, high = consumer.get_watermark_offsets(place, timeout=_PATIENCE_SECONDS)
                 if high > low:
-                    fix = f"kafka-topics --delete --topic {TOPIC} makes room for a new one"
-                    raise UsageError(f"the topic {TOPIC} holds messages already; {fix}")
+                    fix = f"delete it with kafka-topics --delete --topic {TOPIC}"
+                    raise UsageError(f"the topic {TOPIC} already has messages; {fix}")
         finally:
             consumer.close()
     except KafkaException as error:
@@ -125,7 +127,7 @@ def send(settings: dict[str, str], done: ViewRound) -> None:
         producer.produce(TOPIC, message, key=visitor, timestamp=milliseconds)
         producer.poll(0)
     if left := producer.flush(_PATIENCE_SECONDS):
-        raise UsageError(f"Kafka did not take {left} messages")
+        raise UsageError(f"could not send {left} messages to Kafka")
 
 
 def late(first: ViewRound, second: ViewRound) -> int:

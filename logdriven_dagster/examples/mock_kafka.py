@@ -42,7 +42,7 @@ class MockKafka:
         print(json.dumps([command, topic, *values]), file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline().strip()
         if answer != "ok":
-            raise RuntimeError(f"{command} {topic}: {answer or 'the cluster is gone'}")
+            raise RuntimeError(f"{command} {topic}: {answer or 'the cluster has ended'}")
         return topic
 
 
@@ -53,7 +53,7 @@ Cluster = TypeVar("Cluster", bound=MockKafka)
 def running(kind: type[Cluster]) -> Iterator[Cluster]:
     """Run a cluster with one broker within the block. Raises UsageError without confluent-kafka."""
     if find_spec("confluent_kafka") is None:
-        raise UsageError("the mock of Kafka is part of confluent-kafka: install the extra [kafka]")
+        raise UsageError("the Kafka mock is part of confluent-kafka; install the extra [kafka]")
     process = subprocess.Popen(
         [sys.executable, "-m", __name__],
         stdin=subprocess.PIPE,

@@ -74,8 +74,8 @@ def demonstrate(folder: Path, url: str) -> int:
         failed = run(folder, first.now)
         change(engine, second)
         say(
-            f"Two days later: {len(second.orders)} more orders, some of them of days that are "
-            "done; customers moved, and two changes of Wednesday night come to light."
+            f"Two days later: {len(second.orders)} more orders, some of them for "
+            "finished days; customers moved, and two changes of Wednesday night arrive."
         )
         failed = run(folder, second.now) or failed
         show_log(folder, second.now, "dws.city_revenue")

@@ -80,7 +80,7 @@ def retry_version_of(text: str | None, place: str) -> RetryVersion | None:
             return known  # type: ignore[no-any-return]
     if text is None:
         return None
-    raise UsageError(f"{place}: expected latest or recorded, not {text!r}")
+    raise UsageError(f"{place}: must be latest or recorded, not {text!r}")
 
 
 def _refuse_references(overrides: Mapping[str, str]) -> None:
@@ -88,8 +88,8 @@ def _refuse_references(overrides: Mapping[str, str]) -> None:
     for name, value in overrides.items():
         if has_reference(value):
             raise UsageError(
-                f"override {name}: ${{env:…}} and ${{file:…}} are resolved in the project's files "
-                f"alone, not in what one run is given; declare a variable that has {value}"
+                f"override {name}: ${{env:…}} and ${{file:…}} are resolved only in the "
+                f"project's files, not in overrides; declare a variable that has {value}"
             )
 
 
@@ -111,5 +111,7 @@ def chosen_steps(table: TableConfig, arguments: RunArguments) -> tuple[StepConfi
         if (n >= first and step.step not in arguments.exclude_steps) or step.target is None
     )
     if not any(step.target for step in chosen):
-        raise UsageError(f"no step of {table.table} with a target is left to run")
+        raise UsageError(
+            f"no step of {table.table} that has a target is left to run; leave out fewer steps"
+        )
     return chosen

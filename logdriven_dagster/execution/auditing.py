@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.processes import process_of
@@ -14,6 +13,7 @@ from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
 from logdriven_dagster.engine.sources.source_rows import can_tell
 from logdriven_dagster.errors import StepError, UsageError
 from logdriven_dagster.execution.window.claiming import read_logs
+from logdriven_dagster.execution.window.engines import Engine
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import WindowRun
@@ -25,12 +25,9 @@ from logdriven_dagster.runlog.batches import files
 from logdriven_dagster.runlog.history import slices
 from logdriven_dagster.runlog.observed import audits
 
-if TYPE_CHECKING:
-    from logdriven_dagster.engine import Engine
-
 
 def audit(
-    project: Project, run_log: RunLog, engine: "Callable[[], Engine]", name: str, now: datetime
+    project: Project, run_log: RunLog, engine: Callable[[], Engine], name: str, now: datetime
 ) -> list[SourceRows]:
     """Count the rows of each source of a table, record the counts in the run log and return them.
 
@@ -58,7 +55,7 @@ def audit(
 def _rows_of_files(
     project: Project,
     run_log: RunLog,
-    engine: "Callable[[], Engine]",
+    engine: Callable[[], Engine],
     run: WindowRun,
     step: StepConfig,
 ) -> SourceRows:
@@ -90,14 +87,13 @@ def _steps(table: TableConfig) -> list[StepConfig]:
     if not steps:
         column = table.incremental.tells_windows_by or "window_column"
         raise UsageError(
-            f"{table.table}: no source of it names a {column}, so nobody can tell which window a "
-            "row belongs to"
+            f"{table.table}: none of its sources has a {column}, so the window of a row is unknown"
         )
     for step in steps:
         if name := OF_A_WINDOW.search(str(step.source)):
             raise UsageError(
-                f"{table.table}: the source of step {step.step} uses {name[0]}, so it is another "
-                "one for every window"
+                f"{table.table}: the source of step {step.step} uses {name[0]}, so it is "
+                "different for every window"
             )
     return steps
 

@@ -1,11 +1,11 @@
 """Events of running windows and jobs, as values: the CLI prints them, Dagster records them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from logdriven_dagster.errors import AttemptLostError, RefusedError, UnmetNeedError
-from logdriven_dagster.model.attempts import Attempt, Status
+from logdriven_dagster.model.attempts import Attempt, Counts, Status
 from logdriven_dagster.model.job_runs import JobRun, JobStepResult, RunStep
 from logdriven_dagster.model.lineage import QueryLineage
 from logdriven_dagster.model.runs import Published, Staged
@@ -157,18 +157,13 @@ class JobEnded:
 
 def rows_of(steps: Sequence[Staged]) -> dict[str, Any]:
     """Return the summed row counts of steps, named as in log lines and spans; None if unknown."""
-    counts = [step.counts for step in steps]
+    counts = Counts.sum(step.counts for step in steps)
     return {
-        "rows_read": _sum(count.source for count in counts),
-        "rows_written": _sum(count.target for count in counts),
-        "rows_rejected": _sum(count.failure for count in counts),
-        "rows_malformed": _sum(count.malformed for count in counts),
+        "rows_read": counts.source,
+        "rows_written": counts.target,
+        "rows_rejected": counts.failure,
+        "rows_malformed": counts.malformed,
     }
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 WindowEvent: TypeAlias = (

@@ -7,14 +7,13 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.derived.needs import SPARK
-from logdriven_dagster.config.models.project import EngineName
+from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.engine import Engine
 from logdriven_dagster.errors import UnmetNeedError, UsageError
 from logdriven_dagster.execution.definitions.homes import enter, open_run_log
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.execution.window.engines import Engine, start_engine
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import audits
@@ -36,25 +35,21 @@ def substitute_engine(engine: Engine) -> Iterator[None]:
 
 
 def _started(
-    name: EngineName,
-    project: Project,
+    name: str,
+    choice: EngineChoice,
     spark: "Callable[[], SparkSession] | None",
     recall: Callable[[str], list[SourceRows]],
 ) -> Engine:
-    """Start an engine on its session.
-
-    Raises UnmetNeedError if Spark cannot be started or reached.
-    """
-    from logdriven_dagster.engine import session_of
+    """Start an engine. Raises UnmetNeedError if it cannot be started or reached."""
     from logdriven_dagster.engine.failures import step_error
 
     try:
-        return Engine(project, session_of(name, project, spark), recall)
+        return start_engine(choice.type_of(name), spark, recall)
     except UsageError as error:
-        raise UnmetNeedError(str(SPARK), redact(str(error)), name) from None
-    except Exception as error:  # noqa: BLE001 - Java and PySpark may raise anything
-        problem = f"it does not start: {step_error(error)}"
-        raise UnmetNeedError(str(SPARK), problem, name) from None
+        raise UnmetNeedError(choice.title(name), redact(str(error)), name) from None
+    except Exception as error:  # noqa: BLE001 - Java, PySpark and packages may raise anything
+        problem = f"could not start it: {step_error(error)}"
+        raise UnmetNeedError(choice.title(name), problem, name) from None
 
 
 def open_runner(
@@ -79,9 +74,10 @@ def open_runner(
     def recall(table: str) -> list[SourceRows]:
         return log.ask(lambda conn: audits.found(conn, [table]))
 
-    running: dict[EngineName, Engine] = {}
+    running: dict[str, Engine] = {}
+    choice = EngineChoice(project)
 
-    def engine(name: EngineName) -> Engine:
+    def engine(name: str) -> Engine:
         if _substitutes:
             return _substitutes[-1]
         from logdriven_dagster.engine.spark import dead_sessions as deaths
@@ -91,7 +87,7 @@ def open_runner(
                 running.clear()
                 deaths.forget()
             if name not in running:
-                running[name] = _started(name, project, spark, recall)
+                running[name] = _started(name, choice, spark, recall)
             return running[name]
 
     return Runner(project, log, engine, current_owner(dagster_run_id))

@@ -13,7 +13,6 @@ from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.relations import project_of_job
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
-from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.auditing import audit
@@ -41,8 +40,9 @@ from logdriven_dagster.execution.window.claiming import (
     skip_windows,
     unskip_windows,
 )
+from logdriven_dagster.execution.window.engines import Engine, Engines, WindowSession
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.passes import Attached, Engines, Passes
+from logdriven_dagster.execution.window.passes import Attached, Passes
 from logdriven_dagster.model.attempts import Owner, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.ranges import union
@@ -100,7 +100,7 @@ class Runner:
 
     @property
     def engine(self) -> Engine:
-        """The project's tables in Spark, which starts at the first access."""
+        """The engine of interactive reads, which starts at the first access."""
         return self._engine(self._choice.default)
 
     def plan(
@@ -274,16 +274,20 @@ class Runner:
         """
         config = self.project.table(table)
         if config.is_sliced:
-            raise UsageError(f"{table} has slices instead of windows of time; name them")
+            raise UsageError(
+                f"{table} has numbered windows, not time windows; give their numbers or keys"
+            )
         around = config.grid.covering(span)
         finished = self.run_log.ask(lambda conn: overlaps.finished_windows(conn, table, around))
         found = refreshable_windows(config, span, [window for _, window in finished])
         whole = found[0].up_to_end_of(found[-1])
         if not span.contains(whole):
-            ends = (found[0], found[-1])
+            ends = dict.fromkeys((found[0], found[-1]))
             overlaps.refuse_part(table, span, [end for end in ends if not config.grid.holds(end)])
-            fix = f"the windows of {table} around it are {whole}"
-            raise UsageError(f"{span} does not begin and end with windows of {table}; {fix}")
+            fix = f"the windows of {table} that contain it are {whole}"
+            raise UsageError(
+                f"{span} does not start and end at the bounds of windows of {table}; {fix}"
+            )
         return found
 
     def whole_windows(self, table: str, windows: Iterable[TimeWindow]) -> list[TimeWindow]:
@@ -319,8 +323,8 @@ class Runner:
     def _skipping(self, table: str, windows: Sequence[TimeWindow], now: datetime) -> Order:
         config = self.project.table(table)
         if config.is_sliced:
-            fix = "the next slice begins where the last one ended"
-            raise UsageError(f"{table} has slices, of which none can be skipped; {fix}")
+            fix = "the next window begins where the last one ended"
+            raise UsageError(f"{table} has numbered windows, which cannot be skipped; {fix}")
         settle_tables(self.project, self.run_log, [config])
         return Order(self.project, config, windows[0], Trigger.SKIP, now)
 
@@ -336,8 +340,8 @@ class Runner:
         if following.key not in known or known[following.key].is_empty:
             known[following.key] = following
         if unknown := sorted(set(keys or ()) - set(known)):
-            fix = f"the next one is {following.key}"
-            raise UsageError(f"{table} has no slice {', '.join(unknown)}; {fix}")
+            fix = f"the next window is {following.key}"
+            raise UsageError(f"{table} has no window {', '.join(unknown)}; {fix}")
         chosen = [item for key, item in known.items() if keys is None or key in keys]
         return sorted(chosen, key=lambda item: item.number)
 

@@ -52,8 +52,12 @@ def discard(
 
     discarded = run_log.write(end)
     if not discarded:
-        which = f"no window of {table}" if start is None else f"{table} at {start:%Y-%m-%d %H:%M}"
-        raise UsageError(f"{which} is running; `logdriven status {table}` shows what is")
+        which = (
+            f"no window of {table} is running"
+            if start is None
+            else f"{table} at {start:%Y-%m-%d %H:%M} is not running is not running"
+        )
+        raise UsageError(f"{which}; `logdriven status {table}` shows the running windows")
     return discarded
 
 

@@ -1,7 +1,7 @@
 """Attempts at windows, their steps and their outcomes: rows of the run log as values."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -224,6 +224,19 @@ class Counts:
     """Number of rows in `target` that replaced others in an upsert's target."""
     malformed: int | None = None
     """Rows that a source could not read, and dropped or filled with NULLs as configured."""
+    outside: int | None = None
+    """Rows of the sources outside any window, if this step has counted them for the first time."""
+
+    @classmethod
+    def sum(cls, counts: Iterable["Counts"]) -> "Counts":
+        """Return the sums of the known counts; a count that no step knows remains None."""
+        of_steps = list(counts)
+
+        def total(name: str) -> int | None:
+            known = [n for each in of_steps if (n := getattr(each, name)) is not None]
+            return sum(known) if known else None
+
+        return cls(*(total(field.name) for field in fields(cls)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class Processes:
         """Return a process by table name. Raises LifeCycleError 102 if there is none."""
         if table in self._parents:
             return self._parents[table]
-        raise LifeCycleError(102, f"no table {table!r} is registered; name a table, not a step")
+        raise LifeCycleError(102, f"table {table!r} is not registered; give a table, not a step")
 
     def exchanges(self, table: str) -> bool:
         """Return True if a table takes batches from other tables, or makes batches for them."""

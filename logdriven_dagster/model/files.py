@@ -22,7 +22,7 @@ class FoundFile:
     def __post_init__(self) -> None:
         for name, value, most in (("hash", self.hash, 128), ("server", self.server, 128)):
             if len(value) > most:
-                fix = f"the run log holds {most} characters; a digest such as SHA-256 is shorter"
+                fix = f"the maximum is {most}; use a digest such as SHA-256"
                 raise ValueError(f"{self.location}: {name} has {len(value)} characters; {fix}")
 
     @property

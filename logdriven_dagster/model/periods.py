@@ -42,7 +42,7 @@ class Period:
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise ValueError("a period is at least one minute")
+            raise ValueError("a period must be at least one minute")
 
     @classmethod
     def parse(cls, text: int | str) -> "Period":
@@ -109,7 +109,9 @@ class Grid:
     def __post_init__(self) -> None:
         zone, origin = self.origin.tzinfo, as_instant(self.origin)
         if not isinstance(zone, ZoneInfo):
-            raise ValueError(f"a grid follows the wall clock of a zone; {self.origin} names none")
+            raise ValueError(
+                f"a grid follows the wall clock of a time zone, but {self.origin} has no time zone"
+            )
         values: dict[str, Any] = {"zone": zone, "clock": self.origin.replace(tzinfo=None, fold=0)}
         values |= {"origin": origin, "origin_seconds": origin.timestamp()}
         values["end"] = None if self.end is None else as_instant(self.end)

@@ -67,8 +67,8 @@ class QualityReport:
         problems = [f"quality: {result.subject}: {result.shown()}" for result in blocking]
         if self.min_pass is not None and self.good_percent < self.min_pass:
             problems.append(
-                f"quality: {_percent(self.good_percent)} of {self.checked:,} rows are good, "
-                f"{self.rejected:,} are not; min_pass is {_percent(self.min_pass)}"
+                f"quality: only {_percent(self.good_percent)} of {self.checked:,} rows pass "
+                f"all rules, {self.rejected:,} do not; min_pass is {_percent(self.min_pass)}"
             )
         return "\n".join(problems) or None
 

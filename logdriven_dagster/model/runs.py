@@ -45,9 +45,10 @@ class WindowRun:
 
     def superseded(self, token: int) -> AttemptLostError:
         """Return the error for a target that already has a greater token for the window."""
+        part = f"step {self.step_id} is not" if self.step_id else "nothing is"
         return AttemptLostError(
-            f"job {self.job_id}, {self.table} {self.window}: step {self.step_id} is not published, "
-            f"since a newer attempt has the window (token {token} over {self.fencing_token})"
+            f"job {self.job_id}, {self.table} {self.window}: {part} published, "
+            f"because a newer attempt has the window (token {token} over {self.fencing_token})"
         )
 
 

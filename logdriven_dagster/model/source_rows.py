@@ -68,11 +68,11 @@ class SourceRows:
                 (self.after, "after the last window"),
             )
             which = ", ".join(f"{number:,} {kind}" for number, kind in kinds if number)
-            parts.append(f"{self.outside:,} of {self.total:,} rows belong to no window: {which}")
-        if self.late:
-            parts.append(f"{self.late:,} rows came after their windows had run")
-        if self.gone:
             parts.append(
-                f"{self.gone:,} rows that windows have read are not in the source any more"
+                f"{self.outside:,} of {self.total:,} rows do not belong to any window: {which}"
             )
+        if self.late:
+            parts.append(f"{self.late:,} rows arrived after their windows ran")
+        if self.gone:
+            parts.append(f"{self.gone:,} rows that windows read are not in the source any more")
         return "; ".join(parts)

@@ -29,7 +29,7 @@ class Expiry:
 
     def __post_init__(self) -> None:
         if self.keep < 1:
-            raise ValueError("keep: at least the current snapshot stays")
+            raise ValueError("keep: must be at least 1, the current snapshot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,6 @@ class Compaction:
 
     def __post_init__(self) -> None:
         if self.min_files < 2:
-            raise ValueError("min_files: a single file cannot become fewer")
+            raise ValueError("min_files: must be at least 2")
         if self.target_size < 1:
-            raise ValueError("target_size: it must be at least one byte")
+            raise ValueError("target_size: must be at least 1 byte")

@@ -34,7 +34,7 @@ class TimeWindow:
     def __post_init__(self) -> None:
         start, end = self.start, self.end
         if start.tzinfo is None or end.tzinfo is None:
-            raise ValueError(f"a window needs aware bounds: {start} – {end}")
+            raise ValueError(f"the bounds of a window must have a time zone: {start} – {end}")
         span = (start.timestamp(), end.timestamp())
         if span[0] >= span[1]:
             raise ValueError(f"a window must not be empty: {start} – {end}")
@@ -255,7 +255,7 @@ def as_instant(moment: datetime) -> datetime:
     if moment.tzinfo is timezone.utc:
         return moment
     if moment.tzinfo is None:
-        raise ValueError(f"{moment} has no zone, so it names no instant")
+        raise ValueError(f"{moment} has no time zone, so it is not an instant")
     return moment.astimezone(timezone.utc)
 
 

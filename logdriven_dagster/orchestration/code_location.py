@@ -84,7 +84,10 @@ def build_definitions(
         raise UsageError(f"prefix: {prefix!r} must consist of letters, digits and underscores")
     translator, op = translator or LogdrivenTranslator(), op or OpSpec()
     if op.name or op.description:
-        raise UsageError("op: name and description are each table's own; set tags, pool, or more")
+        raise UsageError(
+            "op: must not set name and description, which every table has; set tags, "
+            "pool or other arguments"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BetaWarning)
         warnings.simplefilter("ignore", PreviewWarning)

@@ -1,6 +1,6 @@
 """The private modules of Dagster that this package uses; no other module imports one.
 
-ARCHITECTURE.md ("Private APIs") gives the reason for each, and the test that breaks when Dagster
+docs/evidence/private-apis.md gives the reason for each, and the test that breaks when Dagster
 changes a name.
 """
 

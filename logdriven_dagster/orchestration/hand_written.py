@@ -41,7 +41,9 @@ def hand_written_table(
     Raises UsageError, which names the missing settings.
     """
     if definition is None:
-        raise UsageError(f"{name} has no partitions: the run log logs windows; give partitions_def")
+        raise UsageError(
+            f"{name} has no partitions, but the run log records windows; set partitions_def"
+        )
     grid = _grid(project, name, definition)
     try:
         return TableConfig.model_validate(
@@ -76,14 +78,16 @@ def _grid(project: Project, name: str, definition: PartitionsDefinition[str]) ->
             return table.grid
     if not isinstance(definition, TimeWindowPartitionsDefinition):
         fix = "use time windows, or the partitions of a configured table"
-        raise UsageError(f"{name}: its partitions are not windows of time; {fix}")
+        raise UsageError(f"{name}: its partitions are not time windows; {fix}")
     if definition.timezone != project.zone.key:
-        fix = f"give its partitions timezone={project.zone.key!r}"
+        fix = f"set timezone={project.zone.key!r} for its partitions"
         raise UsageError(f"{name}: its partitions are in {definition.timezone}; {fix}")
     grid = _fitting(definition, project.zone)
     if grid is None:
         fix = "use the partitions of a configured table"
-        raise UsageError(f"{name}: no period gives {definition.cron_schedule!r}; {fix}")
+        raise UsageError(
+            f"{name}: no period matches the schedule {definition.cron_schedule!r}; {fix}"
+        )
     return grid
 
 

@@ -127,5 +127,5 @@ def _window(context: OutputContext, table: TableConfig) -> TimeWindow:
     windows = partitions_of(table.grid).windows(context.asset_partition_keys)
     if len(windows) > 1:
         fix = "use BackfillPolicy.multi_run(), the default"
-        raise UsageError(f"{table.table}: one DataFrame cannot be {len(windows)} windows; {fix}")
+        raise UsageError(f"{table.table}: one DataFrame cannot fill {len(windows)} windows; {fix}")
     return windows[0]

@@ -40,8 +40,8 @@ class Location:
         tables: dict[AssetKey, str] = {}
         for table, key in self.keys.items():
             if other := tables.get(key):
-                both = f"{other} and {table} are both the asset {key.to_user_string()}"
-                raise UsageError(f"{both}; the translation must give each table a key of its own")
+                both = f"{other} and {table} are both asset {key.to_user_string()}"
+                raise UsageError(f"{both}; the translation must give each table its own key")
             tables[key] = table
         object.__setattr__(self, "_tables", tables)
 
@@ -78,7 +78,7 @@ class Location:
         """Return the shown tables with these names of tables and jobs; without names, all."""
         chosen = list(self.project.select(tuple(names)) if names else self.keys)
         if hidden := [table for table in chosen if table not in self.keys]:
-            raise UsageError(f"{', '.join(hidden)}: not among the tables of this code location")
+            raise UsageError(f"{', '.join(hidden)}: not in the tables of this code location")
         return chosen
 
     def open_runner(self, context: AssetExecutionContext | OpExecutionContext) -> Runner:

@@ -11,15 +11,14 @@ from heapq import heappop, heappush
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.planning.dependencies import with_upstreams
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, table_plan
-from logdriven_dagster.planning.priorities import urgency
-from logdriven_dagster.planning.turns import NO_WAIT, Wait, behind_whole_tables, waits
+from logdriven_dagster.planning.run_order import RunKey, RunOrder
 
 
 @dataclass(order=True, slots=True)
 class _Entry:
     """The next possibly ready window of a table, with its sort key among those of all tables."""
 
-    place: tuple[int, tuple[float, int, float], int, float]
+    key: RunKey
     planned: PlannedWindow = field(compare=False)
     following: Iterator[PlannedWindow] | None = field(compare=False)
     """The windows of the table after it; None if one of them already has an entry."""
@@ -34,11 +33,7 @@ class Agenda:
         self._tables, self._logs = dict(plan.tables), dict(plan.logs)
         self.plan = replace(plan, tables=self._tables, logs=self._logs)
         """The current plan."""
-        self._order = {name: n for n, name in enumerate(known)}
-        self._urgency = urgency(known)
-        self._behind = tuple(behind_whole_tables(known))
-        self._whole = {upstream.table for _, upstream, _ in self._behind}
-        self._waits = self._waits_now()
+        self._order = RunOrder(known, self.plan.last)
         self._affected: dict[str, set[str]] = {}
         for name in self._tables:
             for upstream in with_upstreams(known[name], known):
@@ -61,20 +56,20 @@ class Agenda:
         """
         moved = {name: log for name, log in logs.items() if self._logs.get(name) != log}
         self._logs |= moved
-        plan, anew = self.plan, {*changed, *moved}.intersection(self._tables)
-        for name in anew:
+        plan, affected = self.plan, {*changed, *moved}.intersection(self._tables)
+        for name in affected:
             log = self._logs.get(name, TableLog())
             table = plan.known[name]
             self._tables[name] = table_plan(table, log, plan.known, plan.now, plan.mode)
         for name in moved:
-            anew |= self._tables.keys() & self.affected(name)
-        self._judge(anew | self._waiting_anew({*changed, *moved}))
+            affected |= self._tables.keys() & self.affected(name)
+        self._judge(affected | self._reordered({*changed, *moved}))
 
     def close(self, name: str) -> None:
         """Remove a table from the agenda."""
         if self._tables.pop(name, None) is not None:
             self._editions[name] += 1
-            self._judge(self._waiting_anew({name}))
+            self._judge(self._reordered({name}))
 
     def first(
         self,
@@ -115,18 +110,8 @@ class Agenda:
         planned = next(windows, None)
         if planned is None:
             return
-        name = planned.table
-        turn = self.plan.turn(name, planned.window, self._waits.get(name, NO_WAIT))
-        place = (-self._urgency[name], turn, self._order[name], planned.window.span[0])
-        heappush(self._entries, _Entry(place, planned, windows, edition))
+        key = self._order.key(planned.table, planned.window)
+        heappush(self._entries, _Entry(key, planned, windows, edition))
 
-    def _waits_now(self) -> dict[str, Wait]:
-        return waits(self._behind, self.plan.known, self.plan.last)
-
-    def _waiting_anew(self, changed: set[str]) -> set[str]:
-        """Return the tables whose waits differ since the logs of other tables have changed."""
-        if self._whole.isdisjoint(changed):
-            return set()
-        before, self._waits = self._waits, self._waits_now()
-        moved = {n for n in {*before, *self._waits} if before.get(n) != self._waits.get(n)}
-        return self._tables.keys() & moved
+    def _reordered(self, changed: set[str]) -> set[str]:
+        return self._tables.keys() & self._order.update(changed)

@@ -69,7 +69,7 @@ def not_failed(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Ite
     if not_over or _has_ended_in(Status.FAILURE, log, awaited):
         yield from not_over
     elif discarded := _has_ended_in(Status.DISCARDED, log, awaited):
-        reason = f"DISCARDED in job {discarded.job_id}; its next attempt decides"
+        reason = f"DISCARDED in job {discarded.job_id}; the next attempt decides"
         yield MissingRange(upstream.table, discarded.window, reason)
 
 
@@ -117,7 +117,7 @@ def _left(
 ) -> Iterator[MissingRange]:
     if ago < dependency.delay:
         left = _seconds(dependency.delay - ago)
-        reason = f"ended {_seconds(ago)} ago; {left} of the delay of {dependency.delay} are left"
+        reason = f"ended {_seconds(ago)} ago; {left} of the delay of {dependency.delay} remain"
         yield MissingRange(upstream.table, awaited, reason)
 
 
@@ -139,7 +139,7 @@ def why_unfinished(gap: TimeWindow, log: TableLog) -> str:
             why = f", {item.error}" if item.presumed else ""
             return f"{item.status.value} in job {item.job_id}{why}"
     if reason := next((item.reason for item in log.left_out if item.window.overlaps(gap)), None):
-        return f"{reason}; `logdriven unskip` makes it pending again"
+        return f"{reason}; make it pending again with `logdriven unskip`"
     if any(skipped.overlaps(gap) for skipped in log.skipped):
-        return "skipped; `logdriven refresh` runs it"
+        return "skipped; run it with `logdriven refresh`"
     return "has not run"

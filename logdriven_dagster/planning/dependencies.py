@@ -4,7 +4,7 @@ Source: Sharp ETL, dependencies of different frequencies; Kettle, unmanaged upst
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
@@ -76,6 +76,18 @@ def with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> lis
         further = with_upstreams(upstream, tables) if upstream.batch_dependencies else [upstream]
         found |= {item.table: item for item in further}
     return list(found.values())
+
+
+def upstreams_of(tables: Mapping[str, TableConfig], names: Iterable[str]) -> set[str]:
+    """Return some tables with all their upstreams, direct and indirect."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in tables and name not in found:
+            found.add(name)
+            waiting += [dependency.table for dependency in tables[name].table_dependencies]
+    return found
 
 
 def missing_dependencies(
@@ -194,13 +206,13 @@ def _missing_slices(
         return
     if upstream.incremental.takes_upstream_batches:
         if log.open or any(log.queued.values()):
-            yield MissingRange(upstream.table, window, "batches are waiting in its queue")
+            yield MissingRange(upstream.table, window, "unread deliveries are in its queue")
         yield from missing_dependencies(upstream, window, tables, logs)
     else:
         loaded = complete_until(log) - table.delay.total_seconds()
         if loaded < window.end.timestamp():
             late = " and its delay" if table.delay else ""
-            reason = f"not everything up to its end{late} is loaded yet"
+            reason = f"its data up to the end of the window{late} is not loaded yet"
             yield MissingRange(upstream.table, _from(loaded, window), reason)
 
 
@@ -218,7 +230,7 @@ def _missing_snapshot(
         yield MissingRange(upstream.table, awaited, "no snapshot has succeeded yet")
     elif newest < needed:
         yield MissingRange(
-            upstream.table, _from(newest, awaited), "no snapshot of that time or later"
+            upstream.table, _from(newest, awaited), "no snapshot of this time or later"
         )
 
 

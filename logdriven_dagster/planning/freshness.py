@@ -177,7 +177,7 @@ def _reason_of_slices(table: TableConfig, log: TableLog) -> str:
         why = f", {opened[-1].error}" if opened[-1].error else ""
         return f"{opened[-1].window} is {opened[-1].status.value} in job {opened[-1].job_id}{why}"
     if log.last is None:
-        return "nothing of its source has been read"
+        return "its source has not been read yet"
     if log.last.has_more:
-        return "its source holds more than has been read"
+        return "its source has more rows than have been read"
     return f"its source was last read at {brief(log.last.now.astimezone(table.grid.zone))}"

@@ -51,7 +51,7 @@ class Windows(Sequence[TimeWindow]):
         if isinstance(index, slice):
             start, stop, step = index.indices(self._length)
             if step != 1:
-                raise ValueError("windows are sliced one by one")
+                raise ValueError("numbered windows are planned one by one")
             return Windows(self._grid, list(self._cut(start, stop)))
         position = index + self._length if index < 0 else index
         for run in self._cut(position, position + 1) if position >= 0 else ():

@@ -17,9 +17,9 @@ from logdriven_dagster.planning.dependencies import (
     left_out,
     not_applying,
     reads_all,
+    upstreams_of,
 )
 from logdriven_dagster.planning.pending import Windows, unfinished_windows, watermark
-from logdriven_dagster.planning.priorities import by_priority
 from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     NotApplying,
@@ -31,14 +31,7 @@ from logdriven_dagster.planning.readiness import (
     upstream_obstacle,
 )
 from logdriven_dagster.planning.reruns import reruns
-from logdriven_dagster.planning.turns import (
-    NO_WAIT,
-    Wait,
-    behind_whole_tables,
-    turn,
-    upstreams_of,
-    waits,
-)
+from logdriven_dagster.planning.run_order import RunKey, RunOrder
 
 
 class State(str, Enum):
@@ -144,31 +137,19 @@ class Plan:
     """The first pause after a failure; None: failed windows are ready at once."""
 
     def windows(self) -> Iterator[PlannedWindow]:
-        """Return all pending windows in running order.
+        """Return all pending windows in running order; see `run_order`."""
+        return self._in_order(TablePlan.queue)
 
-        Ordered by priority, then by end, oldest first, and upstreams before downstreams; see
-        `turns`.
-        """
-        return self._in_turn(TablePlan.queue)
-
-    def _in_turn(
+    def _in_order(
         self, pending: Callable[[TablePlan], Iterator[tuple[TimeWindow, Trigger]]]
     ) -> Iterator[PlannedWindow]:
-        order = {name: n for n, name in enumerate(self.known)}
-        behind = waits(behind_whole_tables(self.known), self.known, self.last)
+        order = RunOrder(self.known, self.last)
 
-        def place(queued: _QueuedWindow) -> tuple[tuple[float, int, float], int]:
-            name = queued.plan.table.table
-            return self.turn(name, queued.window, behind.get(name, NO_WAIT)), order[name]
+        def key(queued: _QueuedWindow) -> RunKey:
+            return order.key(queued.plan.table.table, queued.window)
 
-        for names in by_priority(self.known, list(self.tables)):
-            tables = [self.tables[name] for name in names if self.tables[name].pending]
-            queues = [self._queued(table, pending(table)) for table in tables]
-            yield from map(self._planned, merge(*queues, key=place))
-
-    def turn(self, name: str, window: TimeWindow, wait: Wait) -> tuple[float, int, float]:
-        """Return the sort key of a window, given the whole tables that its table waits for."""
-        return wait.place(turn(self.known[name], window, self.known))
+        queues = [self._queued(table, pending(table)) for table in self.tables.values()]
+        return map(self._planned, merge(*queues, key=key))
 
     def last(self, name: str) -> TimeWindow | None:
         """Return the pending window of a table that begins last; None if it has none."""
@@ -218,7 +199,7 @@ class Plan:
 
     def ready(self) -> Iterator[PlannedWindow]:
         """Return the windows that a run has to process now, in running order."""
-        return (planned for planned in self._in_turn(TablePlan.heads) if planned.state.has_work)
+        return (planned for planned in self._in_order(TablePlan.heads) if planned.state.has_work)
 
     def inapplicable(self, planned: PlannedWindow) -> Iterator[TimeWindow]:
         """Yield the windows of its table from this one on, up to the first that may apply."""
@@ -280,14 +261,14 @@ class Plan:
             return None
         seconds = timedelta(seconds=round(left.total_seconds()))
         error = f": {attempt.error}" if attempt.error else ""
-        return f"failed {attempt.failures} times in a row{error}; tried again in {seconds}"
+        return f"failed {attempt.failures} times in a row{error}; next attempt in {seconds}"
 
     def _cause(self, plan: TablePlan, window: TimeWindow, trigger: Trigger) -> str:
         match trigger:
             case Trigger.LOOKBACK:
                 return "runs again for late data"
             case Trigger.UPSTREAM:
-                return "an upstream window was run again"
+                return "an upstream window ran again"
             case _ if plan.passed_over:
                 return f"{standing(window, plan.log)}; {len(plan.passed_over)} older ones skipped"
             case _:

@@ -95,7 +95,7 @@ def _obstacle_to_slice(
     if pending and pending[0].number < window.number:
         return earlier_unfinished(pending[0], log)
     if window.number > next_slice(table, log.last).number:
-        return NotDue("not known yet: a slice begins where the one before it ended")
+        return NotDue("not known yet: a numbered window begins where the previous one ended")
     return upstream_obstacle(table, window, tables, logs)
 
 

@@ -58,7 +58,7 @@ def unmarked(table: TableConfig, log: TableLog, window: Slice) -> list[str]:
         if not log.queued.get((route.step, route.source))
     )
     return [
-        f"a batch of {route.source} that is marked {route.enqueuer.cut_pattern!r}: "
+        f"a delivery of {route.source} that is marked {route.enqueuer.cut_pattern!r}: "
         f"none of the {number} in its queue is"
         for route, number in waiting
         if number

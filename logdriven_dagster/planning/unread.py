@@ -23,9 +23,9 @@ class MadeWithout:
     @property
     def description(self) -> str:
         """The windows, and the command that adds the rows of the upstream, for display."""
-        without = f"finished windows in {self.span} were made without {self.upstream}"
+        without = f"finished windows in {self.span} ran without {self.upstream}"
         command = refresh_command(self.table, self.span)
-        return f"{without}, which has not run yet; {command} adds its rows afterwards"
+        return f"{without}, which has not run yet; add its rows afterwards with {command}"
 
     @property
     def text(self) -> str:

@@ -114,11 +114,12 @@ class LogProject:
     def _elsewhere(self, conn: Connection, row: Row[Any]) -> str:
         log = conn.engine.url.render_as_string(hide_password=True)
         return (
-            f"nothing was begun: by the run log {log}, project {self.name} (folder {row.folder} on"
-            f" {row.host}) has run, and its tables are in {row.place}; here, in {self.folder}, the"
-            f" place is {self.place}. Use the old place again (`warehouse` or `path`), or, if all"
-            " rows were moved to the new one, `logdriven adopt`; a second project needs a name of"
-            " its own (`project` in logdriven.yaml)"
+            f"no window was started: according to the run log {log}, project {self.name} "
+            f"(folder {row.folder} on {row.host}) has run, and its tables are in "
+            f"{row.place}; here, in {self.folder}, the place is {self.place}. Use the "
+            "old place again (`warehouse` or `path`), or, if all rows were moved to "
+            "the new one, `logdriven adopt`; a second project needs a name of its own "
+            "(`project` in logdriven.yaml)"
         )
 
 
@@ -206,11 +207,11 @@ def put(conn: Connection, homes: Iterable[Home], before: Mapping[str, Home]) -> 
         same = of_project(table_home) & (table_home.c.name == home.name)
         same &= table_home.c.place.is_not_distinct_from(old.place)
         if conn.execute(update(table_home).where(same).values(**values)).rowcount != 1:
-            raise OvertakenError(f"{home.name} is being recorded elsewhere")
+            raise OvertakenError(f"another process is recording {home.name}; try again")
 
 
 def _written(conn: Connection, statement: Any, name: str) -> Any:
     try:
         return conn.execute(statement)
     except IntegrityError:
-        raise OvertakenError(f"{name} is being recorded elsewhere") from None
+        raise OvertakenError(f"another process is recording {name}; try again") from None

@@ -158,8 +158,8 @@ class LeasedRows:
     def lost(self, conn: Connection, holder: Leased) -> AttemptLostError:
         """Return an error that states the fate of a row whose lease is lost."""
         status = conn.execute(select(self.log.c.status).where(self.key == holder.row_id)).scalar()
-        ended = f"is {status} in the run log" if status else "is gone from the run log"
-        what = f"{holder} {ended}: somebody else ended it"
+        ended = f"is {status} in the run log" if status else "is not in the run log any more"
+        what = f"{holder} {ended}: another process ended it"
         return AttemptLostError(f"{what}; nothing more is published")
 
     def _refuse_lost(self, conn: Connection, holders: Sequence[Leased], held: set[int]) -> None:
@@ -193,7 +193,7 @@ class LeasedRows:
     def bury(self, conn: Connection, row_id: int, owner: Owner) -> bool:
         """End the row of a process that is known to be dead; False if it had ended already."""
         mine = self.found(conn, self.key == row_id, self.log.c.owner == str(owner))
-        reason = f"taken over from {owner}: its process is gone"
+        reason = f"taken over from {owner}: its process has ended"
         return any(self.end(conn, row, Status.FAILURE, reason) for row in mine)
 
     def end(

@@ -40,10 +40,10 @@ Run: TypeAlias = Attempt | str
 """An attempt, or the name of a table: its running attempt."""
 
 _UNHALTED = {
-    Status.RUNNING: (110, "halt_step ends them"),
+    Status.RUNNING: (110, "end them with halt_step"),
     Status.FAILURE: (111, "end the job with term_job and run it again"),
 }
-_UNTERMINATED = {Status.RUNNING: (110, "term_step ends them")}
+_UNTERMINATED = {Status.RUNNING: (110, "end them with term_step")}
 
 
 class ExecState(IntEnum):
@@ -131,8 +131,8 @@ def halt_job(
     attempt = _job(conn, processes, run, _UNHALTED)
     waiting = transitions.unprocessed_steps(conn, attempt)
     if waiting:
-        what = f"{', '.join(waiting)} of job {attempt.job_id} never ran, and took batches"
-        fix = "run them, or pass them over by halt_step with SKIPPED"
+        what = f"{', '.join(waiting)} of job {attempt.job_id} took batches but did not run"
+        fix = "run them, or skip them with halt_step and SKIPPED"
         raise LifeCycleError(107, f"{what}; {fix}")
     made = transitions.succeed(conn, processes, [attempt], outcome, marking=marking)
     return next(iter(made), None)
@@ -187,10 +187,14 @@ def _held(conn: Connection, processes: Processes, run: Run, code: int) -> Attemp
 def _running(conn: Connection, process: Process, code: int) -> Attempt:
     rows = ATTEMPTS.found(conn, job_log.c.job_name == process.table)
     if not rows:
-        raise LifeCycleError(code, f"no attempt at {process.table}; init_job starts one")
+        raise LifeCycleError(
+            code, f"{process.table} has no running attempt; start one with init_job"
+        )
     if len(rows) > 1:
         several = ", ".join(str(row.job_id) for row in rows)
-        raise UsageError(f"{process.table} has several running attempts: {several}; give one")
+        raise UsageError(
+            f"{process.table} has several running attempts: {several}; give the job_id of one"
+        )
     return _attempt(rows[0], process)
 
 

@@ -159,7 +159,7 @@ class RunLog:
                 # From the first failure on: a process that was frozen has had no time to try.
                 if until is None:
                     until = time.monotonic() + self.patience
-                    logger.warning("run_log_away: %s; tried for %g s", error, self.patience)
+                    logger.warning("run_log_away: %s; retried for %g s", error, self.patience)
                 if time.monotonic() + pause > until:
                     raise
                 time.sleep(pause)
@@ -175,7 +175,7 @@ class RunLog:
                 commits = True
         except UnreachableError as error:
             if commits:
-                raise RunLogError(f"{error}; it went away during a commit") from None
+                raise RunLogError(f"{error}; the connection was lost during a commit") from None
             raise
         return result
 
@@ -345,7 +345,7 @@ def _ping_what_was_idle(engine: Engine) -> None:
 
 def _no_place(url: URL) -> RunLogError:
     known = f"{', '.join(_DATABASES[:-1])} or {_DATABASES[-1]}"
-    return RunLogError(f"the run log cannot be kept in {url.drivername}; use {known}")
+    return RunLogError(f"the run log cannot be stored in {url.drivername}; use {known}")
 
 
 def _sqlite_engine(url: URL) -> Engine:
@@ -358,7 +358,7 @@ def _sqlite_engine(url: URL) -> Engine:
         try:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunLogError(f"the run log's folder cannot be made: {error}") from None
+            raise RunLogError(f"could not create the run log's folder: {error}") from None
         engine = create_engine(url, connect_args=arguments)
 
     @event.listens_for(engine, "connect")

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, NoReturn, cast
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.fields import read_moment
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
-from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.spark.actions import run_checks
-from logdriven_dagster.errors import StepError, TerminalStepError, UsageError
+from logdriven_dagster.errors import StepError, TerminalStepError
 from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.execution.opening import substitute_engine
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.execution.window.engines import Engine, WindowSession
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
@@ -79,25 +79,25 @@ class _NullWarehouse:
     """Targets of the null engine: staged and published steps, and the attempts that wrote them."""
 
     def __init__(self) -> None:
-        self.published: dict[Publication, None] = {}
+        self.published: dict[Publication, _StagedRows] = {}
         self.staged: set[_StagedRows] = set()
         self._tokens: dict[tuple[str, str], int] = {}
         """Greatest fencing token that a target has received, by table and window."""
 
-    def publish(self, run: WindowRun, step_id: str) -> None:
+    def publish(self, run: WindowRun, step_id: str, rows: _StagedRows) -> None:
         """Publish a step. Raises AttemptLostError if a newer attempt has fenced the window."""
-        token = self._tokens.get((run.table, run.window.key), 0)
-        if token > run.fencing_token:
-            raise run.at(step_id).superseded(token)
-        self.fence(run)
-        self.published[Publication(run.table, run.window, step_id, run.job_id)] = None
+        self.fence(run.at(step_id))
+        self.published[Publication(run.table, run.window, step_id, run.job_id)] = rows
 
     def fence(self, run: WindowRun) -> None:
+        """Reject older attempts. Raises AttemptLostError if this attempt is the older one."""
         place = (run.table, run.window.key)
-        self._tokens[place] = max(self._tokens.get(place, 0), run.fencing_token)
+        if (token := self._tokens.get(place, 0)) > run.fencing_token:
+            raise run.superseded(token)
+        self._tokens[place] = run.fencing_token
 
 
-class NullEngine:
+class NullEngine(Engine):
     """An engine without Spark, which records the published windows in order.
 
     Planning, claims, leases, fencing, steps, retries and the log are those of a real run. A step
@@ -107,7 +107,7 @@ class NullEngine:
     One engine serves any number of runners and projects of a process, as a warehouse does.
     """
 
-    application_id = "null"
+    name, application_id = "the null engine", "null"
 
     def __init__(
         self,
@@ -191,34 +191,14 @@ class NullEngine:
             self._check(run, check)
 
     @contextmanager
-    def window(self, runs: Sequence[WindowRun], project: Project) -> Iterator["NullSession"]:
+    def open_session(self, runs: Sequence[WindowRun], project: Project) -> Iterator["NullSession"]:
         """Open a session for one window, or for a batch of adjoining windows."""
         yield NullSession(self, self._warehouse, runs, project.zone)
 
-    def read(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise UsageError: the null engine keeps no rows."""
-        raise UsageError("the null engine keeps no rows; run this on Spark to read a table")
-
-    def look(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise UsageError: the null engine keeps no rows."""
-        self.read()
-
-    def reading(self, run: WindowRun) -> NoReturn:
-        """Raise UsageError: determining the end of a source requires Spark."""
-        raise UsageError(f"the null engine reads no source; run {run.table} on Spark")
-
-    def count_source(self, run: WindowRun, *_: Any) -> NoReturn:
-        """Raise UsageError: the null engine reads no source."""
-        self.reading(run)
-
-    def count_files(self, run: WindowRun, *_: Any) -> NoReturn:
-        """Raise UsageError: the null engine reads no source."""
-        self.reading(run)
-
 
 @dataclass
-class NullSession:
-    """Steps of a batch of windows on the null engine; see `engine.window.session.WindowSession`."""
+class NullSession(WindowSession):
+    """The steps of one window, or of several adjoining ones, on the null engine."""
 
     engine: NullEngine
     warehouse: _NullWarehouse
@@ -251,8 +231,8 @@ class NullSession:
     def publish(self, step_id: str, verify: Callable[[], None]) -> tuple[Published, ...]:
         """Record a staged step as published. Raises AttemptLostError if a window is fenced."""
         verify()
-        for run in self.runs:
-            self.warehouse.publish(run, step_id)
+        for run, rows in zip(self.runs, self._staged[step_id], strict=True):
+            self.warehouse.publish(run, step_id, rows)
         self._published.add(step_id)
         target = f"null {self.runs[0].table}"
         return tuple(Published(step_id, target, rows=each.rows) for each in self._staged[step_id])
@@ -292,7 +272,7 @@ def null_engine(engine: NullEngine | None = None) -> Iterator[NullEngine]:
     This includes the runners opened by Dagster's jobs and sensors and by the command line.
     """
     chosen = engine or NullEngine()
-    with substitute_engine(cast("Engine", chosen)):
+    with substitute_engine(chosen):
         yield chosen
 
 
@@ -303,6 +283,5 @@ def null_runner(
 
     `dagster_run_id` is recorded as part of the owner of its attempts.
     """
-    chosen = cast("Engine", engine)
     enter(project, run_log)
-    return Runner(project, run_log, lambda _: chosen, current_owner(dagster_run_id))
+    return Runner(project, run_log, lambda _: engine, current_owner(dagster_run_id))

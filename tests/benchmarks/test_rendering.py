@@ -1,4 +1,4 @@
-"""`docs/benchmarks.md` is made of the results alone."""
+"""`docs/evidence/benchmarks.md` is made of the results alone."""
 
 from pathlib import Path
 

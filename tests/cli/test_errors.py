@@ -43,8 +43,8 @@ def test_validate_json_holds_the_mistakes(shop, logdriven):
 def test_a_folder_without_a_project_says_how_to_get_one(tmp_path, logdriven):
     result = logdriven("plan", "--project", tmp_path)
     assert result.code == 2
-    assert "no such file; go to the folder of a project" in result.err
-    assert "`logdriven init FOLDER` makes a new one" in result.err
+    assert "no such file; change to the folder of a project" in result.err
+    assert "create a project with `logdriven init FOLDER`" in result.err
 
 
 def test_the_project_comes_from_option_environment_or_current_folder(
@@ -74,10 +74,13 @@ def test_the_project_comes_from_option_environment_or_current_folder(
         (["run", "--once", "--latest-only"], "exclude each other"),
         (["run", "--max-windows", "0"], "--max-windows"),
         (["run", "ods.orders", "--from-step", "lod"], "its steps are load"),
-        (["run", "ods.orders", "--exclude-steps", "load"], "no step of ods.orders with a target"),
+        (
+            ["run", "ods.orders", "--exclude-steps", "load"],
+            "no step of ods.orders that has a target",
+        ),
         (["refresh", "ods.orders", "--to", "2022-01-02"], "--from"),
         (["refresh", "ods.orders", "--from", "2022-01-02", "--to", "2022-01-02"], "later than"),
-        (["refresh", "ods.x", "--from", "2022-01-01", "--to", "2022-01-02"], "no table 'ods.x'"),
+        (["refresh", "ods.x", "--from", "2022-01-01", "--to", "2022-01-02"], "unknown table"),
         (["init", "."], "is not an empty folder"),
         (["nonsense"], "nonsense"),
     ],
@@ -92,7 +95,7 @@ def test_a_refresh_off_the_bounds_of_windows_names_the_nearest(shop, logdriven):
     span = ("--from", "2022-01-01 06:00", "--to", "2022-01-03")
     result = logdriven("refresh", "ods.orders", *span)
     assert result.code == 2
-    assert "the windows of ods.orders around it are [2022-01-01, 2022-01-03)" in result.err
+    assert "the windows of ods.orders that contain it are [2022-01-01, 2022-01-03)" in result.err
 
 
 @pytest.mark.parametrize("debug", ["0", "1"])

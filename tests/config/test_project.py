@@ -77,7 +77,7 @@ def test_an_unknown_dependency_gets_the_nearest_name_k07(folder):
     folder.table("ods.flights").table("b", "depends_on: [ods.flight]")
     assert (
         "depends_on[0]: unknown table 'ods.flight'; did you mean 'ods.flights'?; "
-        "or {table: ods.flight, managed: false} if it is not ours"
+        "or write {table: ods.flight, managed: false} if another system manages it"
     ) in folder.mistakes()
 
 
@@ -88,9 +88,7 @@ def test_an_unmanaged_dependency_needs_no_table(folder):
 
 def test_a_query_reads_only_what_it_waits_for(folder):
     folder.table("ods.a").table("b", sql="SELECT * FROM ods.a")
-    assert (
-        "steps[0].sql: reads ods.a, which is not among depends_on; add ods.a" in folder.mistakes()
-    )
+    assert "steps[0].sql: reads ods.a, which is not in depends_on; add ods.a" in folder.mistakes()
 
 
 def test_a_mere_mention_of_a_table_is_no_read(folder):
@@ -107,7 +105,7 @@ def test_a_table_name_never_escapes_the_warehouse(folder, name):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("period", "0", "a period is at least one minute"),
+        ("period", "0", "a period must be at least one minute"),
         ("period", "-5", "is not a period"),
         ("period", "yearly", "is not a period"),
         ("default_start", "someday", "is not a date or time"),
@@ -137,7 +135,7 @@ def test_months_and_years_do_not_start_on_days_that_not_all_have(folder, period,
     file = folder.root / "tables/t.yaml"
     text = file.read_text().replace("1 day", period).replace("2022-01-01", start)
     file.write_text(text)
-    assert "a period of months starts on day 1 to 28" in folder.mistakes()
+    assert "a period of months must start on day 1 to 28" in folder.mistakes()
 
 
 @pytest.mark.parametrize(
@@ -153,7 +151,7 @@ def test_months_and_years_do_not_start_on_days_that_not_all_have(folder, period,
         ),
         ("{step: s, sql_file: none.sql, target: {type: iceberg}}", "no such file"),
         ("{step: s, python: 'none.py:f', target: {type: iceberg}}", "no such file"),
-        ("{step: source, sql: x, target: {type: iceberg}}", "must not be called source"),
+        ("{step: source, sql: x, target: {type: iceberg}}", "must not have the name source"),
         (
             "{step: s, source: {type: jdbc, connection: pg, table: t}, target: {type: iceberg}}",
             "steps[0].source.connection: unknown connection 'pg'",
@@ -243,7 +241,7 @@ def test_a_secret_in_an_option_of_java_is_refused(folder, option):
     config = f"{{spark.driver.extraJavaOptions: '-Xss2m {option}'}}"
     folder.write("logdriven.yaml", f"project: p\nspark: {{config: {config}}}")
     mistakes = folder.mistakes()
-    assert "every user of the machine can read Java's command line; write the option" in mistakes
+    assert "every user of the host can read Java's command line; write the option" in mistakes
     assert "hunter2" not in mistakes
 
 

@@ -50,7 +50,7 @@ def test_a_property_stands_in_sql_files_and_their_tables_are_checked(project):
     project.write("tables/q.sql", "SELECT * FROM ${source.schema}.orders -- ${DATA_RANGE_START}")
     project.table("t").table("public.orders")
     with_file(project)
-    assert "reads public.orders, which is not among depends_on" in project.mistakes()
+    assert "reads public.orders, which is not in depends_on" in project.mistakes()
     project.table("t", "depends_on: [public.orders]")
     with_file(project)
     loaded = project.load()
@@ -97,7 +97,7 @@ def test_templates_give_properties_to_many_tables_b31(project):
         ("${source.schem}", "unknown property ${source.schem}; did you mean 'schema'?"),
         ("${source.zzz}", "unknown property ${source.zzz}; group source has schema, fetch"),
         ("${sorce.schema}", "unknown property ${sorce.schema}; did you mean 'source'?"),
-        ("${each.x}", "unknown property ${each.x}; only in a file with for_each"),
+        ("${each.x}", "unknown property ${each.x}; only allowed in a file with for_each"),
     ],
 )
 def test_an_unknown_property_is_told_with_its_line(project, text, told):
@@ -118,7 +118,7 @@ def test_an_unknown_property_in_an_sql_file_is_told(project):
     ("given", "told"),
     [
         ("{each: {a: 1}}", "choose another name"),
-        ("{g: {a: '${source.schema}'}}", "a property cannot name another one"),
+        ("{g: {a: '${source.schema}'}}", "a property cannot refer to another property"),
         ("{g: 1}", "must be names and values"),
     ],
 )

@@ -69,7 +69,7 @@ def test_the_items_lie_in_the_project_also_by_links(folder, template, form, name
     name = name.format(root=outside).replace("../../", f"../../{outside.name}/")
     found = template(f"{{{form}: {name}}}").mistakes()
     assert f"tables/all.yaml:1: for_each.{form}: {name} " in found
-    assert "put the file below the project folder" in found
+    assert "put the file into the project folder" in found
     assert "not-for-others" not in found
 
 
@@ -80,7 +80,7 @@ def test_an_sql_file_outside_of_the_project_is_not_shown(folder, tmp_path_factor
     folder.write("tables/t.yaml", table)
     (folder.root / "tables/link.sql").symlink_to(outside)
     found = folder.mistakes()
-    assert "leads out of the project folder" in found
+    assert "is outside of the project folder" in found
     assert "not-for-others" not in found
 
 
@@ -152,7 +152,7 @@ def test_two_items_that_make_the_same_table_are_told_as_such(folder, template):
         ("3", "for_each: must be a list, {csv: file} or {yaml: file}"),
         ("[]", "for_each: must not be empty"),
         ("{csv: none.csv}", "no such file"),
-        ("{csv: bad.csv}", "bad.csv:2: this line must have 2 cells, as the first one has"),
+        ("{csv: bad.csv}", "bad.csv:2: this line must have 2 cells, like the first line"),
         ("[{name: a, override: 5}]", "must be fields, such as {retries: 5}"),
     ],
 )

@@ -95,7 +95,7 @@ class Lab:
             return self.finish(session, table)
 
     def session(self, table: str, window: TimeWindow, **fields: Any) -> Any:
-        return self.engine.window([self.window_run(table, window, **fields)])
+        return self.engine.open_session([self.window_run(table, window, **fields)])
 
     def finish(self, session: WindowSession, table: str) -> Ran:
         config = self.project.table(table)

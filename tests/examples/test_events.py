@@ -9,7 +9,7 @@ import pytest
 from logdriven_dagster.examples.events import TOPIC
 from logdriven_dagster.examples.view_history import rounds
 from tests.examples.conftest import Example, run_example
-from tests.kafka.peer import running_peer
+from tests.plugins.kafka.peer import running_peer
 
 FIRST, SECOND = rounds()
 VIEWS = [*FIRST.views, *SECOND.views]
@@ -72,7 +72,7 @@ def test_a_topic_with_messages_is_left_alone(tmp_path: Any):
         words = ("--folder", str(tmp_path), "--bootstrap", peer.servers)
         done = run_example("events", *words)
     assert done.returncode == 2
-    assert f"the topic {TOPIC} holds messages already" in done.stderr
+    assert f"the topic {TOPIC} already has messages" in done.stderr
 
 
 @pytest.mark.usefixtures("long")

@@ -6,6 +6,7 @@ import pytest
 from dagster import AssetKey, DagsterInstance
 
 from logdriven_dagster import build_definitions
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.errors import RunLogError, TerminalStepError, TransientStepError, UsageError
 from logdriven_dagster.execution.events import (
     WindowFailed,
@@ -14,7 +15,9 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
+from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.testing import NullEngine, Sandbox, null_engine
+from logdriven_dagster.testing.conformance import WRITER, EngineConformance, WindowScene
 from tests.execution.conftest import NUMBERS, SUMS
 from tests.execution.crashes import EXPIRE
 
@@ -115,7 +118,7 @@ def test_a_slow_step_is_stopped_by_the_timeout_of_its_table(tmp_path: Path):
     limited = NUMBERS.replace("period:", "timeout: 1 s\n    timeout_strategy: fail\n    period:")
     sandbox = sandbox_of(tmp_path, NullEngine(stage=stage), limited)
     *_, failed = sandbox.run("ods.numbers", now="2022-01-02")
-    assert "longer than its timeout" in failed.error
+    assert "exceeds its timeout" in failed.error
 
 
 def test_a_slow_step_ends_when_its_condition_holds(tmp_path: Path):
@@ -188,10 +191,29 @@ def test_jobs_of_dagster_run_on_the_null_engine_within_its_block(sandbox: Sandbo
 
 def test_rows_are_refused_with_the_way_on(sandbox: Sandbox):
     sandbox.run(now="2022-01-02")
-    with pytest.raises(UsageError, match="the null engine keeps no rows; run this on Spark"):
+    with pytest.raises(UsageError, match="cannot be read on the null engine; run this on Spark"):
         sandbox.rows("ods.numbers")
 
 
 def test_a_sandbox_on_spark_has_no_null_engine(tmp_path: Path):
     with pytest.raises(UsageError, match="this sandbox runs on Spark; give it `engine=NullEngine"):
         _ = Sandbox(tmp_path).engine
+
+
+class TestNullEngine(EngineConformance):
+    @pytest.fixture
+    def scene(self, tmp_path: Path) -> WindowScene:
+        written: dict[str, str] = {}
+
+        def stage(run: WindowRun, step: StepConfig) -> int:
+            written[f"null/{run.job_id}/{step.step}"] = str(run.variables[WRITER])
+            return 1
+
+        def writers() -> list[str]:
+            published = engine._warehouse.published.items()
+            return list({each.window: written[rows.location] for each, rows in published}.values())
+
+        engine = NullEngine(stage=stage)
+        sandbox = Sandbox(tmp_path, engine=engine)
+        sandbox.write("tables/written.yaml", NUMBERS.replace("ods.numbers", "written"))
+        return WindowScene(project=sandbox.project, start=lambda: engine, writers=writers)

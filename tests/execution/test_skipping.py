@@ -68,7 +68,9 @@ def test_what_is_downstream_waits_if_it_says_so(broken: World):
     skip(broken, day(2))
     state, reason = reasons(broken, "dws.sums")[day(2)]
     assert state is State.BLOCKED
-    assert "skipped by ann: the file is lost; `logdriven unskip` makes it pending again" in reason
+    assert (
+        "skipped by ann: the file is lost; make it pending again with `logdriven unskip`" in reason
+    )
     broken.catch_up()
     assert broken.statuses("dws.sums") == [("01", "SUCCESS")]
 
@@ -126,7 +128,7 @@ def test_a_window_that_a_rule_passed_over_may_be_unskipped(world: World):
 
 
 def test_a_finished_window_is_not_skipped_and_nothing_of_the_range_is(broken: World):
-    with pytest.raises(AlreadyDoneError, match="is done and cannot be skipped"):
+    with pytest.raises(AlreadyDoneError, match="has finished and cannot be skipped"):
         skip(broken, day(2), day(1))
     assert broken.statuses("ods.numbers")[-1] == ("02", "FAILURE")
 
@@ -153,11 +155,11 @@ def test_a_range_is_skipped_at_once(world: World):
 
 def test_slices_are_not_skipped(world: World):
     world.write("tables/slices.yaml", SLICED)
-    with pytest.raises(UsageError, match="slices, of which none can be skipped"):
+    with pytest.raises(UsageError, match="numbered windows, which cannot be skipped"):
         world.runner.skip("ods.slices", [day(1)], NOW, "why", "ann")
 
 
 def test_a_window_is_named_by_where_it_begins(world: World):
     assert world.runner.windows_from("ods.numbers", at("2022-01-02")) == [day(2)]
-    with pytest.raises(UsageError, match="does not begin and end with windows"):
+    with pytest.raises(UsageError, match="does not start and end at the bounds of windows"):
         world.runner.windows_from("ods.numbers", at("2022-01-02 05:00"))

@@ -16,8 +16,8 @@ from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.execution.definitions.registering import author, consult, register
 from logdriven_dagster.execution.definitions.removed_tables import removed_tables
 from logdriven_dagster.execution.events import WindowFailed
+from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.execution.reports.metrics import Metrics
 from logdriven_dagster.execution.upkeep import archive_log
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.runlog.history import logs as history
@@ -43,6 +43,7 @@ def projects(tmp_path: Path, database_url: URL) -> tuple[OnLog, OnLog]:
     return one, two.put("1.csv")
 
 
+@pytest.mark.usefixtures("slow")
 def test_two_processes_at_once_give_each_project_its_own_windows(projects: tuple[OnLog, OnLog]):
     running = [project.begin_run() for project in projects]
     ended = [(process.communicate(timeout=300)[0], process.returncode) for process in running]
@@ -58,6 +59,7 @@ def test_two_processes_at_once_give_each_project_its_own_windows(projects: tuple
             assert conn.execute(mine).scalar() == files
 
 
+@pytest.mark.usefixtures("slow")
 @pytest.mark.usefixtures("engine")
 def test_what_one_project_does_changes_nothing_of_another(projects: tuple[OnLog, OnLog]):
     one, two = projects

@@ -66,7 +66,7 @@ def test_its_fields_and_secrets_reach_a_reader_beside_connections_of_ours(site: 
     settings, ours, problem = load(site)
     assert settings == "{'type': 'mongodb', 'host': 'here', 'password': 'sesame'}"
     assert re.fullmatch(r"ConnectionConfig sqlite:///.*shop\.db", ours)
-    assert problem == "connection docs: it leads to MongoDB"
+    assert problem == "connection docs leads to MongoDB"
 
 
 @pytest.mark.parametrize(

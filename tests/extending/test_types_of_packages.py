@@ -1,4 +1,4 @@
-"""A source and a target that an installed package registers: those of docs/extending.md."""
+"""A source and a target of an installed package, as in docs/custom-sources-and-targets.md."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 
 from tests.patience import PATIENCE
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "custom-sources-and-targets.md"
 PROGRAM = [sys.executable, "-c", "from logdriven_dagster.cli import main; main()"]
 
 
@@ -128,7 +128,7 @@ def test_an_unknown_type_names_those_that_there_are_and_how_others_come(shop: Sh
     shop.table("type: shelf", "type: rack")
     mistake = shop.mistake()
     assert mistake.startswith("7: steps[0].target: unknown type 'rack'; one of iceberg, parquet,")
-    assert "shelf, or that of a package which registers it as logdriven.targets" in mistake
+    assert "shelf, or a type that a package registers as logdriven.targets" in mistake
 
 
 @pytest.mark.usefixtures("slow")
@@ -137,8 +137,8 @@ def test_an_unknown_type_names_those_that_there_are_and_how_others_come(shop: Sh
     ("entry", "why"),
     [
         ("rack = toys.nowhere:Rack", "No module named 'toys.nowhere'"),
-        ("rack = toys.models:NumbersSource", "must be a whole subclass of"),
-        ("rack = toys.models:ShelfTarget", "a Literal that holds 'rack'"),
+        ("rack = toys.models:NumbersSource", "must be a concrete subclass of"),
+        ("rack = toys.models:ShelfTarget", "a Literal of 'rack'"),
     ],
 )
 def test_what_cannot_be_used_is_told_to_those_who_name_it_only(shop: Shop, entry: str, why: str):
@@ -152,4 +152,4 @@ def test_what_cannot_be_used_is_told_to_those_who_name_it_only(shop: Shop, entry
 def test_a_package_cannot_take_the_name_of_another_type(shop: Shop):
     text = (shop.site / "toys/models.py").read_text()
     (shop.site / "toys/models.py").write_text(text.replace('["shelf"]', '["shelf", "iceberg"]'))
-    assert "another one is called iceberg" in shop.mistake()
+    assert "iceberg is already registered" in shop.mistake()

@@ -33,7 +33,7 @@ class Report:
 
 
 def markdown(heading: str, projects: dict[str, Report], total: Report) -> str:
-    """The report, as `docs/reliability.md` keeps it."""
+    """The report, as `docs/evidence/reliability.md` keeps it."""
     reports = [*projects.values(), total]
     figures = {
         "faults": [sum(r.faults.values()) for r in reports],

@@ -1,6 +1,6 @@
 """`python -m tests.hosts`: three hosts that share nothing run projects, are cut off and killed.
 
-It prints a report in Markdown, as docs/hosts.md holds it, and ends with 1 after a violation.
+It prints a report in Markdown, as docs/multiple-hosts.md holds it; exit code 1: a violation.
 """
 
 import argparse

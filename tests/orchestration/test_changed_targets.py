@@ -10,7 +10,7 @@ from logdriven_dagster.orchestration.code_location import build_definitions
 from tests.orchestration.world import ALONE, World
 
 STEP = {"step": "one", "sql": "SELECT 1 AS one"}
-EFFECT = "may leave a row of theirs there twice; `logdriven refresh ods.alone"
+EFFECT = "one of their rows may be there twice; `logdriven refresh ods.alone"
 
 
 def alone(**target: Any) -> dict[str, Any]:

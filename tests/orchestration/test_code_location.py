@@ -97,7 +97,7 @@ def test_windows_that_ran_elsewhere_are_shown_under_the_translated_key(world: Wo
 
 def test_two_tables_of_one_key_are_refused_by_name(world: World) -> None:
     project = world.write(EVENTS, DAILY).project
-    with pytest.raises(UsageError, match=r"ods\.events and dwd\.daily are both the asset same"):
+    with pytest.raises(UsageError, match=r"ods\.events and dwd\.daily are both asset same"):
         build_definitions(project, translator=Same())
 
 
@@ -193,7 +193,7 @@ def test_ops_have_the_pool_and_tags_that_are_asked_for(world: World) -> None:
     (definition,) = build_definitions(project, op=op).resolve_asset_graph().assets_defs
     assert definition.op.pool == "spark"
     assert definition.op.tags["team"] == "data"
-    with pytest.raises(UsageError, match="name and description are each table's own"):
+    with pytest.raises(UsageError, match="must not set name and description"):
         build_definitions(project, op=OpSpec(name="one"))
 
 

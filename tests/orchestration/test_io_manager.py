@@ -98,7 +98,7 @@ def test_an_ordered_hand_written_asset_refuses_a_gap(loaded: World) -> None:
 
     definitions = merged(loaded, copied)
     result = loaded.materialize("copied", "2022-01-03", definitions=definitions)
-    assert "copied [2022-01-03, 2022-01-04) may not run yet" in failure_of(result)
+    assert "copied [2022-01-03, 2022-01-04) cannot run yet" in failure_of(result)
     assert loaded.colours("copied", definitions) == {}
 
 

@@ -141,7 +141,7 @@ def test_a_backfill_of_chosen_slices_moves_no_watermark(spark: Any, shop: World)
 def test_the_next_slice_can_be_materialized_and_no_other(spark: Any, shop: World) -> None:
     shop.instance.add_dynamic_partitions("slices of ods.orders", ["0", "7"])
     result = shop.materialize("ods.orders", "7")
-    assert "ods.orders has no slice 7; the next one is 0" in failure_of(result)
+    assert "ods.orders has no window 7; the next window is 0" in failure_of(result)
     assert shop.materialize("ods.orders", "0").success
     assert shop.colours("ods.orders") == {"materialized": ["0"]}
 

@@ -44,6 +44,7 @@ def materialized(instance: DagsterInstance, *key: str) -> list[str]:
     return sorted({str(record.partition_key) for record in records})
 
 
+@pytest.mark.usefixtures("slow")
 def test_each_code_location_mirrors_and_requests_its_own_windows(projects: tuple[OnLog, OnLog]):
     instance = DagsterInstance.ephemeral()
     one, two = locations(projects)

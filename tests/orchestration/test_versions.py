@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 BROKEN: dict[str, Any] = ALONE | {
     "steps": [{**ALONE["steps"][0], "sql": "SELECT CAST('oops' AS INT) AS one"}]
 }
-TOLD = "version 1 as in its last attempt, not version 2, which is in force"
+TOLD = "version 1, as in its last attempt, not version 2, which is in force"
 
 
 @pytest.fixture
@@ -65,5 +65,5 @@ def test_a_materialization_takes_it_from_its_tag_and_says_what_ran(mended: World
 
 
 def test_a_word_that_is_none_of_both_is_refused(mended: World) -> None:
-    expected = "retry_version: expected latest or recorded, not 'newest'"
+    expected = "retry_version: must be latest or recorded, not 'newest'"
     assert expected in failure_of(caught_up(mended, retry_version="newest"))

@@ -41,9 +41,14 @@ def claim(
     return open_runner(world.project).run_log.write(lambda conn: claimed(conn, wanted))
 
 
-def end(world: World, attempt: Attempt, status: Status = Status.SUCCESS) -> None:
+COUNTS = Counts(4, 3, 3, 0)
+
+
+def end(
+    world: World, attempt: Attempt, status: Status = Status.SUCCESS, counts: Counts = COUNTS
+) -> None:
     error = None if status is Status.SUCCESS else "broken"
-    outcome = StepOutcome(status, Counts(4, 3, 3, 0), "csv", "iceberg", error=error)
+    outcome = StepOutcome(status, counts, "csv", "iceberg", error=error)
 
     def work(conn: Any) -> None:
         end_step(conn, attempt.job_id, "load", outcome)

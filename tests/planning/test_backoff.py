@@ -40,7 +40,7 @@ def test_a_resting_window_is_blocked_with_its_reason_only_where_asked():
     (first, *_) = plan({"ods.t": config}, logs, now, backoff=MINUTE).windows()
     assert (first.state, first.reason) == (
         State.BLOCKED,
-        "failed 2 times in a row; tried again in 0:02:00",
+        "failed 2 times in a row; next attempt in 0:02:00",
     )
     (first, *_) = plan({"ods.t": config}, logs, now).windows()
     assert first.state is State.READY

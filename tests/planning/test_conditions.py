@@ -176,7 +176,7 @@ def test_the_reason_tells_how_much_of_a_delay_is_left():
     tables = waiting("success", delay="30 min")
     upstream = TableLog(finished=(day(1),), recent=(ended(day(1), 12),))
     reason = next(plan(tables, {"a": upstream}, NOW).queue("b")).reason
-    assert "ended 0:12:00 ago; 0:18:00 of the delay of 0:30:00 are left" in reason
+    assert "ended 0:12:00 ago; 0:18:00 of the delay of 0:30:00 remain" in reason
 
 
 def test_a_delay_begins_with_the_last_end_of_the_awaited_range():

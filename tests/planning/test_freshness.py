@@ -157,12 +157,12 @@ def test_a_sliced_table_has_to_take_all_that_its_source_holds_once_a_period():
 def test_slices_of_a_backlog_make_nothing_fresh():
     found = of_slices(read(at("2022-01-05 09:00"), has_more=True), "2022-01-05 12:05")
     assert (found.verdict, found.due) == (Verdict.LATE, at("2022-01-05 10:30"))
-    assert found.reason == "its source holds more than has been read"
+    assert found.reason == "its source has more rows than have been read"
     assert of_slices(read(None, has_more=True), "2022-01-05 12:05").verdict is Verdict.LATE
 
 
 def test_a_sliced_table_that_never_ran_is_late():
-    assert of_slices(TableLog(), "2022-01-05 12:05").reason == "nothing of its source has been read"
+    assert of_slices(TableLog(), "2022-01-05 12:05").reason == "its source has not been read yet"
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_a_sliced_table_that_never_ran_is_late():
     [
         ({"fresh": "2 h"}, "must be auto, none or {within: 2 h}, not '2 h'"),
         ({"fresh": {"within": 0}}, "a window needs time to run"),
-        ({"fresh": {"within": "1 h", "warn": "1 h"}}, "warn: it must be shorter than within"),
-        ({"fresh": TWO_HOURS, "delay": "2 h"}, "no window runs before its delay of 2:00:00"),
-        ({"fresh": "auto", "incremental_type": "upstream"}, "follows no clock"),
+        ({"fresh": {"within": "1 h", "warn": "1 h"}}, "warn: must be shorter than within"),
+        ({"fresh": TWO_HOURS, "delay": "2 h"}, "must be longer than delay, which is 2:00:00"),
+        ({"fresh": "auto", "incremental_type": "upstream"}, "has no schedule"),
     ],
 )
 def test_what_can_never_be_is_refused(fields, told):

@@ -157,7 +157,7 @@ def test_one_as_new_as_the_window_is_awaited_where_that_is_said_or_it_is_about_o
     tables = [table("dim", incremental_type="full"), table("f", depends_on=waiting)]
     logs = {"dim": log(day(2)), "f": log(days(1, 3))}
     reason = next(planned(tables, logs, selected=["f"]).queue("f")).reason
-    assert reason == "waits for dim [2022-01-03, 2022-01-04): no snapshot of that time or later"
+    assert reason == "waits for dim [2022-01-03, 2022-01-04): no snapshot of this time or later"
     logs["dim"] = log(day(4))
     assert next(planned(tables, logs, selected=["f"]).queue("f")).state is State.READY
 

@@ -109,7 +109,7 @@ def test_batches_that_wait_for_a_mark_are_shown_with_the_reason_109():
     tables = {config.table: config, "ods.a": table("ods.a")}
     (waiting,) = plan(tables, {config.table: log}, NOW, [config.table]).windows()
     assert (waiting.window.number, waiting.state.value) == (1, "blocked")
-    reason = "waits for a batch of ods.a that is marked 'EOD': none of the 2 in its queue is"
+    reason = "waits for a delivery of ods.a that is marked 'EOD': none of the 2 in its queue is"
     assert waiting.reason == reason
     refused = obstacle(config, waiting.window, tables, {config.table: log}, NOW)
     assert refused is not None

@@ -9,9 +9,9 @@ import pytest
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.runlog.observed.quality import newest
 from tests.builders import day, warehouse
-from tests.kafka.conftest import peer, topic
-from tests.kafka.peer import Peer
-from tests.kafka.topics import messages
+from tests.plugins.kafka.conftest import peer, topic
+from tests.plugins.kafka.peer import Peer
+from tests.plugins.kafka.topics import messages
 from tests.quality.orders import DAY, Orders
 from tests.slices.conftest import Shop
 

@@ -63,7 +63,7 @@ def test_no_row_is_an_empty_result_where_its_columns_are_given(orders: Orders):
     ("loop", "told"),
     [
         ({"step": "step_1", "max_rows": 1}, "more than 1 rows"),
-        ({"sql": "SELECT shop, CAST(NULL AS INT) AS n FROM step_1"}, "NULL in n; leave such"),
+        ({"sql": "SELECT shop, CAST(NULL AS INT) AS n FROM step_1"}, "NULL in n; exclude such"),
     ],
 )
 def test_rows_that_cannot_be_looped_over_are_told(orders: Orders, loop, told):

@@ -219,7 +219,7 @@ def test_a_python_rule_returns_a_condition_or_the_ids_of_bad_rows(orders: Orders
 def test_a_python_rule_that_returns_anything_else_is_told(orders: Orders):
     orders.given((1, 1, "DE")).file("tables/rules.py", CODE)
     rule = {"rule": "odd", "python": "rules.py:nonsense"}
-    with pytest.raises(TerminalStepError, match="returned int, neither a boolean Column nor"):
+    with pytest.raises(TerminalStepError, match="returned int; it must return a boolean Column or"):
         orders.check({**ID, "rows": [rule]})
 
 

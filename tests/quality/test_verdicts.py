@@ -107,7 +107,9 @@ def test_only_the_columns_of_the_id_are_in_the_log(world: World):
 def test_below_min_pass_the_attempt_fails_and_says_how_good_it_was(world: World):
     failed = world.run("min_pass: 95")
     assert isinstance(failed, WindowFailed)
-    assert failed.error == ("quality: 90 % of 100 rows are good, 10 are not; min_pass is 95 %")
+    assert failed.error == (
+        "quality: only 90 % of 100 rows pass all rules, 10 do not; min_pass is 95 %"
+    )
     told = world.found()
     assert (told["status"], told["statistics"]["load.good_percent"]) == ("FAILURE", "90.0000")
     (step,) = world.sql("SELECT * FROM step_log")
@@ -154,7 +156,7 @@ def test_a_warning_blocks_where_its_rule_does(world: World):
 def test_more_rows_than_the_limit_are_refused_before_anything_is_published(world: World):
     failed = world.run(step="max_rows: 89")
     assert isinstance(failed, WindowFailed)
-    assert failed.error == "90 rows are more than max_rows, which is 89; nothing is published"
+    assert failed.error == "90 rows exceed max_rows, which is 89; nothing is published"
     assert isinstance(world.run(step="max_rows: 90"), WindowSucceeded)
     assert world.published() == 90
 

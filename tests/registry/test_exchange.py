@@ -133,12 +133,12 @@ def test_sql_stands_as_it_was_written(lived):
         (lambda e: _table(e).update(code="TABLE_1"), "is not its code"),
         (lambda e: _table(e).update(settings={"enabled": 3}), "enabled: 3 is not allowed"),
         (lambda e: _table(e).update(settings={"colour": 3}), "no setting 'colour'"),
-        (lambda e: _table(e)["content"].update(files={"../x.sql": ""}), "names no file"),
-        (lambda e: _table(e)["content"]["values"].update(table="a.b"), "content is that of a.b"),
+        (lambda e: _table(e)["content"].update(files={"../x.sql": ""}), "not contain the file"),
+        (lambda e: _table(e)["content"]["values"].update(table="a.b"), "content belongs to a.b"),
         (lambda e: _table(e)["content"]["values"].update(period="never"), "period"),
         (lambda e: _table(e)["content"]["values"].update(depends_on=["no.where"]), "unknown table"),
         (lambda e: e.update(definitions={"cats": []}), "cats is not part of an export"),
-        (lambda e: e.update(logdriven_export=2), "no export of definitions"),
+        (lambda e: e.update(logdriven_export=2), "not an export of definitions"),
         (
             lambda e: e["definitions"]["project"][0]["content"]["values"].update(
                 connections={"erp": {"url": "postgresql://me:sesame@host/erp"}}
@@ -175,7 +175,7 @@ def test_a_history_with_gaps_or_other_columns_is_refused(lite_shop):
     lite_shop.set("ods.orders", retries="4")
     exported = yaml.safe_load(lite_shop.export(history=True))
     exported["history"]["tables"][0]["versions"][1]["version"] = 5
-    with pytest.raises(UsageError, match="history is not sound"):
+    with pytest.raises(UsageError, match="history is invalid"):
         lite_shop.import_(as_yaml(exported))
 
 

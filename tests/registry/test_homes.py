@@ -114,8 +114,9 @@ def test_two_projects_do_not_keep_their_rows_in_one_place(one: Owner, two: Owner
     with pytest.raises(RunLogError) as refused:
         two.run()
     told = str(refused.value)
-    assert f"nothing was begun: the place of ods.a is {tmp_path / 'lake'}/ods/a" in told
-    assert f"project a (folder {one.root}) keeps its ods.a; give b a place of its own" in told
+    assert f"no window was started: the place of ods.a is {tmp_path / 'lake'}/ods/a" in told
+    assert f"project a (folder {one.root}) keeps its ods.a, according to the run log" in told
+    assert "; give b a place of its own" in told
     two.write("b", "ods.b", more=shared)
     assert two.run() == DONE
 
@@ -148,7 +149,7 @@ def test_only_a_project_without_windows_takes_over_those_of_another_name(one: Ow
     assert adopt(project, log, "a")
     assert two.run() == []
     assert one.run() == DONE
-    with pytest.raises(UsageError, match="project b has windows of its own in the run log"):
+    with pytest.raises(UsageError, match="project b has its own windows in the run log"):
         adopt(project, log, "a")
 
 

@@ -48,7 +48,7 @@ def with_file(exported: str, path: str, *, history: bool) -> str:
 def test_an_import_that_names_a_file_elsewhere_is_refused(lite_shop, path, history):
     lite_shop.with_sales().apply()
     exported = lite_shop.export(history=True)
-    with pytest.raises(UsageError, match="is not relative") as refused:
+    with pytest.raises(UsageError, match="must be a relative path") as refused:
         lite_shop.import_(with_file(exported, path, history=history))
     assert "dws.sales" in str(refused.value)
     assert lite_shop.export(history=True) == exported
@@ -94,7 +94,7 @@ def test_a_content_edited_by_sql_writes_nothing_elsewhere(rolled_back, tmp_path:
     planted(rolled_back, path.format(tmp_path))
     before = files_of(tmp_path)
     for command in (rolled_back.consulted, rolled_back.apply):
-        with pytest.raises(InvalidProjectError, match="is not relative") as refused:
+        with pytest.raises(InvalidProjectError, match="must be a relative path") as refused:
             command()
         assert "version 3 in the registry" in str(refused.value)
     assert files_of(tmp_path) == before
@@ -129,7 +129,7 @@ def test_a_file_that_a_table_names_lies_below_the_project(lite_shop, tmp_path: P
     with pytest.raises(InvalidProjectError) as refused:
         lite_shop.apply()
     assert "sales.yaml:7: steps[0].sql_file" in str(refused.value)
-    assert "put the file below the project folder" in str(refused.value)
+    assert "put the file into the project folder" in str(refused.value)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

@@ -96,7 +96,7 @@ def test_a_kept_version_that_fits_no_more_is_named_with_its_code_and_the_fix(sho
     ("name", "problem"),
     [
         ("ods.order", "did you mean 'ods.orders'"),
-        ("shop", "logdriven.yaml is always as the file says"),
+        ("shop", "logdriven.yaml has no versions to set"),
         ("ods.orders -> dws.sales", "roll back the table or job"),
         ("upkeep.first", "roll back the table or job"),
     ],

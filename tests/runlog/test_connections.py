@@ -83,7 +83,7 @@ def test_a_connection_that_goes_during_the_commit_is_an_error_since_nobody_knows
         claim_one(conn, request(day(1)))
         kill_session(log, conn)
 
-    with pytest.raises(RunLogError, match="went away during a commit") as caught:
+    with pytest.raises(RunLogError, match="lost during a commit") as caught:
         log.write(work)
     assert not isinstance(caught.value, UnreachableError)
 
@@ -98,7 +98,7 @@ def test_a_statement_alone_is_done_again_only_where_a_commit_would_have_come_beh
         conn.execute(text("DELETE FROM job_log"))
 
     if log.engine.dialect.name == "postgresql":  # the statement is its own commit
-        with pytest.raises(RunLogError, match="went away during a commit"):
+        with pytest.raises(RunLogError, match="lost during a commit"):
             log.write(work, alone=True)
         log.write(work, alone=True)
     else:

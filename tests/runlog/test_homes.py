@@ -82,7 +82,7 @@ def test_a_home_is_replaced_only_as_it_was_read(log: RunLog):
     opened = entered(log, A)
     opened.write(lambda conn: homes.put(conn, [home()], {}))
     stale = {"ods.a": home(place="/other")}
-    with pytest.raises(RunLogError, match="recorded elsewhere"), opened.begin() as conn:
+    with pytest.raises(RunLogError, match="is recording"), opened.begin() as conn:
         homes.put(conn, [home(place="/new")], stale)
 
 
@@ -142,7 +142,7 @@ def test_a_project_with_windows_is_not_removed(log: RunLog):
 
 def test_a_log_that_no_project_has_entered_refuses_its_rows(log: RunLog):
     unbound = RunLog(log.engine)
-    with pytest.raises(RunLogError, match="opened for no project"), unbound.read() as conn:
+    with pytest.raises(RunLogError, match="opened without a project"), unbound.read() as conn:
         conn.execute(select(job_log).where(of_project(job_log)))
     succeed(log, day(1))
     with pytest.raises(RunLogError, match="another project"):

@@ -77,6 +77,16 @@ def test_its_extras_are_those_of_the_package(extra: str):
     assert requirements("core/pyproject.toml", extra) == requirements("pyproject.toml", extra)
 
 
+def plug_ins(file: str) -> list[str]:
+    """The sections of the entry points by which our own plug-ins are found."""
+    section = re.compile(r'^\[project\.entry-points\."logdriven\..*\n(?:.+\n)+', re.MULTILINE)
+    return section.findall((ROOT / file).read_text())
+
+
+def test_both_register_the_same_plug_ins():
+    assert plug_ins("core/pyproject.toml") == plug_ins("pyproject.toml") != []
+
+
 @pytest.mark.parametrize("file", ["pyproject.toml", "core/pyproject.toml"])
 def test_both_have_the_version_of_the_code(file: str):
     assert f'\nversion = "{__version__}"\n' in (ROOT / file).read_text()
@@ -164,8 +174,8 @@ def test_such_a_host_runs_windows_for_dagster(project: Project):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (("logdriven", "spark", "start"), "name a server by spark.remote: sc://host:port"),
-        (("logdriven", *REFRESH), "name a server by spark.remote: sc://host:port"),
+        (("logdriven", "spark", "start"), "set a server with spark.remote: sc://host:port"),
+        (("logdriven", *REFRESH), "set a server with spark.remote: sc://host:port"),
         (("logdriven", "ui"), "run `pip install 'logdriven_dagster-core[ui]'`"),
     ],
 )

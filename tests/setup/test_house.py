@@ -1,7 +1,8 @@
-"""ARCHITECTURE.md draws the house as it is: every room, with the sentence that the room has."""
+"""Every package has its own sentence, and ARCHITECTURE.md a section for each top-level one."""
 
 import ast
 import re
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,18 @@ def sentence(room: Path) -> str:
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=name)
-def test_the_picture_holds_each_room_with_its_sentence(room: Path):
-    assert f"| `{name(room)}` | {sentence(room)} |" in (ROOT / "ARCHITECTURE.md").read_text()
+def test_a_package_states_its_content_in_a_sentence_of_its_own(room: Path):
+    assert sentence(room).endswith(".")
+    assert [name(other) for other in ROOMS if sentence(other) == sentence(room)] == [name(room)]
+
+
+def test_the_architecture_describes_each_package_at_the_top_and_stays_short():
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    headings = "\n".join(re.findall(r"^### .*", page, re.MULTILINE))
+    top = [name(room) for room in ROOMS if "." not in name(room)]
+    assert [each for each in top if f"`{each}`" not in headings] == []
+    assert page.count("**Invariant:**") == page.count("**Boundary:**") == headings.count("###")
+    assert len(page.encode()) <= 15_000
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=name)
@@ -45,7 +56,7 @@ def test_a_room_holds_no_more_than_one_can_look_over(room: Path):
 
 _PARTS = "|".join(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file())
 _NAMED = re.compile(rf"`((?:{_PARTS})(?:[./]\w+)+)`")
-PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def is_there(named: str) -> bool:
@@ -67,3 +78,30 @@ def test_no_module_of_tests_imports_from_another_one():
     importing = re.compile(r"^\s*(?:from|import) tests(?:\.\w+)*\.test_\w+", re.MULTILINE)
     found = [path for path in (ROOT / "tests").rglob("*.py") if importing.search(path.read_text())]
     assert found == []
+
+
+PLUG_INS = sorted(path.parent.name for path in PACKAGE.glob("plugins/*/__init__.py"))
+
+
+_GROUP = re.compile(r'^\[project\.entry-points\."(logdriven\.\w+)"\]\n((?:.+\n)+)', re.MULTILINE)
+_POINT = re.compile(r'^([\w-]+) = "(.+)"', re.MULTILINE)
+
+
+def registered() -> set[tuple[str, str, str]]:
+    """Return group, name and value of each entry point of ours in pyproject.toml."""
+    groups = _GROUP.findall((ROOT / "pyproject.toml").read_text())
+    return {(group, *point) for group, lines in groups for point in _POINT.findall(lines)}
+
+
+def test_the_environment_has_the_entry_points_of_pyproject():
+    installed = {(p.group, p.name, p.value) for p in distribution("logdriven_dagster").entry_points}
+    ours = {point for point in installed if point[0].startswith("logdriven.")}
+    assert ours == registered(), "install the package again: make install"
+
+
+@pytest.mark.parametrize("plug_in", PLUG_INS)
+def test_a_plug_in_has_entry_points_tests_and_a_page(plug_in: str):
+    place = f"logdriven_dagster.plugins.{plug_in}."
+    assert any(value.startswith(place) for _, _, value in registered())
+    assert list((ROOT / "tests/plugins" / plug_in).rglob("test_*.py"))
+    assert (ROOT / f"docs/plugins/{plug_in}.md").is_file()

@@ -70,7 +70,7 @@ def test_what_would_count_with_a_zone_is_found():
 
 @pytest.mark.usefixtures("slow")
 def test_every_window_that_the_package_makes_names_the_zone_that_prints_it():
-    edge = {"cli/commands/run.py", "testing/sandbox.py", "importers/taking_over.py"}
+    edge = {"cli/commands/run.py", "testing/sandbox.py", "plugins/importers/taking_over.py"}
     for module in modules("."):
         for node in ast.walk(ast.parse((PACKAGE / module).read_text())):
             made = isinstance(node, ast.Call) and ast.unparse(node.func) == "TimeWindow"

@@ -1,4 +1,4 @@
-"""docs/origins.md tells where behaviours come from; tests' names end with the codes of its rows."""
+"""docs/evidence/origins.md lists origins of behaviours; tests' names end with codes of its rows."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "origins.md").read_text()
+PAGE = (ROOT / "docs/evidence/origins.md").read_text()
 CODE = re.compile(r"[kmydsb]\d\d")
 ROWS = dict(re.findall(r"^- \*\*([A-Z]\d\d)\*\* (.+)$", PAGE, re.MULTILINE))
 

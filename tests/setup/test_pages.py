@@ -49,7 +49,8 @@ def test_a_message_of_the_page_is_one_of_the_code(message: str):
 
 @pytest.mark.parametrize(("heading", "known"), PARAMETERS.items())
 def test_the_page_names_each_parameter_of_python_functions(heading: str, known: frozenset[str]):
-    named = set(re.findall(r"^\| `(\w+)` \|", section("python.md", heading), re.MULTILINE))
+    text = section("python-transforms.md", heading)
+    named = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
     assert known <= named <= known | {"source"}
 
 

@@ -180,5 +180,5 @@ def test_without_a_project_dagster_says_how_to_name_one(tmp_path: Path) -> None:
     )
     assert ran.returncode != 0
     assert f"{tmp_path}/logdriven.yaml: no such file" in ran.stderr
-    assert "name it by --project or LOGDRIVEN_PROJECT" in ran.stderr
+    assert "set --project or LOGDRIVEN_PROJECT" in ran.stderr
     assert list(tmp_path.iterdir()) == []

@@ -93,7 +93,7 @@ def test_an_empty_look_leaves_the_watermark_where_it_was(inbox: Inbox):
 def test_on_empty_fail_s25(inbox: Inbox):
     inbox.table(source={"on_empty": "fail"})
     (failure,) = [e for e in inbox.run(1) if isinstance(e, WindowFailed)]
-    assert "no new file in in/*.csv" in failure.error
+    assert "there are no new files in in/*.csv" in failure.error
     inbox.put("a.csv", "1")
     inbox.run(1)
     assert inbox.attempts() == [(FAILED, None), (DONE, "a.csv")]
@@ -220,7 +220,7 @@ def test_a_registered_file_that_is_gone_stops_the_table_loudly(inbox: Inbox):
     inbox.table()
     (inbox.root / "in" / "a.csv").unlink()
     (failure,) = [e for e in inbox.run(1) if isinstance(e, WindowFailed)]
-    assert "a.csv was registered and is gone; put it back" in failure.error
+    assert "a.csv was registered, but does not exist any more; put it back" in failure.error
 
 
 def test_max_batches_limits_the_files_of_a_window(inbox: Inbox):

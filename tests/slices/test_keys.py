@@ -158,7 +158,7 @@ def test_a_failed_slice_is_tried_again_as_it_was_and_holds_the_next_one(shop: Sh
     shop.place(3)
     shop.table()
     assert failed
-    with pytest.raises(UsageError, match="no slice 2; the next one is 0"):
+    with pytest.raises(UsageError, match="no slice 2; the next window is 0"):
         shop.runner.slices("ods.orders", ["2"])
     shop.run(2)
     assert shop.ranges() == [("0", "2", "FAILURE"), ("0", "2", DONE), ("2", "3", DONE)]
@@ -306,7 +306,7 @@ def test_keys_that_are_no_numbers_are_refused(shop: Shop):
     shop.table({"key_column": "item"})
     shop.place(1)
     (failure,) = [e for e in shop.run(1) if isinstance(e, WindowFailed)]
-    assert "key_column item holds '#1'; keys are whole numbers" in failure.error
+    assert "key_column item holds '#1'; keys must be whole numbers" in failure.error
 
 
 def test_a_window_of_time_waits_until_everything_up_to_its_end_is_loaded(shop: Shop):

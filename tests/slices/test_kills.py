@@ -18,8 +18,8 @@ from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.runlog.history import logs as history
 from tests.faults.projects import NOW
-from tests.kafka.conftest import peer, topic
-from tests.kafka.peer import Peer
+from tests.plugins.kafka.conftest import peer, topic
+from tests.plugins.kafka.peer import Peer
 from tests.slices.killed_runs import SPARK, run
 
 __all__ = ["peer", "topic"]

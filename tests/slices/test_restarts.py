@@ -61,10 +61,10 @@ def test_a_source_that_starts_again_below_the_end_fails_until_the_table_allows_i
     any_shop.place(11)
     any_shop.run(3)
     assert empty == (
-        "key_column id of shop, orders: the source holds no keys, but keys up to 10 were read "
+        "key_column id of shop, orders: the source has no keys, but keys up to 10 were read "
         "before. The source was emptied, restored or replaced, or its newest rows were deleted; "
-        "nothing was read. Let its keys go on above 10; or load it as a new table, under another "
-        "name; or set on_restart: report in the table, to read only keys above 10"
+        "nothing was read. Continue its keys above 10; or load it as a new table with another "
+        "name; or set on_restart: report in the table to read only keys above 10"
     )
     assert "the greatest key is 9, but keys up to 10 were read" in lower
     assert any_shop.ranges() == [
@@ -84,7 +84,7 @@ def test_a_restart_is_a_failed_window_that_plan_shows_and_a_later_run_tries_agai
     shop.execute("DELETE FROM orders")
     shop.run(2)
     (item,) = shop.runner.plan(noon(2)).ready()
-    assert "the source holds no keys" in item.reason
+    assert "the source has no keys" in item.reason
     assert [row["error_count"] for row in shop.log()] == [0, 1]
     shop.place(6)
     shop.run(2)
@@ -134,7 +134,7 @@ def test_a_query_of_a_database_starts_again_too(shop: Shop):
     shop.run(1)
     shop.execute("DELETE FROM orders WHERE id = 4")
     (error,) = failures(shop.run(2))
-    assert error.startswith("key_column id of shop: the source holds no keys")
+    assert error.startswith("key_column id of shop: the source has no keys")
 
 
 def test_a_sequence_that_was_reset_is_found(tmp_path: Path, postgres_url: sa.URL):

@@ -1,4 +1,4 @@
-"""Whatever ends a runner in the middle of a pass: nothing is lost, nothing is there twice."""
+"""Whatever ends a runner in the middle of a pass: nothing is lost, nothing is defined twice."""
 
 from collections.abc import Callable
 from typing import Any

@@ -143,4 +143,4 @@ def test_windows_of_numbers_that_mean_times_run_one_by_one_and_the_plan_says_why
     )
     project = load_project(tmp_path)
     obstacle = stretch_obstacle(project, project.table("ods.a"))
-    assert str(obstacle).startswith("step load: values of source.window_column ts only mean times")
+    assert str(obstacle).startswith("step load: values of source.window_column ts are not")

@@ -11,7 +11,6 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.config.sql.stretching import stretch_obstacle
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.quality import inspector
-from logdriven_dagster.engine.targets.delta.table import DeltaTable
 from logdriven_dagster.engine.targets.files.table import WindowFiles
 from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
 from logdriven_dagster.engine.targets.rejected import rejected_target
@@ -20,6 +19,7 @@ from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.events import WindowSetBack, WindowStarted, WindowSucceeded
+from logdriven_dagster.plugins.delta.target.table import DeltaTable
 from tests.execution.conftest import World
 from tests.stretches.conftest import EXPIRE, NOW, POINTS, hurt
 
@@ -263,13 +263,13 @@ def test_the_log_names_the_window_that_breaks_a_rule(tmp_path: Path, spark: Any)
 
 
 OBSTACLES = {
-    "sql: count(*) OVER (PARTITION BY id) < 2": "a window function looks at rows of all windows",
+    "sql: count(*) OVER (PARTITION BY id) < 2": "a window function reads rows of all windows",
     "sql: id < (SELECT max(id) FROM rows)": "it aggregates rows of all windows",
     "sql: SELECT id FROM rows GROUP BY id HAVING count(*) > 1": "GROUP BY names no column",
     "sql: SELECT id FROM rows WHERE n > 2": "an id may be in several windows",
-    "sql: 'day < :data_range_end'": "for more than to choose the rows of its window",
+    "sql: 'day < :data_range_end'": "not only to select the rows of its window",
     "fails_when: id = :job_id": "it uses :job_id",
-    "python: 'rules.py:bad'": "what a function does with rows of several windows is not known",
+    "python: 'rules.py:bad'": "the effect of a function on rows of several windows is unknown",
 }
 
 
@@ -299,4 +299,4 @@ def test_references_to_rows_of_each_window_keep_them_apart(tmp_path: Path):
     project = load_project(world.root)
     obstacle = stretch_obstacle(project, project.table("ods.numbers"))
     assert obstacle is not None
-    assert "each window reads rows of its own of dim.known" in obstacle
+    assert "each window reads its own rows of dim.known" in obstacle

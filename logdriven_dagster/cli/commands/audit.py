@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def audit(
-    table: Annotated[str, typer.Argument(help="The table whose sources are read as a whole.")],
+    table: Annotated[str, typer.Argument(help="The table whose sources are read completely.")],
     *,
     project: ProjectOption = None,
     now: NowOption = None,

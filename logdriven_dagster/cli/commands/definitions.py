@@ -15,20 +15,23 @@ if TYPE_CHECKING:
     from logdriven_dagster.runlog.definitions.history import Finding
 
 NamesArgument = Annotated[
-    list[str], typer.Argument(metavar="NAME…", help="Tables, jobs, or JOB.STEP of maintenance.")
+    list[str],
+    typer.Argument(metavar="NAME…", help="Tables, jobs, or JOB.STEP of a maintenance job."),
 ]
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A table, a job, JOB.STEP, or a relation.")
+    str, typer.Argument(metavar="NAME", help="A table, a job, JOB.STEP or a relation.")
 ]
 AsOption = Annotated[
     str | None,
     typer.Option(
         "--as",
         metavar="OPERATOR",
-        help="Who does it; otherwise LOGDRIVEN_OPERATOR, otherwise the user of this process.",
+        help="The operator to record; default: LOGDRIVEN_OPERATOR, then the user of this process.",
     ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be written.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show the changes without writing them.")
+]
 
 
 def apply(
@@ -73,12 +76,19 @@ def set_(
     name: NameArgument,
     fields: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FIELD=VALUE…", help="Values as in YAML; none: as the file says."),
+        typer.Argument(
+            metavar="FIELD=VALUE…",
+            help="Values as in YAML; an empty value resets the field to the file.",
+        ),
     ] = None,
     *,
     reset: Annotated[
         list[str] | None,
-        typer.Option("--reset", metavar="FIELD", help="As the file says; may be repeated."),
+        typer.Option(
+            "--reset",
+            metavar="FIELD",
+            help="Reset this field to the value in the file; may be repeated.",
+        ),
     ] = None,
     operator: AsOption = None,
     project: ProjectOption = None,
@@ -93,7 +103,9 @@ def set_(
             raise typer.BadParameter(problem, param_hint="FIELD=VALUE")
         given[field.strip()] = value.strip() or None
     if not given:
-        raise typer.BadParameter("nothing to set; such as retries=3", param_hint="FIELD=VALUE")
+        raise typer.BadParameter(
+            "no fields given; set one with FIELD=VALUE, such as retries=3", param_hint="FIELD=VALUE"
+        )
     _set({name: given}, "set", operator, project, as_json)
 
 
@@ -128,10 +140,14 @@ def history(
 def diff(
     name: NameArgument,
     first: Annotated[
-        str | None, typer.Argument(metavar="V1", help="A version, or `file`; the last but one.")
+        str | None,
+        typer.Argument(
+            metavar="V1", help="A version or `file`; default: the last version but one."
+        ),
     ] = None,
     second: Annotated[
-        str | None, typer.Argument(metavar="V2", help="A version, or `file`; the last one.")
+        str | None,
+        typer.Argument(metavar="V2", help="A version or `file`; default: the last version."),
     ] = None,
     *,
     project: ProjectOption = None,
@@ -155,7 +171,9 @@ def diff(
 
 def rollback(
     name: NameArgument,
-    version: Annotated[int, typer.Argument(min=1, help="See `logdriven history NAME`.")],
+    version: Annotated[
+        int, typer.Argument(min=1, help="The version; see `logdriven history NAME`.")
+    ],
     *,
     operator: AsOption = None,
     project: ProjectOption = None,
@@ -169,23 +187,41 @@ def rollback(
     show_changes(done.changes, as_json=as_json)
     if done.file is not None and not as_json:
         print_line(
-            f"{os.path.relpath(done.file)} still says otherwise: version {done.version} stays in "
-            f"force until it changes; `logdriven diff {name} {done.version} file` shows how."
+            f"{os.path.relpath(done.file)} has other values. Version {done.version} is "
+            "in force until the file changes. Show the differences with `logdriven "
+            f"diff {name} {done.version} file`."
         )
 
 
 def find(
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="A name, or anything that is used.")
+        str | None,
+        typer.Argument(
+            metavar="TEXT", help="Text to search for: a name, or anything that a definition uses."
+        ),
     ] = None,
     *,
-    connection: Annotated[str | None, typer.Option(help="Who uses this connection.")] = None,
-    source: Annotated[str | None, typer.Option(help="Who reads this table, file or path.")] = None,
-    target: Annotated[str | None, typer.Option(help="Who writes this table or path.")] = None,
-    file: Annotated[str | None, typer.Option(help="Who uses this SQL or Python file.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Who reads or writes this topic.")] = None,
-    upstream: Annotated[str | None, typer.Option(help="Who depends on this table.")] = None,
-    table: Annotated[str | None, typer.Option(help="Which jobs have this table.")] = None,
+    connection: Annotated[
+        str | None, typer.Option(help="Find the tables that use this connection.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Find the tables that read this table, file or path.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Find the tables that write this table or path.")
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option(help="Find the tables that use this SQL or Python file.")
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Find the tables that read or write this topic.")
+    ] = None,
+    upstream: Annotated[
+        str | None, typer.Option(help="Find the tables that depend on this table.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Find the jobs that contain this table.")
+    ] = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -203,7 +239,10 @@ def find(
     }
     wanted = {kind: used for kind, used in given.items() if used is not None}
     if not wanted and text is None:
-        raise typer.BadParameter("what is to be found?", param_hint="TEXT")
+        raise typer.BadParameter(
+            "missing search text; for example `logdriven find ods.orders` or `--connection shop`",
+            param_hint="TEXT",
+        )
     found = definitions.find(_folder(project), wanted, text)
     _print_findings(found, as_json)
 
@@ -224,7 +263,7 @@ def _print_findings(found: "Sequence[Finding]", as_json: bool) -> None:
         )
         return
     if not found:
-        rendering.print_line("Nothing, in what is applied.")
+        rendering.print_line("No match in the applied definitions.")
         return
     grid = rendering.table("kind", "name", "uses", "what", "step")
     for item in found:
@@ -247,7 +286,7 @@ def show_changes(
         return
     definition_rendering.print_changes(changes)
     if not changes:
-        rendering.print_line("Nothing changed.")
+        rendering.print_line("No changes.")
         return
     number = f"{len(changes):,} version{'' if len(changes) == 1 else 's'}"
     rendering.print_line(f"{number} {'would be written' if dry_run else 'written'}.")

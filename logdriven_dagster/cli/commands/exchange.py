@@ -21,13 +21,14 @@ class ExportFormat(str, Enum):
 def export(
     *,
     form: Annotated[
-        ExportFormat, typer.Option("--format", help="How it is written.")
+        ExportFormat, typer.Option("--format", help="The format of the export.")
     ] = ExportFormat.yaml,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Otherwise standard output.")
+        Path | None,
+        typer.Option("--output", "-o", help="The output file; default: standard output."),
     ] = None,
     history: Annotated[
-        bool, typer.Option("--history", help="Every version, not only the latest ones.")
+        bool, typer.Option("--history", help="Include every version, not only the latest ones.")
     ] = False,
     project: ProjectOption = None,
 ) -> None:
@@ -47,7 +48,9 @@ def export(
 
 
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="An export; - for standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The file of an export; - reads standard input.")
+    ],
     *,
     dry_run: DryRunOption = False,
     operator: AsOption = None,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from logdriven_dagster.config import Project
     from logdriven_dagster.execution.events import JobEvent
 
-app = typer.Typer(no_args_is_help=True, help="Run jobs, and see how their runs ended.")
+app = typer.Typer(no_args_is_help=True, help="Run jobs and show the results of their runs.")
 
 
 class JobType(str, Enum):
@@ -47,19 +47,21 @@ def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The job.")],
     *,
     kind: Annotated[
-        JobType | None, typer.Option("--type", help="Refuse a job of the other type.")
+        JobType | None, typer.Option("--type", help="Require this type of the job.")
     ] = None,
     from_start: Annotated[
         bool,
         typer.Option(
-            "--from-start", help="Maintenance: from the lowest step, not where it stopped."
+            "--from-start",
+            help="Maintenance: start with the first step, not with the step that stopped.",
         ),
     ] = False,
     from_step: Annotated[
-        str | None, typer.Option("--from-step", metavar="STEP", help="Maintenance: begin here.")
+        str | None,
+        typer.Option("--from-step", metavar="STEP", help="Maintenance: start with this step."),
     ] = None,
     max_windows: Annotated[
-        int | None, typer.Option(min=1, help="Standard: stop after so many.")
+        int | None, typer.Option(min=1, help="Standard: the maximum number of windows.")
     ] = None,
     max_parallel: MaxParallelOption = None,
     override: OverrideOption = None,
@@ -172,7 +174,7 @@ def list_jobs(project: ProjectOption = None, as_json: JsonOption = False) -> Non
         rendering.print_json_list(rows)
         return
     if not rows:
-        rendering.print_line("No jobs. A file in jobs/ makes one.")
+        rendering.print_line("No jobs. Add a file to jobs/ to define one.")
         return
     grid = rendering.table("job", "type", "enabled", "release", "schedule", "#parts", "latest run")
     for row in rows:
@@ -191,7 +193,9 @@ def list_jobs(project: ProjectOption = None, as_json: JsonOption = False) -> Non
 
 @app.command()
 def status(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="All jobs by default.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The job; default: all jobs.")
+    ] = None,
     *,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -223,7 +227,9 @@ def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
 
     grid = rendering.table("#run", "job · part", "status", "began", "#time", "#rows", "error")
     for run in runs:
-        error = "its lease ran out; the next run takes it over" if run["expired"] else run["error"]
+        error = (
+            "its lease has expired; the next run takes it over" if run["expired"] else run["error"]
+        )
         grid.add_row(
             str(run["job_run_id"]),
             run["job_name"],

@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
 def lineage(
     name: Annotated[
-        str | None, typer.Argument(help="A table, a job, or a column such as ods.flights.origin.")
+        str | None, typer.Argument(help="A table, a job or a column such as ods.flights.origin.")
     ] = None,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="Of a table or job: not only the direct neighbours.")
+        bool, typer.Option("--all", help="Include indirect neighbors of a table or job.")
     ] = False,
     job_id: Annotated[
-        int | None, typer.Option("--job-id", help="The queries of one attempt.")
+        int | None, typer.Option("--job-id", help="Show the queries of this attempt.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="The queries that made a batch.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Show the queries that produced this batch.")
+    ] = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -33,7 +35,7 @@ def lineage(
     from logdriven_dagster.cli.shown.rendering import print_json
 
     if sum(given is not None for given in (name, job_id, batch)) != 1:
-        raise typer.BadParameter("give one of NAME, --job-id and --batch")
+        raise typer.BadParameter("give exactly one of NAME, --job-id and --batch")
     loaded = open_project(project)
     if name is not None and (name in loaded.tables or name in loaded.jobs):
         document = _neighbours(loaded, name, everything=everything)
@@ -48,8 +50,10 @@ def lineage(
 
 
 def properties(
-    table: Annotated[str, typer.Argument(help="A table.")],
-    group: Annotated[str | None, typer.Argument(help="All groups by default.")] = None,
+    table: Annotated[str, typer.Argument(help="The table.")],
+    group: Annotated[
+        str | None, typer.Argument(help="The group of properties; default: all groups.")
+    ] = None,
     *,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -191,7 +195,7 @@ def _print(document: Mapping[str, Any]) -> None:
     elif "attempts" in document:
         for source in document["sources"]:
             made = f"batch {source['batch_id']} of {source['table']}, job {source['job_id'] or '–'}"
-            print_line(f"made from {made}")
+            print_line(f"sources: {made}")
         for attempt in document["attempts"]:
             _print_attempt(attempt)
     else:
@@ -210,14 +214,14 @@ def _print_side(side: str, rows: Iterable[Mapping[str, Any]]) -> None:
         return
     rendering.print_line(f"{side.capitalize()}:")
     if "source" in rows[0]:
-        grid = rendering.table("#distance", "column", "comes from", "by")
+        grid = rendering.table("#distance", "column", "source", "by")
         for row in rows:
             by = f"{row['table']}.{row['step']}"
             grid.add_row(str(row["distance"]), row["target"], row["source"], by)
     else:
-        grid = rendering.table("#distance", "kind", "name", "because of")
+        grid = rendering.table("#distance", "kind", "name", "reason")
         for row in rows:
-            because = [*row["because"], *([] if row["managed"] else ["not ours"])]
+            because = [*row["because"], *([] if row["managed"] else ["not managed"])]
             grid.add_row(str(row["distance"]), row["kind"], row["name"], ", ".join(because))
     rendering.console().print(grid)
 
@@ -227,15 +231,15 @@ def _print_attempt(attempt: Mapping[str, Any]) -> None:
 
     rendering.print_line(f"Job {attempt['job_id']} of {attempt['table']}:")
     if not attempt["queries"]:
-        rendering.print_line("  no lineage is known")
+        rendering.print_line("  no lineage was recorded")
     for query in attempt["queries"]:
         rendering.print_line(f"step {query['step']} ({query['type']}) makes {query['result']}:")
         for line in query["query"].strip().splitlines():
             rendering.print_line(f"    {line}")
-        grid = rendering.table("column", "comes from", "by way of")
+        grid = rendering.table("column", "source", "via")
         for made in query["columns"]:
             through = ", ".join([*(f"{name}()" for name in made["functions"]), *made["temps"]])
             grid.add_row(made["column"], ", ".join(made["from"]) or "–", through)
         rendering.console().print(grid)
         if query["absent"]:
-            rendering.print_line(f"  not known: {query['absent']}")
+            rendering.print_line(f"  unknown lineage: {query['absent']}")

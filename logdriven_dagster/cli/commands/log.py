@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def log(
-    table: Annotated[str | None, typer.Argument(help="All tables by default.")] = None,
+    table: Annotated[str | None, typer.Argument(help="The table; default: all tables.")] = None,
     *,
     window: WindowOption = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show at most so many attempts.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="The maximum number of attempts to show.")] = 20,
     full: Annotated[
-        bool, typer.Option("--full", help="Show whole errors, not only their first lines.")
+        bool, typer.Option("--full", help="Show the whole errors, not only their first lines.")
     ] = False,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -37,7 +37,9 @@ def log(
     from logdriven_dagster.runlog.history.logs import attempts, attempts_of
 
     if window is not None and table is None:
-        raise typer.BadParameter("a window is one table's; name the table", param_hint="--window")
+        raise typer.BadParameter(
+            "a window belongs to one table; give the table, too", param_hint="--window"
+        )
     registered = open_in_force(project)
     loaded = registered.project
     name = table if table is None or is_asset(table) else loaded.table(table).table
@@ -100,8 +102,11 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
     from logdriven_dagster.cli.shown import rendering
 
     skipped = step["status"] == "SKIPPED" and step["output"]
-    malformed = step["malformed_count"]
-    counted = f"{malformed:,} malformed records" if malformed else ""
+    exceptional = (
+        (step["malformed_count"], "malformed records"),
+        (step["outside_count"], "rows of no window"),
+    )
+    counted = ", ".join(f"{number:,} {what}" for number, what in exceptional if number)
     message = (step["error"] or skipped or counted).strip().splitlines()[:1]
     return [
         f"  {step['step_id']}",

@@ -34,7 +34,9 @@ def plan(
     every: Annotated[
         bool, typer.Option("--all", help="Show every pending window, not one line per table.")
     ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Show at most so many windows.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="The maximum number of windows to show.")
+    ] = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -71,7 +73,7 @@ def plan(
     point_to_errors(name for name, table in found.tables.items() if _errors(table))
     for name, reason in apart.items():
         size = loaded.tables[name].batch_size
-        print_line(f"{name} runs one window at a time in spite of batch_size {size}: {reason}")
+        print_line(f"{name} runs one window at a time although batch_size is {size}: {reason}")
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
     _print_notes(found, renames, without, changed)
@@ -320,8 +322,9 @@ def _print_parts(found: "Plan") -> None:
             grid = table.table.grid
             windows = f"windows of {grid.period} from {brief(grid.clock)} in {grid.zone}"
             print_line(
-                f"{name}: its {windows} do not fit what has run, since period, default_start or "
-                f"timezone has changed; what is left of windows there runs as it is: {shown}"
+                f"{name}: its {windows} do not match the finished windows, because period, "
+                "default_start or timezone has changed; the remaining parts of windows run "
+                f"as they are: {shown}"
             )
 
 
@@ -338,13 +341,13 @@ def _print_failed_refreshes(found: "Plan") -> None:
         for failed in table.log.failed_refreshes:
             error = f": {in_brief(failed.error)}" if failed.error else ""
             message = f"its refresh, job {failed.job_id}, did not succeed{error}"
-            fix = "what was published before stands; `logdriven refresh` repeats it"
+            fix = "the published rows are unchanged; run `logdriven refresh` to repeat it"
             rendering.print_line(f"{name} {failed.window}: {message}; {fix}")
         for died in table.log.open:
             if died.stands and died.status is not Status.RUNNING:
                 error = f": {in_brief(died.error)}" if died.error else ""
-                message = f"its refresh, job {died.job_id}, changed nothing before it ended{error}"
-                fix = "what was published before stands; `logdriven run` goes on with it"
+                message = f"its refresh, job {died.job_id}, ended without changes{error}"
+                fix = "the published rows are unchanged; run `logdriven run` to continue it"
                 rendering.print_line(f"{name} {died.window}: {message}; {fix}")
 
 
@@ -368,7 +371,11 @@ def _cell(value: object) -> str:
 
 def graph(
     job: Annotated[
-        str | None, typer.Argument(metavar="JOB", help="With its relations; all tables by default.")
+        str | None,
+        typer.Argument(
+            metavar="JOB",
+            help="Show the tables of this job with its relations; default: all tables.",
+        ),
     ] = None,
     *,
     project: ProjectOption = None,

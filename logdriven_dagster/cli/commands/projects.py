@@ -1,6 +1,6 @@
 """`init`, `validate` and `schema`: a project's files."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import date
 from enum import Enum
 from pathlib import Path
@@ -36,7 +36,7 @@ def init(
     print_line(f"A new project in {folder}:")
     for path in written:
         print_line(f"  {path}")
-    print_line(f"\nGo on with: cd {folder} && logdriven run")
+    print_line(f"\nNext: cd {folder} && logdriven run")
 
 
 def _day(now: str | None) -> date:
@@ -55,12 +55,13 @@ def _day(now: str | None) -> date:
 def validate(
     project: ProjectOption = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Let Spark look at every query, too, without any rows.")
+        bool, typer.Option("--deep", help="Analyze every query with Spark, without reading rows.")
     ] = False,
     connect: Annotated[
         bool,
         typer.Option(
-            "--connect", help="Try run log, warehouse, catalog and every connection, too."
+            "--connect",
+            help="Connect to the run log, the warehouse, the catalog and every connection.",
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -79,6 +80,7 @@ def validate(
         print_json({"valid": False, "errors": [_mistake_json(error) for error in invalid.errors]})
         raise typer.Exit(2) from None
     missing, engines = _missing_here(loaded), _engines(loaded)
+    reasons = {name: why for name, (_, why) in engines.items()}
     renames = _renames(loaded)
     places = _reached(loaded) if connect else {}
     if as_json:
@@ -91,7 +93,7 @@ def validate(
                 "valid": True,
                 "errors": [],
                 "missing_here": missing,
-                **({"why_spark": engines} if engines else {}),
+                **({"why_spark": reasons} if engines else {}),
                 **({"renames": renames} if renames else {}),
                 **reached,
                 **unseen_fields,
@@ -103,7 +105,7 @@ def validate(
         print_line(text)
     for item in missing:
         print_line(
-            f"Not on this machine: {item['need']}: {item['problem']}; needed by {item['by']}"
+            f"Not available on this host: {item['need']}: {item['problem']}; needed by {item['by']}"
         )
     for place, problem in places.items():
         print_line(f"{place}: {problem or 'reached'}")
@@ -112,13 +114,13 @@ def validate(
 
 
 def _print_valid(
-    project: "Project", engines: "Mapping[str, str | None]", unseen: "Iterable[ConfigError]"
+    project: "Project", engines: dict[str, tuple[str, str | None]], unseen: "Iterable[ConfigError]"
 ) -> None:
     """Print what a valid project consists of, and the engine of its tables."""
     from logdriven_dagster.cli.shown.rendering import print_line
 
     for error in unseen:
-        print_line(f"not looked at: {error}")
+        print_line(f"not analyzed: {error}")
     layers = {table.layer for table in project.tables.values()}
     counted = [
         _counted(len(project.tables), "table"),
@@ -126,9 +128,9 @@ def _print_valid(
         _counted(len(project.jobs), "job"),
     ]
     print_line(f"Project {project.name} is valid: {', '.join(counted)}.")
-    if on_sail := [name for name, reason in engines.items() if reason is None]:
-        print_line(f"On Sail: {', '.join(on_sail)}.")
-    if on_spark := [f"{name} ({why})" for name, why in engines.items() if why is not None]:
+    for title, names in _by_engine(engines).items():
+        print_line(f"On {title}: {', '.join(names)}.")
+    if on_spark := [f"{name} ({why})" for name, (_, why) in engines.items() if why is not None]:
         print_line(f"On Spark: {'; '.join(on_spark)}.")
 
 
@@ -170,8 +172,17 @@ def _missing_here(project: "Project") -> list[dict[str, str]]:
     return found
 
 
-def _engines(project: "Project") -> dict[str, str | None]:
-    """Return the reason why each table does not run on Sail; None if it does.
+def _by_engine(engines: dict[str, tuple[str, str | None]]) -> dict[str, list[str]]:
+    """Return engine → the tables that it supports, without those that Spark runs."""
+    found: dict[str, list[str]] = {}
+    for name, (title, reason) in engines.items():
+        if reason is None:
+            found.setdefault(title, []).append(name)
+    return found
+
+
+def _engines(project: "Project") -> dict[str, tuple[str, str | None]]:
+    """Return the engine of each table, and the reason if Spark runs it for want of another one.
 
     Empty unless the engine is chosen per table.
     """
@@ -180,7 +191,8 @@ def _engines(project: "Project") -> dict[str, str | None]:
     from logdriven_dagster.config.checking.engines import EngineChoice
 
     choice = EngineChoice(project)
-    return {name: choice.why_spark(name) for name in project.tables}
+    chosen = {name: choice.engine_and_reason(name) for name in project.tables}
+    return {name: (choice.title(engine), why) for name, (engine, why) in chosen.items()}
 
 
 def _reached(project: "Project") -> dict[str, str | None]:
@@ -231,9 +243,11 @@ def _counted(count: int, noun: str) -> str:
 
 
 def schema(
-    kind: Annotated[FileKind | None, typer.Argument(help="All kinds by default.")] = None,
+    kind: Annotated[
+        FileKind | None, typer.Argument(help="The kind of file; default: all kinds.")
+    ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Write them into .logdriven/schema/ for editors.")
+        bool, typer.Option("--write", help="Write the schemas into .logdriven/schema/ for editors.")
     ] = False,
     project: ProjectOption = None,
 ) -> None:
@@ -249,7 +263,7 @@ def schema(
         return
     root = Path(project or ".")
     if not (root / PROJECT_FILE).is_file():
-        raise UsageError(f"{root.resolve()} is not a project: it has no {PROJECT_FILE}")
+        raise UsageError(f"{root.resolve()} is not a project folder: it has no {PROJECT_FILE}")
     for path in write_schemas(root):
         print_line(f"wrote {path}")
     print_line("\nFirst line of a file, for editors with a YAML language server:")

@@ -16,7 +16,7 @@ _EXAMPLES = 3
 def quality(
     table: Annotated[str, typer.Argument(help="A table whose steps have rules.")],
     *,
-    limit: Annotated[int, typer.Option(min=1, help="Show at most so many attempts.")] = 1,
+    limit: Annotated[int, typer.Option(min=1, help="The maximum number of attempts to show.")] = 1,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -32,7 +32,7 @@ def quality(
     if as_json:
         rendering.print_json_list(attempts)
     elif not attempts:
-        rendering.print_line(f"No rows of {name} have been looked at yet.")
+        rendering.print_line(f"No rows of {name} have been checked yet.")
     for attempt in [] if as_json else attempts:
         _print_attempt(attempt)
 

@@ -50,25 +50,33 @@ if TYPE_CHECKING:
 
 
 OnceOption = Annotated[
-    bool, typer.Option("--once", help="Only the oldest pending window of each table.")
+    bool, typer.Option("--once", help="Run only the oldest pending window of each table.")
 ]
 LatestOnlyOption = Annotated[
     bool,
-    typer.Option("--latest-only", help="Only the newest one; record the others as SKIPPED."),
+    typer.Option(
+        "--latest-only", help="Run only the newest pending window; record the others as SKIPPED."
+    ),
 ]
-WindowsOption = Annotated[int | None, typer.Option(min=1, help="Stop after so many.")]
+WindowsOption = Annotated[
+    int | None, typer.Option(min=1, help="The maximum number of windows to run.")
+]
 FromOption = Annotated[
     str,
-    typer.Option("--from", metavar="START", help="A time, a key, offsets or a slice's number."),
+    typer.Option(
+        "--from",
+        metavar="START",
+        help="The start of the first window: a time, a key, offsets or a window number.",
+    ),
 ]
 ToOption = Annotated[
-    str, typer.Option("--to", metavar="END", help="Where it ends; keys are inclusive.")
+    str, typer.Option("--to", metavar="END", help="The end of the last window; keys are inclusive.")
 ]
 WaitOption = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="So long at most, wait for windows that others run and go on behind them.",
+        help="The longest time to wait for windows that other runners process.",
     ),
 ]
 
@@ -213,13 +221,15 @@ def refresh(
 
 
 WindowOption = Annotated[
-    str, typer.Option("--window", metavar="START", help="Where the window begins.")
+    str, typer.Option("--window", metavar="START", help="The start of the first window.")
 ]
 LastOption = Annotated[
     str | None,
-    typer.Option("--to", metavar="END", help="Where the last one ends; by default one window."),
+    typer.Option("--to", metavar="END", help="The end of the last window; default: one window."),
 ]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why; shown wherever it shows.")]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", help="The reason, which is recorded and shown with the window.")
+]
 
 
 def skip(
@@ -244,7 +254,7 @@ def unskip(
     *,
     window: WindowOption,
     end: LastOption = None,
-    reason: ReasonOption = "no reason given",
+    reason: ReasonOption = "must not be empty; give the reason",
     operator: AsOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
@@ -284,7 +294,7 @@ def _windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[Ti
     project = runner.project
     first, last = parse_time(project, start, "--from"), parse_time(project, end, "--to")
     if first.timestamp() >= last.timestamp():
-        raise typer.BadParameter("it must be later than --from", param_hint="--to")
+        raise typer.BadParameter("must be later than --from", param_hint="--to")
     return runner.windows(table, TimeWindow(first, last))
 
 
@@ -295,10 +305,13 @@ def _slices(runner: "Runner", table: str, start: str, end: str) -> "Sequence[Tim
     try:
         found = slices_within(runner.project.table(table), known, start, end)
     except ValueError:
-        what = "a key, offsets as JSON, or the number of a slice"
+        what = "a key, offsets as JSON, or the number of a window"
         raise typer.BadParameter(f"expected {what}", param_hint="--from, --to") from None
     if not found:
-        hint = f"{table} has loaded up to {known[-1].low}; nothing of that range"
+        hint = (
+            f"{table} has loaded up to {known[-1].low} and nothing of that range; give "
+            "a range that it has loaded"
+        )
         raise typer.BadParameter(hint, param_hint="--from, --to")
     return found
 

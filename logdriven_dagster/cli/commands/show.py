@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 SqlOption = Annotated[
     str | None,
-    typer.Option("--sql", metavar="QUERY", help="The result of a query that names the table."),
+    typer.Option("--sql", metavar="QUERY", help="Show the result of a query that reads the table."),
 ]
 CountsOption = Annotated[
-    bool, typer.Option("--counts", help="Draw how many rows each window wrote, by the run log.")
+    bool,
+    typer.Option(
+        "--counts", help="Draw the number of rows that each window wrote, from the run log."
+    ),
 ]
 
 
@@ -33,7 +36,7 @@ def show(
     table: Annotated[str, typer.Argument(help="The table.")],
     *,
     window: WindowOption = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="The maximum number of rows to show.")] = 20,
     sql: SqlOption = None,
     counts: CountsOption = False,
     project: ProjectOption = None,
@@ -48,7 +51,7 @@ def show(
     from logdriven_dagster.execution.opening import open_runner
 
     if counts and (window or sql):
-        raise typer.BadParameter("--counts takes neither --window nor --sql")
+        raise typer.BadParameter("--counts cannot be combined with --window or --sql")
     registered = open_in_force(project)
     runner = open_runner(registered.project, run_log=registered.run_log)
     table = runner.project.table(table).table

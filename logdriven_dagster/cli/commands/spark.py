@@ -14,17 +14,18 @@ if TYPE_CHECKING:
     from logdriven_dagster.engine.spark.server.state import Server
 
 app = typer.Typer(
-    no_args_is_help=True, help="Keep a warm Spark server for all runs, or prepare a fast start."
+    no_args_is_help=True,
+    help="Manage a warm Spark server for all runs, or prepare a faster start of Spark.",
 )
 
 AtOnceOption = Annotated[
-    bool, typer.Option("--at-once", help="Do not wait for the Spark jobs of other runs; they fail.")
+    bool, typer.Option("--at-once", help="Do not wait for the Spark jobs of other runs. They fail.")
 ]
 
 CopyOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Put a copy there, which the settings of other JVMs of Spark can name."
+        metavar="FILE", help="Write a copy to this file, for the settings of other Spark JVMs."
     ),
 ]
 
@@ -44,9 +45,9 @@ def start(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
     started = connect_server.start(loaded, _waiting(at_once))
     place = f"the Spark server of {loaded.name} at {_place(started.server)}"
     if not started.seconds:
-        typer.echo(f"{place} runs already")
+        typer.echo(f"{place} is already running")
         return
-    done = "started anew, since its settings have changed" if started.replaced else "started"
+    done = "was restarted, because its settings have changed" if started.replaced else "started"
     typer.echo(f"{place} {done}; it was ready after {started.seconds:.0f} s")
     if loaded.config.spark.remote == "classic":
         typer.echo("runs use it with `spark: {remote: auto}` or LOGDRIVEN_SPARK_REMOTE=auto")
@@ -61,7 +62,7 @@ def stop(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
 
     server = connect_server.stop(loaded, _waiting(at_once))
     server_name = f"the Spark server of {loaded.name}"
-    typer.echo(f"{server_name} has ended" if server else f"{server_name} does not run")
+    typer.echo(f"{server_name} has stopped" if server else f"{server_name} is not running")
 
 
 @app.command()
@@ -74,18 +75,19 @@ def status(project: ProjectOption = None, as_json: JsonOption = False) -> None:
 
         typer.echo(json.dumps(found))
     elif not found["running"]:
-        typer.echo(f"the Spark server of {loaded.name} does not run")
+        typer.echo(f"the Spark server of {loaded.name} is not running")
     else:
         typer.echo(
-            f"the Spark server of {loaded.name} runs at {found['url']}: process {found['pid']}, "
-            f"{found['megabytes']} MB, {found['jobs']} jobs at work"
+            f"the Spark server of {loaded.name} runs at {found['url']}: process "
+            f"{found['pid']}, {found['megabytes']} MB, {found['jobs']} active jobs"
         )
         if found["current"] is None:
             typer.echo(
-                "whether its settings are the project's cannot be told: some are missing here"
+                "cannot compare its settings with the project's: some are not set in this "
+                "environment"
             )
         elif not found["current"]:
-            typer.echo("its settings have changed; `logdriven spark start` starts it anew")
+            typer.echo("its settings have changed; run `logdriven spark start` to restart it")
     raise typer.Exit(0 if found["running"] else 1)
 
 
@@ -100,8 +102,8 @@ def warm(copy: CopyOption = None, project: ProjectOption = None) -> None:
     if copy is not None:
         training.copy_archive(trained.file, copy)
     size = trained.file.stat().st_size // _MEGABYTE
-    told = f"made in {trained.seconds:.0f} s" if trained.seconds else "there already"
-    typer.echo(f"the archive of Spark's classes is {told}: {trained.file}, {size} MB")
+    made = f"was made in {trained.seconds:.0f} s" if trained.seconds else "already exists"
+    typer.echo(f"the archive of Spark's classes {made}: {trained.file}, {size} MB")
 
 
 def _status(project: "Project") -> dict[str, Any]:
@@ -147,7 +149,7 @@ def _waiting(at_once: bool) -> "Callable[[Server], None]":
             connect_server.wait_until_idle(
                 server,
                 lambda jobs: typer.echo(
-                    f"waiting for {jobs} Spark jobs; --at-once ends them", err=True
+                    f"waiting for {jobs} Spark jobs; use --at-once to end them", err=True
                 ),
             )
 

@@ -32,10 +32,10 @@ load_from:
 """
 
 HostOption = Annotated[
-    str, typer.Option(help="Where to listen; others than this machine reach 0.0.0.0.")
+    str, typer.Option(help="The address to listen on; use 0.0.0.0 to accept other hosts.")
 ]
 PortOption = Annotated[
-    int | None, typer.Option(min=1, max=65535, help="By default 3000, or a free one.")
+    int | None, typer.Option(min=1, max=65535, help="The port; default: 3000, or a free port.")
 ]
 
 
@@ -74,8 +74,8 @@ def _refuse_missing_server() -> None:
     """Raise UsageError if Dagster's web server is not installed."""
     if find_spec("dagster_webserver") is None:
         raise UsageError(
-            "Dagster's web server is not on this host: "
-            "run `pip install 'logdriven_dagster-core[ui]'`"
+            "Dagster's web server is not installed on this host; run `pip install "
+            "'logdriven_dagster-core[ui]'`"
         )
 
 
@@ -100,7 +100,7 @@ def _free_port(host: str, wanted: int | None) -> int:
             except OSError:
                 continue
             return int(tried.getsockname()[1])
-    raise UsageError(f"port {wanted} of {host} cannot be had; --port names another one")
+    raise UsageError(f"port {wanted} on {host} is in use; choose another with --port")
 
 
 def _reached(host: str) -> str:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Keep Iceberg and Delta tables small; no row changes.")
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show the result without changing files.")
+]
 
 _MEGABYTE = 1_000_000
 
@@ -32,7 +34,7 @@ def discard(
     *,
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="Only the window that starts then."),
+        typer.Option("--from", metavar="TIME", help="Only the window that starts at this time."),
     ] = None,
     project: ProjectOption = None,
 ) -> None:
@@ -52,10 +54,13 @@ def discard(
 def clean(
     *,
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="DURATION", help="Leave younger files alone.")
+        str,
+        typer.Option(
+            "--older-than", metavar="DURATION", help="The minimum age of files to remove."
+        ),
     ] = "1 hour",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what would be removed.")
+        bool, typer.Option("--dry-run", help="List the files to remove without removing them.")
     ] = False,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -91,14 +96,16 @@ def clean(
 
 
 def forget(
-    table: Annotated[str, typer.Argument(help="A table that the project defines no more.")],
+    table: Annotated[
+        str, typer.Argument(help="A table that the project does not define any more.")
+    ],
     *,
     drop_target: Annotated[
         bool, typer.Option("--drop-target", help="Also remove the rows of its targets.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what would be removed.")
+        bool, typer.Option("--dry-run", help="List what would be removed without removing it.")
     ] = False,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -145,7 +152,12 @@ def forget(
 def archive(
     *,
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="DURATION", help="By when attempts ended.")
+        str,
+        typer.Option(
+            "--older-than",
+            metavar="DURATION",
+            help="Move attempts that ended longer ago than this.",
+        ),
     ],
     project: ProjectOption = None,
 ) -> None:
@@ -153,7 +165,7 @@ def archive(
     registered, age = open_in_force(project), parse_duration(older_than, "--older-than")
     loaded, run_log = registered.project, registered.run_log
     if age < timedelta(days=1):
-        raise typer.BadParameter("keep at least 1 day of the log", param_hint="--older-than")
+        raise typer.BadParameter("must be at least 1 day", param_hint="--older-than")
 
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.execution import upkeep
@@ -166,7 +178,7 @@ def archive(
 def adopt(
     old_name: Annotated[
         str | None,
-        typer.Option("--from", metavar="PROJECT", help="The name that the project had before."),
+        typer.Option("--from", metavar="PROJECT", help="The former name of the project."),
     ] = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -188,7 +200,7 @@ def adopt(
         before = f"  (before: {item.was})" if item.was else ""
         rendering.print_line(f"{item.name}  {item.now}{before}")
     if not adopted:
-        rendering.print_line(f"The run log has the tables of {loaded.name} as they are here.")
+        rendering.print_line(f"The run log has recorded the tables of {loaded.name} in this place.")
 
 
 @app.command("expire-snapshots")
@@ -198,11 +210,14 @@ def expire_snapshots(
     older_than: Annotated[
         str,
         typer.Option(
-            "--older-than", metavar="DURATION", help="Longer than any reader or run takes."
+            "--older-than",
+            metavar="DURATION",
+            help="The minimum age of snapshots to remove; must be longer than any reader or "
+            "run takes.",
         ),
     ],
     keep: Annotated[
-        int, typer.Option(min=1, help="The newest snapshots, which stay at any age.")
+        int, typer.Option(min=1, help="The number of newest snapshots to keep at any age.")
     ] = Expiry().keep,
     dry_run: DryRunOption = False,
     project: ProjectOption = None,
@@ -224,10 +239,10 @@ def compact_files(
     tables: TablesArgument = None,
     *,
     min_files: Annotated[
-        int, typer.Option(min=2, help="Fewer small files of a window are left alone.")
+        int, typer.Option(min=2, help="The minimum number of small files of a window to compact.")
     ] = Compaction().min_files,
     target_size: Annotated[
-        int, typer.Option(min=1, help="Megabytes that a file should have.")
+        int, typer.Option(min=1, help="The target size of a file in megabytes.")
     ] = Compaction().target_size // _MEGABYTE,
     dry_run: DryRunOption = False,
     project: ProjectOption = None,

@@ -155,10 +155,10 @@ def print_disagreements(found: "Disagreements") -> None:
     lines = []
     if found.unapplied:
         named = [_unapplied(change) for change in found.unapplied]
-        lines.append(("Not applied yet", named, "`logdriven apply` or the next run does"))
+        lines.append(("Not applied yet", named, "`logdriven apply` or the next run applies it"))
     if found.kept:
         named = [f"{name} (version {version})" for name, version in found.kept.items()]
-        lines.append(("The registry wins over the file", named, "until the file changes"))
+        lines.append(("In force: the registry, not the file", named, "until the file changes"))
     for head, names in (("Disabled", found.disabled), ("Offline", found.offline)):
         if names:
             lines.append((head, list(names), ""))
@@ -170,8 +170,10 @@ def print_disagreements(found: "Disagreements") -> None:
 
 def _print_overrides(overrides: "Sequence[Override]") -> None:
     if overrides:
-        head = plain("Settings of operators", "bold")
-        print_line(head.append_text(plain("; `logdriven set NAME --reset FIELD` ends one", "dim")))
+        head = plain("Operators' settings", "bold")
+        print_line(
+            head.append_text(plain("; reset one with `logdriven set NAME --reset FIELD`", "dim"))
+        )
     for item in overrides[:_LISTED]:
         print_line(f"  {_override(item)}")
     if (more := len(overrides) - _LISTED) > 0:

@@ -38,5 +38,5 @@ def print_late(standing: Mapping[str, Freshness | None]) -> None:
     """Print each late table with its missing window, since when it is due, and its state."""
     for name, found in standing.items():
         if found is not None and found.missing is not None:
-            due = f"should have been done by {found.due_clock:%Y-%m-%d %H:%M}"
+            due = f"should have finished by {found.due_clock:%Y-%m-%d %H:%M}"
             print_line(f"{name} is {found.verdict.value}: {found.missing} {due}; {found.reason}")

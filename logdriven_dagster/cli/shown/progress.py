@@ -45,7 +45,7 @@ def _bar(total: int) -> Iterator[Show]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Elapsed())
     with Progress(*columns, console=rendering.console(), transient=True) as bars:
-        task = bars.add_task("looking for work", total=total)
+        task = bars.add_task("planning", total=total)
 
         def show(event: WindowEvent) -> None:
             if isinstance(event, WindowStarted):
@@ -94,11 +94,11 @@ def _line(result: WindowResult) -> "Text":
             line.append(f", {rendering.number(result.rows_malformed)} malformed", "yellow")
         if result.rows_of_no_window:
             number = rendering.number(result.rows_of_no_window)
-            line.append(f", {number} rows of its sources belong to no window", "yellow")
+            line.append(f", {number} rows of its sources do not belong to any window", "yellow")
         return line.append(f"; ran {result.definition}" if result.definition else "")
     step = f"step {result.step}: " if result.step else ""
     ran = f"ran {result.definition}; " if result.definition else ""
-    stands = "; only a refresh: what was published before stands" if result.stands else ""
+    stands = "; only the refresh failed: the published rows are unchanged" if result.stands else ""
     reason = in_brief(result.reason or "")
     return line.append_text(rendering.plain(f"  {ran}{step}{reason}{stands}"))
 
@@ -113,7 +113,7 @@ def _unmet(event: NeedUnmet) -> "Text":
     more = len(event.tables) - _NAMED
     names = ", ".join(event.tables[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     line = Text.assemble(rendering.state("FAILURE"), "  ")
-    return line.append_text(rendering.plain(f"{event.reason}; not begun: {names}"))
+    return line.append_text(rendering.plain(f"{event.reason}; not started: {names}"))
 
 
 def report(
@@ -140,7 +140,7 @@ def report(
         rendering.print_line("Nothing to do now:" if left else "Nothing to do.")
     if output == "text":
         for planned in left:
-            state = planned.reason if planned.state is not State.READY else "could run by now"
+            state = planned.reason if planned.state is not State.READY else "ready by now"
             rendering.print_line(f"  {planned.table} {planned.window} {state}")
     if tally.running:
         attempts = tally.running.values()
@@ -149,7 +149,7 @@ def report(
         message = f"interrupted; {', '.join(stopped)} {verb} logged as DISCARDED"
         next_one = f"the next run starts with {pronoun}"
         if all(attempt.was_finished for attempt in attempts):
-            next_one = "what was published before stands, unless publication had begun"
+            next_one = "the published rows are unchanged, unless publication had begun"
         rendering.print_error(f"{message}, {next_one}")
 
 

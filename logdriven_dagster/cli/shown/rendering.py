@@ -123,7 +123,7 @@ def point_to_errors(tables: Iterable[str]) -> None:
     names = sorted(set(tables))
     if names:
         name = names[0] if len(names) == 1 else "TABLE"
-        print_line(f"The errors in full: logdriven log {name} --full")
+        print_line(f"Show the whole errors with: logdriven log {name} --full")
 
 
 def print_json(value: object) -> None:

@@ -17,7 +17,7 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
-from logdriven_dagster.model.attempts import Attempt
+from logdriven_dagster.model.attempts import Attempt, Counts
 from logdriven_dagster.model.windows import TimeWindow
 
 
@@ -72,18 +72,16 @@ def window_result(event: WindowEvent) -> WindowResult | None:
         case WindowStarted() | WindowSetBack() | NeedUnmet():
             return None
         case WindowSucceeded(attempt=attempt, steps=steps, seconds=seconds):
-            counts = [step.counts for step in steps]
+            counts = Counts.sum(step.counts for step in steps)
             return _attempted(
                 attempt,
                 "SUCCESS",
-                rows_read=_sum(count.source for count in counts),
-                rows_written=_sum(count.target for count in counts),
-                rows_inserted=_sum(count.inserted for count in counts),
-                rows_updated=_sum(count.updated for count in counts),
-                rows_malformed=_sum(count.malformed for count in counts),
-                rows_of_no_window=_sum(
-                    step.source_rows.outside for step in steps if step.source_rows
-                ),
+                rows_read=counts.source,
+                rows_written=counts.target,
+                rows_inserted=counts.inserted,
+                rows_updated=counts.updated,
+                rows_malformed=counts.malformed,
+                rows_of_no_window=counts.outside,
                 seconds=round(seconds, 3),
             )
         case WindowFailed(attempt=attempt, step_id=step, error=error, stands=stands):

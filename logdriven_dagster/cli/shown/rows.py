@@ -36,7 +36,7 @@ def print_rows(read: "pa.Table", zone: ZoneInfo, limit: int) -> None:
     else:
         _print_records(read, found)
     if len(read) > limit:
-        rendering.print_line(f"There are more rows: --limit {10 * limit} shows more of them.")
+        rendering.print_line(f"There are more rows; show more with --limit {10 * limit}.")
 
 
 def print_rows_as_json(read: "pa.Table", zone: ZoneInfo) -> None:

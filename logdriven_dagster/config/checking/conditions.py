@@ -22,22 +22,22 @@ def broken_conditions(
     for n, dependency in enumerate(table.depends_on):
         if isinstance(dependency, AssetDependency):
             if table.is_sliced and dependency.window != "any":
-                problem = f"an asset's partitions are awaited by windows of time; {_slices(table)}"
-                fix = "`window: any` waits until it has been materialized at all"
+                problem = f"only time windows can wait for partitions of an asset; {_slices(table)}"
+                fix = "use `window: any` to wait for any materialization"
                 yield document.error(("depends_on", n), problem, fix)
             continue
         upstream = tables.get(dependency.table)
         of_snapshots = upstream is not None and upstream.incremental.is_snapshot
         if dependency.window == "newest" and not of_snapshots:
-            problem = f"window: newest is for snapshots; {dependency.table} has none"
-            fix = "of other tables it is overlapping windows that are awaited"
+            problem = f"window: newest needs a full upstream; {dependency.table} is not full"
+            fix = "for other tables, use window: overlapping"
             yield document.error(("depends_on", n, "window"), problem, fix)
         if dependency.condition == "success" and not dependency.delay:
             continue
         upstream = tables.get(dependency.table)
         for item in (table, upstream):
             if item is not None and item.is_sliced:
-                problem = f"condition and delay are for windows of time; {_slices(item)}"
+                problem = f"condition and delay need time windows; {_slices(item)}"
                 yield document.error(("depends_on", n), problem)
 
 
@@ -53,17 +53,17 @@ def broken_relations(
         if to is None:
             continue
         if to.is_sliced:
-            problem = f"relations are for windows of time; {_slices(to)}"
+            problem = f"relations need time windows; {_slices(to)}"
             yield document.error(("relations", n, "to"), problem)
         conditional = relation.condition != "success" or relation.delay
         for name in relation.upstream:
             upstream = tables.get(name)
             if upstream is not None and upstream.is_sliced and conditional:
-                problem = f"condition and delay are for windows of time; {_slices(upstream)}"
+                problem = f"condition and delay need time windows; {_slices(upstream)}"
                 yield document.error(("relations", n, "from"), problem)
             if _contradicted(name, relation, _waits(job, to)):
                 problem = f"{relation.to} waits for the success and for the failure of {name}"
-                fix = "only one can come; an `always` relation takes both"
+                fix = "they exclude each other; use one relation with `always`"
                 yield document.error(("relations", n), problem, fix)
 
 
@@ -82,4 +82,4 @@ def _contradicted(name: str, relation: Relation, waits: Iterable[Dependency | Re
 
 
 def _slices(table: TableConfig) -> str:
-    return f"{table.table} has slices ({table.incremental_type})"
+    return f"{table.table} has numbered windows ({table.incremental_type})"

@@ -118,8 +118,8 @@ def _java_secret(document: Document, place: Location, text: str) -> Iterator[Con
     if secrets or has_reference(text):
         for secret in secrets:
             remember(None if has_reference(secret) else secret)
-        problem = "every user of the machine can read Java's command line"
-        fix = "write the option into a file that only you can read, and here @/path/of/the/file"
+        problem = "every user of the host can read Java's command line"
+        fix = "write the option into a file that only you can read, and set @/path/of/the/file here"
         yield document.error(place, problem, fix)
 
 

@@ -145,7 +145,7 @@ def _broken_dependencies(
         name = dependency.table
         if dependency.managed and name not in known:
             hint = _suggested_table(name, tables)
-            unmanaged = f"or {{table: {name}, managed: false}} if it is not ours"
+            unmanaged = f"or write {{table: {name}, managed: false}} if another system manages it"
             hint = f"{hint}; {unmanaged}" if hint else unmanaged.removeprefix("or ")
             yield document.error(place, f"unknown table {name!r}", hint)
         if not dependency.managed and name in tables:
@@ -194,7 +194,7 @@ def _unknown_in_paths(
     for part, field_name, path in folders:
         for name in _VARIABLE.findall(path or ""):
             if name not in variables:
-                known = "a path has the variables of logdriven.yaml, and ${env:NAME}"
+                known = "a path can use the variables of logdriven.yaml and ${env:NAME}"
                 hint = _suggestion(name, variables) or known
                 where = (*place, part, field_name)
                 yield document.error(where, f"unknown variable ${{{name}}}", hint)
@@ -224,7 +224,7 @@ def _broken_loop(
     assert loop is not None
     place = ("steps", n, "loop_over")
     if loop.step is not None and loop.step not in earlier:
-        problem = f"there is no earlier step {loop.step!r}"
+        problem = f"unknown earlier step {loop.step!r}"
         yield document.error(place, problem, _suggestion(loop.step, earlier))
     yield from _undeclared_reads(table, loop.sql, document, (*place, "sql"), names)
 
@@ -278,11 +278,11 @@ def _undeclared_reads(
         return
     for name in suspects:
         if name.lower() in read:
-            problem = f"reads {name}, which is not among depends_on"
+            problem = f"reads {name}, which is not in depends_on"
             hint = f"add {name} to depends_on"
             if name in {d.table for d in table.table_dependencies}:
                 problem, hint = (
-                    f"reads {name}, which depends_on lists with read: none",
+                    f"reads {name}, but depends_on lists it with read: none",
                     "remove read: none",
                 )
             yield document.error(place, problem, hint)
@@ -322,8 +322,11 @@ def _disputed_assets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]
             other, first = said.setdefault(dependency.asset, (name, dependency))
             for key in ("period", "timezone"):
                 if getattr(dependency, key) != getattr(first, key):
-                    problem = f"{other} says another {key} of asset {dependency.asset}"
-                    fix = "an asset has one: say the same at both, or at none"
+                    problem = f"{other} has another {key} for asset {dependency.asset}"
+                    fix = (
+                        "an asset has one value: write the same one for both dependencies, or for "
+                        "none"
+                    )
                     yield tables.origins[name].error(("depends_on", n), problem, fix)
 
 

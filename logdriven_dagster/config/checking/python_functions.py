@@ -24,8 +24,11 @@ def broken_function(reference: str, folder: Path, known: frozenset[str]) -> Iter
     place, _, name = reference.rpartition(":")
     path = folder / place if place.endswith(".py") else _module_file(place)
     if path is None:
-        hint = "it must be importable where logdriven runs; a file beside this one is file.py:name"
-        yield f"there is no Python module {place}", hint
+        hint = (
+            "it must be importable where logdriven runs; for a file in this folder, "
+            "write file.py:name"
+        )
+        yield f"Python module {place} not found", hint
         return
     if path.suffix != ".py" or not path.is_file():
         return  # a module without Python source, or a missing file that is already reported

@@ -33,7 +33,7 @@ def broken_quality(
         if step.quality is None:
             continue
         if ROWS in [each.step for each in table.steps]:
-            problem = f"{ROWS} is what the SQL of rules reads; no step can be called so"
+            problem = f"{ROWS} is the input of SQL rules and cannot be the name of a step"
             yield document.error(("steps", n, "quality"), problem)
         rules: list[_Placed] = []
         for place, column, use in step.quality.uses():
@@ -79,18 +79,18 @@ def _unclear(
     seen: set[tuple[str | None, str]] = set()
     for where, rule in rules:
         if (rule.column, rule.name) in seen:
-            problem = f"{rule.name} is there twice"
-            yield document.error(where, problem, "give one of them a name of its own: name")
+            problem = f"{rule.name} is defined twice"
+            yield document.error(where, problem, "give one of them another name")
         seen.add((rule.column, rule.name))
         if rule.kind in ("query", "python") and not quality.id:
-            problem = f"{rule.name} needs id, the columns that name a row"
+            problem = f"{rule.name} needs id, the columns that identify a row"
             yield document.error((*place, "id"), problem)
     names = {rule.name for _, rule in rules} | ({DUPLICATES} if quality.keep else set())
     for n, name in enumerate(quality.blocking if isinstance(quality.blocking, tuple) else ()):
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else None
-            yield document.error((*place, "blocking", n), f"no rule here is called {name!r}", hint)
+            yield document.error((*place, "blocking", n), f"unknown rule {name!r}", hint)
 
 
 def _broken(
@@ -100,7 +100,7 @@ def _broken(
         other = rule.parameters["table"]
         readable = {d.table for d in table.table_dependencies if d.read != "none"}
         if other not in readable:
-            problem = f"reads {other}, which is not among depends_on"
+            problem = f"reads {other}, which is not in depends_on"
             yield document.error((*where, "table"), problem, f"add {other} to depends_on")
     if rule.kind == "python":
         file = Path(document.path.parent, rule.text.partition(":")[0])

@@ -103,9 +103,9 @@ def parsed_export(path: Path, text: str) -> Export:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path}: no export of definitions: {place}: {first['msg']}") from None
+        raise UsageError(f"{path}: not an export of definitions: {place}: {first['msg']}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UsageError(f"{path}: neither YAML nor JSON: {error}") from None
+        raise UsageError(f"{path}: must be YAML or JSON: {error}") from None
 
 
 _FINE = re.compile(r"[^\s\x85\u2028\u2029][^\r\x85\u2028\u2029]*", re.DOTALL)

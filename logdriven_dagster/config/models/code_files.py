@@ -20,13 +20,13 @@ def unsound_path(path: str) -> str | None:
     """Return the reason why `path` is not a portable relative path, or None if it is one."""
     windows = PureWindowsPath(path)
     if not path or "\0" in path:
-        return "names no file"
+        return "is not a file"
     if PurePosixPath(path).is_absolute() or windows.drive or windows.root or "\\" in path:
-        return "is not relative, with / between its parts"
+        return "must be a relative path with / between its parts"
     return None
 
 
-MOVE = "put the file below the project folder, and name it from here"
+MOVE = "put the file into the project folder, and write its path relative to this file"
 """The fix for a file outside the project folder."""
 
 
@@ -38,7 +38,7 @@ def misplacement(path: str, folder: Path, root: Path) -> str | None:
     if problem := unsound_path(path):
         return problem
     inside = (folder / path).resolve().is_relative_to(root.resolve())
-    return None if inside else "leads out of the project folder"
+    return None if inside else "is outside of the project folder"
 
 
 def misplaced_files(documents: Iterable[Document], root: Path) -> Iterator[ConfigError]:
@@ -63,10 +63,10 @@ def misplaced_content(content: Mapping[str, Any]) -> str | None:
     named = list(named_files(content["values"]))
     for path in (*(content.get("files") or {}), *named):
         if problem := unsound_path(path):
-            return f"its content names the file {path!r}, which {problem}"
+            return f"its content contains the file {path!r}, which {problem}"
     for path in content.get("files") or {}:
         if path not in named:
-            return f"its content names no file {path!r}"
+            return f"its content does not contain the file {path!r}"
     return None
 
 

@@ -42,40 +42,44 @@ class Dependency(Model):
     table: TableName = Field(description="the upstream table's name")
     condition: Condition = Field(
         "success",
-        description="what an upstream window has to have come to: success; failure, after all "
-        "tries; always, whatever it came to",
+        description="the required outcome of an upstream window: success; failure (after all "
+        "retries); always (any outcome)",
     )
-    delay: DurationField = Field(timedelta(0), description="how long to wait after that")
+    delay: DurationField = Field(
+        timedelta(0), description="the time to wait after the condition is met"
+    )
     managed: bool = Field(
-        True, description="false: a table outside this project, which counts as complete"
+        True, description="false: the table is outside this project and counts as complete"
     )
     window: Literal["overlapping", "ended", "newest", "none"] = Field(
         "overlapping",
-        description="overlapping: every upstream window over this one has succeeded, of a full "
-        "upstream any; ended: every upstream window up to this one's end has, one still open is "
-        "not awaited; newest: of a full upstream a snapshot as new as this window; "
-        "none: no waiting",
+        description="overlapping: wait until every upstream window that overlaps this one has "
+        "succeeded (any window of a full upstream); ended: wait for every upstream "
+        "window up to this one's end, except one that is still open; newest: wait "
+        "for a snapshot of a full upstream that is as new as this window; none: do "
+        "not wait",
     )
     read: Literal["window", "all", "none"] = Field(
         "window",
-        description="what the table's name means in SQL: the awaited windows, all rows, or "
-        "nothing: it is only waited for",
+        description="the rows that the table's name means in SQL: the awaited windows, all "
+        "rows, or none (only wait for it)",
     )
     skipped: Literal["ignore", "wait"] = Field(
         "ignore",
-        description="an upstream window that an operator has skipped (`logdriven skip`): ignore: "
-        "it is not awaited, and the rows that are there are read; wait: until it has succeeded",
+        description="for upstream windows that an operator has skipped (`logdriven skip`): "
+        "ignore: do not wait, read the existing rows; wait: wait until they have "
+        "succeeded",
     )
     step: StepName | None = Field(
         None,
-        description="incremental_type upstream: the step that consumes the batches; the first one "
-        "by default",
+        description="incremental_type upstream: the step that consumes the deliveries; the "
+        "first one by default",
     )
     cut_pattern: Annotated[str, AfterValidator(_compiles)] | None = Field(
         None,
-        description="incremental_type upstream: a window takes all batches up to and including "
-        "the first whose marking has this: a regular expression, or after `like:` a pattern of "
-        "SQL's LIKE for the whole marking",
+        description="incremental_type upstream: a window takes all deliveries up to and "
+        "including the first whose marking matches: a regular expression, or after "
+        "`like:` a LIKE pattern for the whole marking",
         examples=["T23$"],
     )
 
@@ -85,10 +89,10 @@ class Dependency(Model):
             return self
         if not self.managed:
             raise ValueError(
-                "condition and delay: how tables outside this project end is not known"
+                "condition and delay: the status of tables outside this project is unknown"
             )
         if self.window == "none":
-            raise ValueError("condition and delay: with `window: none` nothing is waited for")
+            raise ValueError("condition and delay: cannot be combined with `window: none`")
         return self
 
     @property
@@ -134,17 +138,17 @@ class AssetDependency(Model):
     of its last materialization. All tables must declare the same partitions for an asset.
     """
 
-    asset: AssetName = Field(description="the asset's key, its parts divided by slashes")
+    asset: AssetName = Field(description="the asset's key, its parts separated by slashes")
     window: Literal["overlapping", "any"] = Field(
         "overlapping",
-        description="overlapping: every partition over the window is materialized; of an asset "
-        "without partitions, it was materialized after the window's end; any: it has been "
-        "materialized at all",
+        description="overlapping: every partition that overlaps the window is materialized, or "
+        "an asset without partitions was materialized after the window's end; any: "
+        "it was materialized at any time",
     )
     period: PeriodField | None = Field(
         None,
-        description="how much time a partition covers: needed if the asset is of another code "
-        "location, and its partitions are awaited",
+        description="the length of a partition; required for an asset of another code location "
+        "whose partitions are awaited",
         examples=["1 hour"],
     )
     timezone: ZoneField | None = Field(

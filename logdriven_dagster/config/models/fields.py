@@ -89,7 +89,7 @@ def parse_duration(value: int | str) -> timedelta:
         return timedelta(seconds=int(match[1]))
     period = Period.parse(value)
     if period.unit is Unit.MONTH:
-        raise ValueError(f"{value!r} has no fixed length; give days, hours or minutes")
+        raise ValueError(f"{value!r} has no fixed length; use days, hours or minutes")
     return timedelta(minutes=period.minutes)
 
 
@@ -118,8 +118,8 @@ def refuse_ambiguous(value: Any, written: datetime, zone: ZoneInfo) -> None:
     if comes_twice(first):
         text = f"{written:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
         raise ValueError(
-            f"{text} comes twice in {zone}, where clocks are set back; name the offset: "
-            f"{first.isoformat()} or {second.isoformat()}"
+            f"{text} occurs twice in {zone}, where clocks are set back; write the "
+            f"offset: {first.isoformat()} or {second.isoformat()}"
         )
 
 
@@ -181,8 +181,8 @@ def _database_url(text: str) -> str:
     except (ArgumentError, ValueError):
         example = "postgresql://user:${env:PASSWORD}@host/database"
         if text.startswith("jdbc:"):
-            raise ValueError(f"write it without jdbc:, such as {example}") from None
-        raise ValueError(f"this is not the URL of a database, such as {example}") from None
+            raise ValueError(f"remove jdbc:, as in {example}") from None
+        raise ValueError(f"must be the URL of a database, such as {example}") from None
     return text
 
 

@@ -38,40 +38,43 @@ class Relation(Model):
     ] = Field(
         alias="from",
         min_length=1,
-        description="the tables that are awaited",
+        description="the upstream tables",
         examples=["ods.orders"],
     )
-    to: TableName = Field(description="the table that waits")
+    to: TableName = Field(description="the downstream table")
     condition: Condition = Field(
         "success",
-        description="what their windows have to have come to: success; failure, after all tries; "
-        "always, whatever they came to",
+        description="the required outcome of their windows: success; failure (after all "
+        "retries); always (any outcome)",
     )
-    delay: DurationField = Field(timedelta(0), description="how long to wait after that")
+    delay: DurationField = Field(
+        timedelta(0), description="the time to wait after the condition is met"
+    )
     window: Literal["overlapping", "ended"] = Field(
-        "overlapping", description="which upstream windows it waits for, as in depends_on"
+        "overlapping", description="the upstream windows to wait for, as in depends_on"
     )
 
 
 class _Job(Settings):
     job: StepName = Field(description="the job's name, in Dagster, too", examples=["nightly"])
     description: str | None = Field(
-        None, description="what the job is for", examples=["All that sales needs by six."]
+        None, description="a description of the job", examples=["All that sales needs by six."]
     )
     schedule: Cron | None = Field(
         None,
-        description="when it runs: a cron expression in the project's time zone, or a word such as "
-        "@daily",
+        description="the schedule: a cron expression in the project's time zone, or a word "
+        "such as @daily",
         examples=["30 6 * * *"],
     )
     parameters: dict[str, Option] = Field(
         default_factory=dict,
-        description="variables of this job's runs; those of a table win",
+        description="variables of this job's runs; those of a table take precedence",
         examples=[{"country": "NL"}],
     )
     notify: tuple[NotifyRule, ...] | None = Field(
         None,
-        description="who is notified how runs end; those of the project's defaults by default",
+        description="the recipients of notifications about runs; default: those of the "
+        "project's defaults",
         examples=[[{"to": "ops"}]],
     )
 
@@ -81,25 +84,25 @@ class StandardJob(_Job):
 
     type: Literal["standard"] = "standard"
     tables: tuple[TableName, ...] = Field(
-        min_length=1, description="the tables that it runs", examples=[["ods.orders", "dws.sales"]]
+        min_length=1, description="the tables of the job", examples=[["ods.orders", "dws.sales"]]
     )
     relations: tuple[Relation, ...] = Field(
         (),
-        description="what waits for what in this job, beside depends_on of the tables",
+        description="the dependencies in this job, in addition to depends_on of the tables",
         examples=[[{"from": "ods.orders", "to": "dws.sales"}]],
     )
     retry_version: RetryVersion = Field(
         "latest",
-        description="which version of a table its failed windows are tried again with, for tables "
-        "that do not say themselves",
+        description="the version of a table for retries of its failed windows, for tables "
+        "without their own",
     )
     max_windows: int | None = Field(
-        None, ge=1, description="the most windows one run attempts", examples=[100]
+        None, ge=1, description="the maximum number of windows per run", examples=[100]
     )
     max_parallel: int | None = Field(
         None,
         ge=1,
-        description="how many it has in work at a time; the project's by default",
+        description="the number of windows to run at the same time; default: the project's",
         examples=[4],
     )
 
@@ -120,34 +123,36 @@ class MaintenanceStep(Model):
 
     exec_order: int = Field(ge=0, description="steps run in ascending order; gaps are allowed")
     step: StepName = Field(description="the step's name")
-    enabled: bool = Field(True, description="false: the step is left out")
+    enabled: bool = Field(True, description="false: the step is not run")
     sql: str | tuple[str, ...] | None = Field(
         None,
-        description="statements, on the connection, or in Spark if there is none",
+        description="statements for the connection, or for Spark without a connection",
         examples=["VACUUM orders"],
     )
     connection: str | None = Field(
-        None, description="sql: the database that executes it", examples=["shop"]
+        None, description="sql: the connection whose database executes it", examples=["shop"]
     )
     transaction: bool = Field(
         True,
-        description="sql on a connection: all statements are committed together; false: each by "
-        "itself, which VACUUM needs",
+        description="sql on a connection: commit all statements together; false: each by "
+        "itself, as VACUUM requires",
     )
     python: PythonReference | None = Field(
         None, description="a function to call", examples=["own.py:tidy"]
     )
     upkeep: Upkeep | None = Field(
         None,
-        description="our own upkeep: expire_snapshots removes old versions of tables; "
-        "compact_files makes few files of many; archive_log moves old attempts to archive tables; "
-        "clean removes what nobody needs any more",
+        description="a built-in task: expire_snapshots removes old versions of tables; "
+        "compact_files merges small files; archive_log moves old attempts to "
+        "archive tables; clean removes unused files",
     )
     tables: tuple[TableName, ...] = Field(
         (), description="upkeep: which tables; all by default", examples=[["ods.orders"]]
     )
     older_than: DurationField | None = Field(
-        None, description="upkeep: how old a thing must be to be removed", examples=["30 days"]
+        None,
+        description="upkeep: the minimum age of files, snapshots or attempts to remove",
+        examples=["30 days"],
     )
     options: dict[str, Option] = Field(
         default_factory=dict,
@@ -160,21 +165,21 @@ class MaintenanceStep(Model):
         if sum(given is not None for given in (self.sql, self.python, self.upkeep)) != 1:
             raise ValueError("give one of sql, python and upkeep")
         if self.connection is not None and self.sql is None:
-            raise ValueError("connection: it is for sql")
+            raise ValueError("connection: only for sql")
         if not self.transaction and self.connection is None:
-            raise ValueError("transaction: it is for sql on a connection")
+            raise ValueError("transaction: only for sql on a connection")
         if self.upkeep is not None:
             self._can_be_done(self.upkeep)
         return self
 
     def _can_be_done(self, upkeep: Upkeep) -> None:
         if upkeep == "archive_log" and (self.older_than or timedelta(0)) < timedelta(days=1):
-            raise ValueError("older_than: archive_log keeps at least 1 day of the log")
+            raise ValueError("older_than: must be at least 1 day for archive_log")
         known: Any = {"expire_snapshots": Expiry, "compact_files": Compaction}.get(upkeep, dict)
         fields = {field.name for field in dataclasses.fields(known)} if known is not dict else set()
         if unknown := sorted(self.options.keys() - fields):
             allowed = f"its options are {', '.join(sorted(fields)) or 'none'}"
-            raise ValueError(f"options: {upkeep} has no {', '.join(unknown)}; {allowed}")
+            raise ValueError(f"options: {upkeep} has no option {', '.join(unknown)}; {allowed}")
         known(**self.options)  # raises an error for an invalid value
 
 
@@ -185,7 +190,7 @@ class MaintenanceJob(_Job):
     """
 
     type: Literal["maintenance"]
-    steps: tuple[MaintenanceStep, ...] = Field((), description="what it does")
+    steps: tuple[MaintenanceStep, ...] = Field((), description="the steps of the job")
 
     @model_validator(mode="after")
     def _steps_differ(self) -> "MaintenanceJob":

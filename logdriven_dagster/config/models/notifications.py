@@ -48,7 +48,7 @@ class EmailRecipient(Model):
     security: Literal["starttls", "tls", "none"] = Field(
         "starttls", description="starttls: port 587; tls from the start: 465; none: 25"
     )
-    user: str | None = Field(None, description="who logs in", examples=["etl"])
+    user: str | None = Field(None, description="the user name", examples=["etl"])
     password: str | None = Field(
         None, description="the password, from a variable", examples=["${env:MAIL_PASSWORD}"]
     )
@@ -58,7 +58,7 @@ class EmailRecipient(Model):
     to: Annotated[
         tuple[Address, ...],
         BeforeValidator(_listed, json_schema_input_type=str | tuple[str, ...]),
-    ] = Field(min_length=1, description="who gets it", examples=["ops@example.com"])
+    ] = Field(min_length=1, description="the recipients", examples=["ops@example.com"])
 
 
 class SlackRecipient(Model):
@@ -75,7 +75,9 @@ class WebhookRecipient(Model):
     """An HTTP endpoint that receives JSON in a POST request."""
 
     type: Literal["webhook"]
-    url: str = Field(description="where it is sent to", examples=["https://example.com/hooks/etl"])
+    url: str = Field(
+        description="the address of the receiver", examples=["https://example.com/hooks/etl"]
+    )
     headers: dict[str, str] = Field(
         default_factory=dict,
         description="headers of the request",
@@ -107,8 +109,9 @@ class NotifyRule(Model):
     ] = Field(
         ("failure", "recovery"),
         min_length=1,
-        description="when: failure, it fails and did not before; recovery, it succeeds after that; "
-        "success, each time; always, each success and each failure",
+        description="the events: failure (the first one after a success); recovery (the first "
+        "success after a failure); success (each); always (each success and each "
+        "failure)",
         examples=["failure"],
     )
 

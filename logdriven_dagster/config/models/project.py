@@ -30,11 +30,10 @@ from logdriven_dagster.config.models.tables import (
     Preview,
     RowsOutside,
 )
+from logdriven_dagster.config.models.types.engines import AUTO, SPARK, EngineField
 from logdriven_dagster.config.models.types.registered import ConnectionField
 from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.model.attempts import OnRunning
-
-EngineName: TypeAlias = Literal["spark", "sail"]
 
 
 def _without_secrets(remote: str) -> str:
@@ -49,30 +48,31 @@ class SparkConfig(Model):
 
     master: str = Field(
         "local[*]",
-        description="where classic Spark runs: local[*] is this machine with all of its cores",
+        description="the master of classic Spark; local[*] is this host with all of its cores",
         examples=["local[4]", "spark://host:7077"],
     )
-    engine: EngineName | Literal["auto"] = Field(
-        "spark",
-        description="what runs the windows: Spark; or Sail, which starts in half a second and "
-        "needs no Java, and takes tables only that use nothing but what is proven there; auto: "
-        "those on Sail, the others on Spark",
+    engine: EngineField = Field(
+        SPARK,
+        description="the engine that runs the windows; every other engine than spark refuses "
+        "tables that it does not support; auto: each table on the first other engine that "
+        "supports it, the other tables on Spark",
     )
     remote: Annotated[str, AfterValidator(_without_secrets)] = Field(
         "classic",
         pattern=r"^(classic|auto|sc://\S+)$",
-        description="classic: a JVM for each run; auto: the server of `logdriven spark start` if "
-        "it runs, else classic; sc://host:port/;token=${env:TOKEN}: that server of Spark Connect",
+        description="classic: a JVM for each run; auto: the server of `logdriven spark start` "
+        "if it is running, otherwise classic; sc://host:port/;token=${env:TOKEN}: "
+        "this Spark Connect server",
         examples=["auto", "sc://spark:15002"],
     )
     shared_files: bool = Field(
         False,
-        description="whether a server on another machine sees the project and the warehouse under "
+        description="whether a server on another host sees the project and the warehouse under "
         "the same paths",
     )
     app_name: str | None = Field(
         None,
-        description="the name in Spark's own pages; the project's name by default",
+        description="the name in Spark's UI; default: the project's name",
         examples=["shop-nightly"],
     )
     config: dict[str, Option] = Field(
@@ -83,9 +83,9 @@ class SparkConfig(Model):
 
     @model_validator(mode="after")
     def _one_place(self) -> "SparkConfig":
-        if self.engine == "auto" and self.remote != "classic":
+        if self.engine == AUTO and self.remote != "classic":
             raise ValueError(
-                f"engine: auto runs Spark and Sail on this machine, and remote: {self.remote} "
+                f"engine: auto runs several engines on this machine, and remote: {self.remote} "
                 "names a server; remove one of them"
             )
         return self
@@ -117,7 +117,7 @@ def _storage(given: Mapping[str, Option]) -> Mapping[str, Option]:
         if name not in STORAGE_PROPERTIES:
             near = difflib.get_close_matches(name, sorted(STORAGE_PROPERTIES), n=1)
             hint = f"; did you mean {near[0]}?" if near else ", such as s3.endpoint"
-            raise ValueError(f"{name} is no property of PyIceberg's file systems{hint}")
+            raise ValueError(f"{name} is not a property of PyIceberg's file systems{hint}")
     return given
 
 
@@ -129,11 +129,11 @@ def _catalog(given: str | dict[str, Option]) -> str | dict[str, Option]:
         raise ValueError(f"type: missing; write one of {', '.join(CATALOG_TYPES)}")
     if kind is not None and kind not in CATALOG_TYPES:
         raise ValueError(
-            f"type: {kind} is none of {', '.join(CATALOG_TYPES)}; a class of your own is named by "
-            "py-catalog-impl instead"
+            f"type: {kind} is not one of {', '.join(CATALOG_TYPES)}; for your own "
+            "class, set py-catalog-impl instead"
         )
     if kind in ("rest", "sql", "hive") and not given.get("uri"):
-        raise ValueError(f"uri: missing; a catalog of type {kind} has one")
+        raise ValueError(f"uri: missing; a catalog of type {kind} needs one")
     return given
 
 
@@ -165,20 +165,20 @@ class Defaults(Model):
     rows_outside: RowsOutside | None = None
     notify: tuple[NotifyRule, ...] | None = Field(
         None,
-        description="who is notified how windows and jobs end; a table or job whose own list is "
-        "empty tells nobody",
+        description="the recipients of notifications about windows and jobs; a table or job "
+        "opts out with an empty list",
         examples=[[{"to": "ops"}]],
     )
     fresh: FreshField = Field(
         None,
-        description="by when windows have to be finished, of tables that follow a clock; one "
-        "leaves itself out by `fresh: none`",
+        description="the deadline of windows of tables with a schedule; a table opts out with "
+        "`fresh: none`",
         examples=["auto"],
     )
     preview: Preview | None = Field(
         None,
-        description="how many rows of a window Dagster shows; a table with private data leaves "
-        "itself out by `preview: 0`",
+        description="the number of rows of a window that Dagster shows; a table with private "
+        "data opts out with `preview: 0`",
         examples=[5],
     )
 
@@ -186,16 +186,20 @@ class Defaults(Model):
 class SensorConfig(Model):
     """Settings of the catch-up sensor."""
 
-    enabled: bool = Field(False, description="whether a new deployment starts with it running")
+    enabled: bool = Field(False, description="whether it is running in a new deployment")
     interval: DurationField = Field(
-        timedelta(minutes=1), description="how often it looks whether windows are pending"
+        timedelta(minutes=1), description="the interval between checks for pending windows"
     )
-    max_windows: int = Field(200, ge=1, description="the most windows one requested run attempts")
+    max_windows: int = Field(
+        200, ge=1, description="the maximum number of windows of a requested run"
+    )
 
 
 def _long_enough(lease: timedelta) -> timedelta:
     if lease < timedelta(seconds=1):
-        raise ValueError("it must be at least 1 s; less than a few heartbeats ends healthy runs")
+        raise ValueError(
+            "must be at least 1 s; a shorter time than a few heartbeats ends healthy runs"
+        )
     return lease
 
 
@@ -207,22 +211,23 @@ class ProjectConfig(Model):
         examples=["shop"],
     )
     timezone: ZoneField = Field(
-        ZoneInfo("UTC"), description="the clock by which days, months and schedules are counted"
+        ZoneInfo("UTC"), description="the time zone of days, months and schedules"
     )
     run_log: DatabaseUrl = Field(
         "sqlite:///.logdriven/run_log.db",
-        description="the database of the run log, as a SQLAlchemy URL; a path is relative to the "
-        "project. The variable LOGDRIVEN_RUN_LOG goes before it",
+        description="the database of the run log, as an SQLAlchemy URL; a path is relative to "
+        "the project. The environment variable LOGDRIVEN_RUN_LOG takes precedence",
         examples=["postgresql://etl:${env:PASSWORD}@host/etl"],
     )
     warehouse: LocationText = Field(
         ".logdriven/warehouse",
-        description="where targets without a path are: a folder, relative to the project, or a URL",
+        description="the place of targets without a path: a folder, relative to the project, "
+        "or a URL",
         examples=["s3://bucket/folder"],
     )
     storage: StorageProperties = Field(
         default_factory=dict,
-        description="how object stores are reached, by PyIceberg's property names",
+        description="the settings of object stores, by PyIceberg's property names",
         examples=[{"s3.endpoint": "http://127.0.0.1:9000", "s3.region": "us-east-1"}],
     )
     catalog: CatalogField | None = Field(
@@ -238,7 +243,7 @@ class ProjectConfig(Model):
     )
     quality_rules: QualityRules = Field(
         default_factory=dict,
-        description="rules of data quality by name, for all tables",
+        description="data quality rules by name, for all tables",
         examples=[{"even": {"sql": ":column % 2 = 0"}}],
     )
     properties: Properties = Field(
@@ -246,8 +251,10 @@ class ProjectConfig(Model):
         description="group → key → value, for tables without their own",
         examples=[{"limits": {"rows": 1000}}],
     )
-    lineage: bool = Field(True, description="whether the log holds what each query reads and makes")
-    spark: SparkConfig = Field(SparkConfig(), description="which Spark runs the windows")
+    lineage: bool = Field(
+        True, description="whether to record the lineage of each query in the log"
+    )
+    spark: SparkConfig = Field(SparkConfig(), description="the engine and Spark settings")
     connections: dict[str, ConnectionField] = Field(
         default_factory=dict,
         description="databases and Kafka clusters by the names that sources and targets use",
@@ -255,25 +262,28 @@ class ProjectConfig(Model):
     )
     recipients: dict[StepName, RecipientField] = Field(
         default_factory=dict,
-        description="who can be notified, by the names that notify uses",
+        description="the recipients by name, as used in notify",
         examples=[{"ops": {"type": "slack", "url": "${env:SLACK_URL}"}}],
     )
     ui_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s@]+$",
-        description="where people open Dagster, for links in messages and reports",
+        description="the URL of Dagster, for links in messages and reports",
         examples=["https://dagster.example.com"],
     )
     defaults: Defaults = Field(
-        Defaults(), description="values for every table that does not set its own"
+        Defaults(), description="values for all tables that do not set their own"
     )
     sensor: SensorConfig = Field(
         SensorConfig(), description="the sensor that requests catch-ups in Dagster"
     )
     max_parallel: int = Field(
-        1, ge=1, description="how many windows one run has in work at a time", examples=[4]
+        1,
+        ge=1,
+        description="the number of windows that a run processes at the same time",
+        examples=[4],
     )
     lease: Annotated[DurationField, AfterValidator(_long_enough)] = Field(
         timedelta(minutes=1),
-        description="how long a runner may be silent before others take its windows over",
+        description="the time without a heartbeat after which other runners take over its windows",
     )

@@ -12,13 +12,13 @@ PROPERTY_REFERENCE = re.compile(r"\$\{(\w+)\.([^}\s]+)\}")
 
 def _no_item(group: str) -> str:
     if group == "each":
-        raise ValueError("${each.…} means the item of a template; choose another name")
+        raise ValueError("each is reserved for items of a template; choose another name")
     return group
 
 
 def _names_no_property(value: Option) -> Option:
     if isinstance(value, str) and PROPERTY_REFERENCE.search(value):
-        raise ValueError("a property cannot name another one")
+        raise ValueError("a property cannot refer to another property")
     return value
 
 

@@ -38,23 +38,23 @@ class _Definition(Model):
 
     sql: str | None = Field(
         None,
-        description="a condition that rows fulfil, in which `:column` is the column; or a query "
-        "(SELECT …) of the ids of those that do not, which reads them as `rows`",
+        description="a condition that good rows meet, in which `:column` is the column; or a "
+        "query (SELECT …) of the ids of bad rows, which reads the rows as `rows`",
         examples=[":column > 0"],
     )
     fails_when: str | None = Field(
         None,
-        description="the opposite of sql: a condition of bad rows, as Sharp ETL has them",
+        description="the opposite of sql: a condition that bad rows meet, as in Sharp ETL",
         examples=[":column <= 0"],
     )
     python: Annotated[str, StringConstraints(pattern=_FUNCTION)] | None = Field(
         None,
-        description="`file.py:function`, which gets the rows as a DataFrame and returns a Column "
-        "that is true for bad rows, or a DataFrame of their ids",
+        description="`file.py:function`, which takes the rows as a DataFrame and returns a "
+        "Column that is true for bad rows, or a DataFrame of their ids",
         examples=["own.py:bad_rows"],
     )
     description: str | None = Field(
-        None, description="what the rule is for", examples=["Amounts are positive."]
+        None, description="a description of the rule", examples=["Amounts are positive."]
     )
 
     @property
@@ -100,10 +100,10 @@ class RuleUse(_Definition):
         examples=["not_null"],
     )
     name: RuleName | None = Field(
-        None, description="what the log calls it; the rule by default", examples=["has an id"]
+        None, description="the name in the log; default: the rule", examples=["has an id"]
     )
-    level: Level | None = Field(None, description="the rule's own by default, mostly error")
-    blocking: bool = Field(False, description="any row that breaks it stops publication")
+    level: Level | None = Field(None, description="default: the level of the rule, usually error")
+    blocking: bool = Field(False, description="any row that violates it stops publication")
     min: int | float | str | None = Field(
         None, description="in_range: the least value; min_length: characters", examples=[0]
     )
@@ -120,7 +120,7 @@ class RuleUse(_Definition):
     )
     type: str | None = Field(None, description="castable: a type of Spark's", examples=["DATE"])
     table: str | None = Field(
-        None, description="references: a table among depends_on", examples=["ods.customers"]
+        None, description="references: a table in depends_on", examples=["ods.customers"]
     )
     column: str | None = Field(
         None, description="references: its column; the same name by default", examples=["id"]
@@ -152,23 +152,25 @@ class QualityConfig(Model):
     """Quality requirements that the rows of a step must meet to be written."""
 
     id: tuple[str, ...] = Field(
-        (), description="the columns that name a row in the log", examples=[["id"]]
+        (), description="the columns that identify a row in the log", examples=[["id"]]
     )
     keep: Annotated[str, AfterValidator(_is_order)] | None = Field(
         None,
-        description="of several rows with one id the first by this order stays, desc by default",
+        description="the order of rows with the same id, desc by default; only the first one "
+        "is kept",
         examples=["updated_at desc"],
     )
     min_pass: float | None = Field(
         None,
         ge=0,
         le=100,
-        description="percent of rows without an error; below it nothing is "
+        description="the minimum percentage of rows without an error; below it, nothing is "
         "published and the attempt fails",
         examples=[99.5],
     )
     blocking: bool | tuple[str, ...] = Field(
-        default=False, description="names of rules that stop publication; true: all of level error"
+        default=False,
+        description="the names of rules that stop publication; true: all rules of level error",
     )
     keep_rejected: bool = Field(
         default=False, description="publish rows with errors, too: into `<target>__rejected`"
@@ -180,16 +182,16 @@ class QualityConfig(Model):
     )
     rows: tuple[RuleField, ...] = Field(
         (),
-        description="rules that are about several columns",
+        description="rules about several columns",
         examples=[[{"rule": "paid", "sql": "paid_at >= ordered_at"}]],
     )
 
     @model_validator(mode="after")
     def _has_an_id(self) -> "QualityConfig":
         if self.keep is not None and not self.id:
-            raise ValueError("keep needs id, the columns that make rows duplicates")
+            raise ValueError("keep needs id, the columns that identify duplicates")
         if not (self.columns or self.rows or self.keep):
-            raise ValueError("there is no rule: give columns, rows or keep")
+            raise ValueError("there are no rules; give columns, rows or keep")
         return self
 
     @property
@@ -276,7 +278,7 @@ def resolved(
         found = _built_in(name, column, use, known)
     if (use.texts or use.rule in known) and use.given:
         raise BadRuleError(
-            min(use.given), f"{use.rule} has no parameters", "only built-in rules do"
+            min(use.given), f"{use.rule} has no parameters", "only built-in rules have them"
         )
     level = use.level or found.level
     return replace(
@@ -301,7 +303,7 @@ def _written(name: str, column: str | None, given: _Definition, level: Level) ->
     way, text = ("sql", given.sql) if given.sql is not None else ("fails_when", given.fails_when)
     assert text is not None
     if column is None and _COLUMN.search(text):
-        raise BadRuleError(way, f"{name} is about a :column", "use it below columns")
+        raise BadRuleError(way, f"{name} uses :column", "use it below columns")
     text = _COLUMN.sub(f"`{column}`", text)
     kind = "query" if way == "sql" and _QUERY.match(text) else way
     return Rule(name, column, kind, level, text=text, description=given.description)
@@ -322,7 +324,7 @@ def _built_in(
     takes = built_in.needs | built_in.takes
     if column is None:
         if kind != "unique":
-            raise BadRuleError("rule", f"{kind} is about a column", "use it below columns")
+            raise BadRuleError("rule", f"{kind} needs a column", "use it below columns")
         takes = built_in.needs | {"columns"}
         if "columns" not in given:
             raise BadRuleError("columns", "unique among rows needs columns")

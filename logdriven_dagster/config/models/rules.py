@@ -26,20 +26,20 @@ def _rule(says: str, *needs: str, takes: tuple[str, ...] = (), any_of: bool = Fa
 
 
 BUILT_IN: Mapping[str, BuiltIn] = {
-    "not_null": _rule("there is a value"),
-    "not_null_text": _rule("there is a value, and it is not the word null"),
-    "not_empty": _rule("a text that is there is not empty"),
-    "not_blank": _rule("there is a value, and not only white space"),
+    "not_null": _rule("the value is not NULL"),
+    "not_null_text": _rule("the value is not NULL and not the word null"),
+    "not_empty": _rule("a text is not empty"),
+    "not_blank": _rule("the value is not NULL and not only white space"),
     "unique": _rule("no other row has this value"),
-    "one_of": _rule("the value is among these", "values"),
-    "none_of": _rule("the value is not among these", "values"),
+    "one_of": _rule("the value is one of these", "values"),
+    "none_of": _rule("the value is not one of these", "values"),
     "in_range": _rule("min ≤ value ≤ max", takes=("min", "max"), any_of=True),
     "positive": _rule("the value is greater than 0"),
     "not_negative": _rule("the value is not less than 0"),
     "matches": _rule("the text matches the regular expression", "pattern"),
     "castable": _rule("the text can be read as the type", "type"),
-    "min_length": _rule("the text has so many characters at least", "min"),
-    "max_length": _rule("the text has so many characters at most", "max"),
+    "min_length": _rule("the text has at least this number of characters", "min"),
+    "max_length": _rule("the text has at most this number of characters", "max"),
     "references": _rule("the table has a row with this value", "table", takes=("column",)),
 }
 

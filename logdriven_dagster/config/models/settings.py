@@ -28,25 +28,29 @@ class Settings(Model):
     DolphinScheduler, columns of task and process definitions; Kettle, `is_enabled`, `retries`.
     """
 
-    enabled: bool = Field(True, description="false: it does not run, whoever asks")
+    enabled: bool = Field(True, description="false: it never runs")
     release_state: ReleaseState = Field(
-        "online", description="offline: no schedule and no sensor starts it, only people do"
+        "online",
+        description="offline: schedules and sensors do not start it; it is started manually",
     )
     priority: int = Field(
-        0, ge=-100, le=100, description="of what is ready at the same time, greater ones run first"
+        0, ge=-100, le=100, description="windows with a greater priority run first"
     )
     worker_group: str | None = Field(
         None,
-        description="where it should run: the value of the run tag logdriven/worker_group",
+        description="the workers that should run it: the value of the run tag "
+        "logdriven/worker_group",
         examples=["large"],
     )
-    retries: int = Field(0, ge=0, description="tries after the first, for transient errors")
+    retries: int = Field(0, ge=0, description="the number of retries after transient errors")
     retry_interval: DurationField = Field(
-        timedelta(0), description="how long to wait before each of them"
+        timedelta(0), description="the time to wait before each retry"
     )
-    timeout: DurationField | None = Field(None, description="the longest an attempt should take")
+    timeout: DurationField | None = Field(None, description="the maximum duration of an attempt")
     timeout_strategy: TimeoutStrategy = Field(
-        "fail", description="what happens then: a warning, or the attempt is stopped and fails"
+        "fail",
+        description="the action at the timeout: warn, or stop the attempt as failed (fail), or "
+        "both",
     )
 
 
@@ -84,7 +88,7 @@ def parse_setting(name: str, text: str) -> Any:
     try:
         config = Settings.model_validate({name: read_yaml(text)[1]})
     except yaml.YAMLError:
-        raise ValueError(f"{text!r} cannot be read; put a text in quotes") from None
+        raise ValueError(f"{text!r} is not valid YAML; put text in quotes") from None
     except ValidationError as error:
         raise ValueError(plain_problem(error)) from None
     return _column(config, name)

@@ -25,17 +25,17 @@ class LoopOver(Model):
     Source: Sharp ETL, `loopOver`.
     """
 
-    step: StepName | None = Field(None, description="an earlier step, whose rows these are")
+    step: StepName | None = Field(None, description="the earlier step that provides the rows")
     sql: str | None = Field(
         None, description="a query of the rows", examples=["SELECT city FROM ods.cities"]
     )
     columns: str | None = Field(
         None,
-        description="Spark DDL of the result, which is empty then if there is no row; without it "
-        "nobody knows what columns an empty result has, and the attempt fails",
+        description="the columns of an empty result, as Spark DDL; without it, an attempt "
+        "without rows fails, because the columns are unknown",
         examples=["id BIGINT, city STRING"],
     )
-    max_rows: int = Field(1000, ge=1, description="more rows than this are refused")
+    max_rows: int = Field(1000, ge=1, description="the maximum number of rows; more rows fail")
 
     @model_validator(mode="after")
     def _one_origin(self) -> "LoopOver":
@@ -70,8 +70,8 @@ class CommittedSql(Model):
     )
     transaction: bool = Field(
         True,
-        description="all statements are committed together; false: each by itself, which DDL and "
-        "TRUNCATE need on MariaDB",
+        description="commit all statements together; false: each by itself, as DDL and "
+        "TRUNCATE require on MariaDB",
     )
 
 
@@ -81,15 +81,15 @@ class StepConfig(Model):
     Source: Sharp ETL, steps of a workflow; Kettle, transformation template.
     """
 
-    step: StepName = Field(description="the step's name; later steps read its rows by it")
+    step: StepName = Field(description="the name of the step, by which later steps read its rows")
     commit_before_read: tuple[CommittedSql, ...] = Field(
         (),
-        description="statements that are executed and committed before the step reads, whether or "
-        "not the window is published then, and again with each attempt and each retry",
+        description="statements to execute and commit before the step reads, in each attempt "
+        "and each retry, even if the window is not published afterwards",
     )
     source: SourceField | None = Field(
         None,
-        description="where rows come from; the step's query knows them as `source`",
+        description="the source of the rows; the query of the step reads it as `source`",
         examples=[{"type": "csv", "path": "orders.csv"}],
     )
     sql: str | None = Field(
@@ -98,47 +98,48 @@ class StepConfig(Model):
         examples=["SELECT id, amount FROM source"],
     )
     sql_file: str | None = Field(
-        None, description="a file with the query, beside this file", examples=["orders.sql"]
+        None, description="a file with the query, relative to this file", examples=["orders.sql"]
     )
     python: PythonReference | None = Field(
         None,
         description="a function instead of a query: `package.module:function` or "
-        "`file.py:function`, DataFrames in and out",
+        "`file.py:function`, with DataFrames as arguments and result",
         examples=["own.py:clean"],
     )
     loop_over: LoopField | None = Field(
         None,
-        description="run source and query once for each row of a query or an earlier step, whose "
+        description="run source and query once for each row of a query or an earlier step; its "
         "columns are `:row_name` and `${row_name}`",
         examples=[{"sql": "SELECT city FROM ods.cities"}],
     )
     target: TargetField | None = Field(
         None,
-        description="where the rows go; without one only later steps read them",
+        description="the target of the rows; without one, only later steps read them",
         examples=[{"type": "iceberg"}],
     )
     quality: QualityConfig | None = Field(
-        None, description="rules that rows must obey to be written"
+        None, description="data quality rules for the written rows"
     )
     max_rows: int | None = Field(
         None,
         ge=0,
-        description="the most rows that a window may write, of an upsert those that it changes; "
-        "more of them are not published",
+        description="the maximum number of rows that a window writes, or that an upsert "
+        "changes; more rows are not published",
     )
     never_empty: bool = Field(
-        False, description="true: a result without rows does not replace rows that are published"
+        False, description="true: a result without rows does not replace published rows"
     )
     change_at_most: PercentField | None = Field(
         None,
-        description="by how many percent the number of rows may differ from that of the published "
-        "rows which the result replaces; more is not published",
+        description="the maximum difference between the number of rows and that of the "
+        "replaced published rows, in percent; a result with a greater difference "
+        "is not published",
     )
     on_empty: Literal["continue", "skip_following_steps"] = Field(
-        "continue", description="what follows when the step has written no row"
+        "continue", description="the action if the step wrote no rows"
     )
     can_recover: bool = Field(
-        True, description="false: an attempt that is taken over never starts with this step"
+        True, description="false: an attempt that was taken over never resumes at this step"
     )
 
     @property
@@ -159,8 +160,9 @@ class StepConfig(Model):
             raise ValueError("quality and max_rows need a target: only written rows are looked at")
         if self.compares_replaced and not (target and target.replaces_rows):
             raise ValueError(
-                "never_empty and change_at_most need a target whose published rows are replaced: "
-                "none of type kafka, and no mode upsert (max_rows limits what that changes)"
+                "never_empty and change_at_most need a target whose published rows are "
+                "replaced: not type kafka, and not mode upsert (limit its changes with "
+                "max_rows)"
             )
         return self
 
@@ -168,12 +170,12 @@ class StepConfig(Model):
 class CheckConfig(Model):
     """A query over the staged result; if it returns any row, publication fails."""
 
-    check: StepName = Field(description="its name, in the log and in Dagster")
+    check: StepName = Field(description="the name in the log and in Dagster")
     sql: str = Field(
-        description="a query that returns bad rows; it reads results of steps by the step's name, "
-        "and tables",
+        description="a query that returns bad rows; it reads the results of steps and tables "
+        "by name",
         examples=["SELECT * FROM load WHERE amount < 0"],
     )
     description: str | None = Field(
-        None, description="what is wrong when it returns rows", examples=["No amount is negative."]
+        None, description="the problem that its rows show", examples=["No amount is negative."]
     )

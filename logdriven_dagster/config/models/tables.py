@@ -82,8 +82,8 @@ class TableConfig(Settings):
     """One table file: one Dagster asset."""
 
     table: TableName = Field(
-        description="the name, which SQL, targets and Dagster use; the part before the last dot is "
-        "the group in Dagster"
+        description="the name in SQL, targets and Dagster; the part before the last dot is the "
+        "group in Dagster"
     )
     renamed_from: TableName | None = Field(
         None,
@@ -92,11 +92,11 @@ class TableConfig(Settings):
         examples=["ods.sales"],
     )
     description: str | None = Field(
-        None, description="what the table holds, for people", examples=["One row per order."]
+        None, description="a description of the table", examples=["One row per order."]
     )
     owners: tuple[str, ...] = Field(
         (),
-        description="who looks after it, as Dagster shows it: mail addresses or team:name",
+        description="the owners, as shown in Dagster: email addresses or team:name",
         examples=[["team:sales"]],
     )
     tags: dict[str, str] = Field(
@@ -104,107 +104,109 @@ class TableConfig(Settings):
     )
     incremental_type: IncrementalName = Field(
         "time_window",
-        description="what a window is a range of: time_window, time; full, a snapshot of all rows; "
-        "auto_inc_id, keys; kafka_offset, messages; files, files that came; upstream, batches of "
-        "other tables",
+        description="the kind of window: time_window (time); full (a snapshot of all rows); "
+        "auto_inc_id (keys); kafka_offset (messages); files (new files); upstream "
+        "(deliveries of other tables)",
     )
     period: PeriodField = Field(
-        description="how much time a window covers; of tables without time, how often they look "
-        "for more rows"
+        description="the length of a window; for tables without time windows, the interval "
+        "between checks for new rows"
     )
     default_start: StartField | None = Field(
         None,
-        description="where the first window begins: a time, which tables with windows of time "
-        "need; the key after which to begin; offsets, earliest or latest",
+        description="the start of the first window: a time, required for tables with time "
+        "windows; the key after which to begin; offsets, earliest or latest",
     )
-    end: MomentField | None = Field(None, description="no window ends later; none by default")
+    end: MomentField | None = Field(None, description="the end of the last window; default: none")
     delay: DurationField = Field(
-        timedelta(0), description="how long after its end a window may run at the earliest"
+        timedelta(0), description="the time after its end before a window can run"
     )
-    lookback: int = Field(0, ge=0, description="finished windows that run again with each new one")
+    lookback: int = Field(
+        0, ge=0, description="the number of finished windows that run again with each new one"
+    )
     ordered: bool = Field(True, description="a window runs only after all earlier ones succeeded")
     catch_up: CatchUp = Field(
         "all",
-        description="which of the pending windows run: all; once, the oldest one only; "
-        "latest_only, the newest one, the others are recorded as SKIPPED",
+        description="the pending windows to run: all; once (only the oldest one); latest_only "
+        "(the newest one; the others are recorded as SKIPPED)",
     )
     batch_size: BatchSize = Field(
         1,
-        description="how many adjoining pending windows run as one Spark job, where the queries "
-        "allow it, or all; `logdriven plan` tells why not",
+        description="the number of adjoining pending windows to run as one Spark job, or all, "
+        "if the queries allow it; `logdriven plan` shows the reason if they do not",
         examples=[30],
     )
     on_running: OnRunning = Field(
         OnRunning.SKIP,
-        description="what a start does about a window that is running elsewhere: "
-        "skip it, fail, or replace the other attempt",
+        description="the action if another runner processes a window: skip it, fail, or "
+        "replace the other attempt",
     )
     retry_version: RetryVersion = Field(
         "latest",
-        description="which version of this table a window that failed is tried again with: the "
-        "latest, or the one that its last attempt ran",
+        description="the version of this table for retries of failed windows: the latest, or "
+        "the version of the last attempt",
     )
     depends_on: tuple[DependencyField, ...] = Field(
         (),
-        description="the tables whose rows the queries read, by name or with what is awaited, and "
-        "assets of Dagster that are waited for",
+        description="the tables that the queries read, by name or with conditions, and the "
+        "assets of Dagster to wait for",
         examples=[["ods.orders", {"asset": "raw/codes"}]],
     )
     on_upstream_refresh: Literal["rerun", "ignore"] = Field(
         "rerun",
-        description="what becomes of finished windows when an upstream window that they read runs "
-        "again: they run again, or stay",
+        description="for finished windows whose upstream window runs again: rerun them, or "
+        "keep them",
     )
     window_size: int | None = Field(
         None,
         ge=1,
-        description="auto_inc_id: how many keys a window spans at most",
+        description="auto_inc_id: the maximum number of keys per window",
         examples=[100000],
     )
     lag: int = Field(
         0,
         ge=0,
-        description="auto_inc_id: how many of the newest keys are left for the next time",
+        description="auto_inc_id: the number of newest keys to leave for the next window",
         examples=[1000],
     )
     overlap: int = Field(
         0,
         ge=0,
-        description="auto_inc_id: how many keys before the window are read once more",
+        description="auto_inc_id: the number of keys before the window to read again",
         examples=[1000],
     )
     on_restart: Literal["fail", "report"] = Field(
         "fail",
-        description="auto_inc_id: what happens when the source ends below the keys that were "
-        "read, or is empty: nothing is read and the window fails; or the log says so, and only "
-        "greater keys are read",
+        description="auto_inc_id: the action if the source ends below the keys that were read, "
+        "or is empty: fail the window without reading; or report it and read only "
+        "greater keys",
         examples=["report"],
     )
     max_offsets_per_window: int | None = Field(
         None,
         ge=1,
-        description="kafka_offset: how many messages a window holds at most",
+        description="kafka_offset: the maximum number of messages per window",
         examples=[1000000],
     )
     max_batches: int | None = Field(
         None,
         ge=1,
-        description="files, upstream: how many batches each step of a window takes at most, of all "
-        "its upstreams, of each of them one at least; upstream tables without a cut_pattern take "
-        "one of each by default, files tables all",
+        description="files, upstream: the maximum number of deliveries that each step of a "
+        "window takes from all its upstreams, and at least one from each; default: "
+        "one from each for upstream tables without a cut_pattern, all for files "
+        "tables",
         examples=[10],
     )
     missing_columns: MissingColumns = Field(
         "refuse",
-        description="what happens when the result, or a Parquet or ORC file of the source, lacks a "
-        "column, or a field of a struct, that was there before: the window fails, or (allow) it is "
-        "NULL",
+        description="if the result, or a Parquet or ORC file of the source, lacks a former "
+        "column or field of a struct: fail the window, or (allow) use NULL",
     )
     rows_outside: RowsOutside = Field(
         "count",
-        description="what happens when rows of a source belong to no window (NULL, before "
-        "default_start, after end): the window fails; they are counted where that costs little, "
-        "and by `logdriven audit`; or nobody asks",
+        description="for source rows outside any window (NULL, before default_start, after "
+        "end): fail the window; count them where that is cheap, and by `logdriven "
+        "audit`; or ignore them",
     )
     variables: dict[str, Option] = Field(
         default_factory=dict,
@@ -217,22 +219,22 @@ class TableConfig(Settings):
         examples=[{"limits": {"rows": 1000}}],
     )
     notify: tuple[NotifyRule, ...] = Field(
-        (), description="who is notified how windows end", examples=[[{"to": "ops"}]]
+        (), description="the recipients of notifications about windows", examples=[[{"to": "ops"}]]
     )
     fresh: FreshField = Field(
         None,
-        description="by when after its end a window has to be finished; auto: the delay and one "
-        "period, but at most a day beside the delay; none: nobody asks",
+        description="the deadline of a window after its end; auto: the delay and one period, "
+        "but at most a day in addition to the delay; none: no deadline",
         examples=[{"within": "2 h"}, "auto"],
     )
     preview: Preview = Field(
         0,
-        description="how many rows of a window Dagster shows beside it, where they can be read "
-        "without Spark; they stay in Dagster's storage, so by default none",
+        description="the number of rows of a window that Dagster shows, if they can be read "
+        "without Spark; they are kept in Dagster's storage, so the default is none",
         examples=[5],
     )
     steps: tuple[StepConfig, ...] = Field(
-        min_length=1, description="what a window does, one step after the other"
+        min_length=1, description="the steps of a window, in order"
     )
     checks: tuple[CheckConfig, ...] = Field(
         (), description="queries over the staged rows; a row that one returns stops publication"
@@ -246,7 +248,7 @@ class TableConfig(Settings):
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"step names must differ: {', '.join(sorted(twice))}")
         if "source" in names:
-            raise ValueError("a step must not be called source: it is the name of a step's input")
+            raise ValueError("a step must not have the name source, which is the input of a step")
         if not any(step.target for step in self.steps):
             raise ValueError("no step has a target; add `target: {type: iceberg}` to the last one")
         self._begins_somewhere()
@@ -261,24 +263,27 @@ class TableConfig(Settings):
         start = self.default_start
         if self.is_sliced:
             if self.end is not None:
-                raise ValueError(f"end: it has no meaning for {self.incremental_type}")
+                raise ValueError(f"end: not allowed for {self.incremental_type}")
             return
         if not isinstance(start, datetime):
             raise ValueError(
                 "default_start: a table needs a first window; add `default_start: 2022-01-01`"
             )
         if self.period.unit is Unit.MONTH and start.day > 28:
-            raise ValueError("default_start: a period of months starts on day 1 to 28")
+            raise ValueError("default_start: a period of months must start on day 1 to 28")
         if self.end and as_instant(self.end) <= as_instant(start):
-            raise ValueError("end: it must be later than default_start")
+            raise ValueError("end: must be later than default_start")
 
     def _why_never_fresh(self) -> Iterator[str]:
         if self.fresh is not None:
             yield from self.fresh.contradictions(self.incremental, self.delay)
             if any(check.check == CHECK for check in self.checks):
-                yield f"checks: {CHECK} is what Dagster shows of `fresh`; choose another name"
+                yield (
+                    f"checks: {CHECK} is the name of the check for `fresh` in Dagster; choose "
+                    "another name"
+                )
         if any(check.check == LATEST_REFRESH for check in self.checks):
-            taken = "is what Dagster shows of refreshes; choose another name"
+            taken = "is the name of the check for refreshes in Dagster; choose another name"
             yield f"checks: {LATEST_REFRESH} {taken}"
 
     @property

@@ -217,7 +217,7 @@ def _either(names: list[str]) -> str:
 def _fix(group: Sequence[tuple[ErrorDetails, list[type[BaseModel]]]], given: object) -> str | None:
     kinds = {details["type"] for details, _ in group}
     if kinds == {"string_type"} and isinstance(given, (bool, int, float)):
-        return f'write "{shown(given)}" in quotes if that is the text'
+        return f'write "{shown(given)}" in quotes if it is text'
     if kinds <= {"literal_error", "enum"} and isinstance(given, str):
         choices = [choice for details, _ in group for choice in _choices(details)]
         near = difflib.get_close_matches(given, choices, n=1)
@@ -285,5 +285,5 @@ def ambiguities(document: Document, config: BaseModel) -> Iterator[ConfigError]:
         if not isinstance(value_at(config, location), bool):
             hint = f'write "{text}" in quotes'
             if isinstance(value_at(config, location[:-1]), dict):  # variables, options
-                hint += f", or {text.meaning} if that is meant"
-            yield document.error(location, f"YAML takes {text} for {text.meaning}", hint)
+                hint += f", or {text.meaning} if you mean that"
+            yield document.error(location, f"YAML reads {text} as {text.meaning}", hint)

@@ -11,7 +11,7 @@ SCHEMA_FOLDER = Path(".logdriven") / "schema"
 _REFERENCE = {"type": "string", "pattern": r"\$\{[^}]+\}"}
 """A text with `${each.name}` or `${group.key}`, replaced when the project is loaded."""
 _FOR_EACH = {
-    "description": "the items of a template, which stands for a table or job for each of them",
+    "description": "the items of a template, which defines a table or job for each of them",
     "anyOf": [
         {"type": "array", "minItems": 1},
         {"type": "object", "properties": {"csv": {"type": "string"}}, "required": ["csv"]},

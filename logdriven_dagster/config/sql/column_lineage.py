@@ -183,7 +183,7 @@ class _Trace:
         elif isinstance(node.expression, exp.Placeholder):
             whole = self._rows(self.tree)
             if len(whole) > 1:
-                self.absent = f"column {name}: nothing says which table {node.name} is of"
+                self.absent = f"column {name}: the table of {node.name} is unknown"
             yield from whole if len(whole) == 1 else ()
         elif node.expression.find(exp.Star):
             yield from self._rows(node.source)

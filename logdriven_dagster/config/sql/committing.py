@@ -85,8 +85,8 @@ def broken_statements(
             if mistake := publication_mistake(sql, backend):
                 yield document.error(("steps", n, "target", *location), *mistake)
         if step.commit_before_read and table.incremental.looks_first:
-            problem = "how far the keys go is asked before these statements are executed"
-            fix = "make them a step of a maintenance job, or the table incremental_type: full"
+            problem = "the end of the key range is read before these statements are executed"
+            fix = "move them to a step of a maintenance job, or use incremental_type: full"
             yield document.error(("steps", n, "commit_before_read"), problem, fix)
         for m, script in enumerate(step.commit_before_read):
             backend = backend_of(config.connections.get(script.connection))
@@ -115,10 +115,12 @@ def publication_mistake(sql: str, backend: str | None) -> tuple[str, str | None]
         return None
     if word in _ENDS:
         return f"{word} ends the transaction that publishes the window", f"remove {word}"
-    problem = f"{word} commits by itself on {backend}, also if the window is not published then"
+    problem = (
+        f"{word} commits by itself on {backend}, even if the window is not published afterwards"
+    )
     if word == "TRUNCATE":
-        return problem, "write DELETE FROM, which belongs to the transaction"
-    return problem, "write it under commit_before_read, or make it a step of a maintenance job"
+        return problem, "use DELETE FROM, which belongs to the transaction"
+    return problem, "write it in commit_before_read, or in a step of a maintenance job"
 
 
 def script_mistake(statements: Sequence[str], backend: str | None) -> tuple[str, str | None] | None:
@@ -126,7 +128,7 @@ def script_mistake(statements: Sequence[str], backend: str | None) -> tuple[str,
     for sql in statements:
         word = ending_statement(sql, backend) if backend else None
         if word is not None and (word in _ENDS or len(statements) > 1):
-            problem = f"{word} ends the one transaction of these statements on {backend}"
+            problem = f"{word} ends the transaction of these statements on {backend}"
             return problem, "transaction: false executes each statement by itself"
     return None
 

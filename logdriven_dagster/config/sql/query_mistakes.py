@@ -131,7 +131,9 @@ def _unknown_tables(place, text, tree, names) -> Iterator[ConfigError]:  # type:
             continue
         reported.add(name)
         near = difflib.get_close_matches(name.lower(), known, n=1)
-        declared = f"add {{table: {name}, managed: false}} to depends_on if it is not ours"
+        declared = (
+            f"add {{table: {name}, managed: false}} to depends_on if another system manages it"
+        )
         suggested = f"did you mean {known[near[0]]!r}?" if near else declared
         hint = names.renamed.get(name.lower(), suggested)
         yield place.error(f"unknown table {name!r}", hint, text.count("\n", 0, start) + 1)
@@ -150,4 +152,4 @@ def _is_query(tree, text: str) -> bool:  # type: ignore[no-untyped-def]
 def _hint(name: str, names: Iterable[str]) -> str:
     known = sorted(names)
     near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"

@@ -54,25 +54,25 @@ def _look_at_table(table: TableConfig) -> None:
 def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
     yield from (reason for reason, given in _one_by_one(step).items() if given)
     if step.on_empty != "continue" and not is_last:
-        yield "on_empty decides window by window which steps follow"
+        yield "on_empty selects the next steps for each window separately"
     target = step.target
     if target is None:
         return
     if target.stretch_obstacle is not None:
         yield target.stretch_obstacle
     if not target.write_mode.keeps_windows_apart:
-        yield f"mode {target.mode} takes one window at a time"
+        yield f"mode {target.mode} writes one window at a time"
     if target.window_column is None:
-        yield "target.window_column must name the column that says which window a row belongs to"
+        yield "target.window_column must be the column that identifies the window of a row"
 
 
 def _one_by_one(step: StepConfig) -> dict[str, object]:
     """Map reasons to properties of a step that require one window at a time."""
     return {
-        "what a Python function does with rows of several windows is not known": step.python,
+        "the effect of a Python function on rows of several windows is unknown": step.python,
         "loop_over": step.loop_over,
-        "commit_before_read is executed window by window": step.commit_before_read,
-        "never_empty and change_at_most compare window by window": step.compares_replaced,
+        "commit_before_read runs for each window separately": step.commit_before_read,
+        "never_empty and change_at_most compare each window separately": step.compares_replaced,
     }
 
 
@@ -116,13 +116,13 @@ class _Steps:
         if target is None or target.window_column is None:
             return
         if found.keys is None:
-            problem = "nothing limits the rows that it reads to a window; give source.window_column"
+            problem = "the rows that it reads are not limited to a window; set source.window_column"
             raise TogetherError(problem)
         if target.window_column.lower() not in found.keys:
             keys = ", ".join(sorted(found.keys)) or "no column"
             raise TogetherError(
-                f"{target.window_column} is not computed only from columns that say which window a "
-                f"row belongs to ({keys} does)"
+                f"{target.window_column} is not computed only from columns that identify "
+                f"the window of a row (such as {keys})"
             )
 
     def _source(self, source: Source) -> NamedRows:
@@ -136,8 +136,8 @@ class _Steps:
             return inner
         if not isinstance(source.window_column, str):
             raise TogetherError(
-                f"values of source.window_column {source.window_name} only mean times, so what is "
-                "computed from them may belong to another window"
+                f"values of source.window_column {source.window_name} are not timestamps, "
+                "so a value computed from them may belong to another window"
             )
         return NamedRows((inner.keys or frozenset()) | {source.window_column.lower()})
 
@@ -160,7 +160,7 @@ class _Steps:
         if upstream.is_sliced or upstream.incremental.is_snapshot:
             return SHARED
         if target.window_column is None:
-            return NamedRows(refused=f"{name} has no target.window_column to tell its windows by")
+            return NamedRows(refused=f"{name} has no target.window_column to identify its windows")
         column = frozenset({target.window_column.lower()})
         if dependency.window == "ended":
             return NamedRows(

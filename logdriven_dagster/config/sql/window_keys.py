@@ -83,7 +83,7 @@ class KeyAnalysis:
         self._bounds_left = sum(name in (START, END) for name in named)
         relation = self.query(tree, self.relations)
         if self._bounds_left:
-            problem = f"it uses :{START} or :{END} for more than to choose the rows of its window"
+            problem = f"it uses :{START} or :{END} not only to select the rows of its window"
             raise TogetherError(f"{problem}, as in `at >= :{START} AND at < :{END}`")
         return relation
 

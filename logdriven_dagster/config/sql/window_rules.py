@@ -41,11 +41,11 @@ def _refuse_mixing(
     rule: Rule, quality: QualityConfig, made: NamedRows, analysis: KeyAnalysis
 ) -> None:
     if rule.kind == "python":
-        raise TogetherError("what a function does with rows of several windows is not known")
+        raise TogetherError("the effect of a function on rows of several windows is unknown")
     if rule.kind == "references":
         table = rule.parameters["table"]
         if analysis.relations.get(table.lower(), SHARED) != SHARED:
-            raise TogetherError(f"each window reads rows of its own of {table}")
+            raise TogetherError(f"each window reads its own rows of {table}")
     if rule.kind in ("sql", "fails_when"):
         condition = f"SELECT *, ({rule.text}\n) AS broken FROM `{ROWS}`"  # noqa: S608 - offline
         _looked_at(condition, made, analysis)
@@ -53,8 +53,8 @@ def _refuse_mixing(
         found, keys = _looked_at(rule.text, made, analysis).keys, made.keys or frozenset()
         if found is not None and not found & keys & {name.lower() for name in quality.id}:
             raise TogetherError(
-                "an id may be in several windows; quality.id and the query must have the column "
-                f"that tells the window ({', '.join(sorted(keys)) or 'no column'} does)"
+                "an id may be in several windows; quality.id and the query must have the "
+                f"column that identifies the window ({', '.join(sorted(keys)) or 'no column'})"
             )
 
 

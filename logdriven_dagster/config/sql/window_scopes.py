@@ -85,7 +85,7 @@ class Scope:
                 names = ", ".join(sorted(relation.must_name))
                 condition = f"`{names} >= :{START} AND {names} < :{END}`"
                 raise TogetherError(
-                    f"{alias} holds rows of other windows, too; restrict it by {condition}"
+                    f"{alias} also has rows of other windows; restrict it with {condition}"
                 )
             self._add(alias, relation, join)
 
@@ -106,7 +106,8 @@ class Scope:
         if not relation.is_apart:
             if self.keys and ("RIGHT" in side or "FULL" in side):
                 raise TogetherError(
-                    f"the {side.strip()} JOIN keeps rows of {alias} that belong to no window"
+                    f"the {side.strip()} JOIN keeps rows of {alias} that do not belong to any "
+                    "window"
                 )
             return
         if join is not None and not self.keys:
@@ -116,8 +117,10 @@ class Scope:
         elif join is not None and (
             "RIGHT" in side or "FULL" in side or not self._meets(alias, relation, join)
         ):
-            problem = f"rows of {alias} could meet rows of other windows"
-            raise TogetherError(f"{problem}; join by a column that tells the window, too")
+            problem = f"rows of {alias} could be joined with rows of other windows"
+            raise TogetherError(
+                f"{problem}; add the column that identifies the window to the join condition"
+            )
         if relation.keys and not ("LEFT" in side and self.keys):
             self.keys[alias] = relation.keys
         elif not self.keys:
@@ -214,7 +217,7 @@ class Scope:
         for part in self._expressions():
             for window in part.find_all(exp.Window):
                 if not any(self._key(each) for each in window.args.get("partition_by") or ()):
-                    raise TogetherError("a window function looks at rows of all windows")
+                    raise TogetherError("a window function reads rows of all windows")
 
     def _refuse_group(self, group: Any) -> None:
         from sqlglot import exp
@@ -304,7 +307,7 @@ class Scope:
 
     def _keys_text(self) -> str:
         names = sorted(set().union(*self.keys.values()))
-        return ", ".join(names) or "no column of what it reads does"
+        return ", ".join(names) or "no column of its input does"
 
 
 def _conjuncts(condition: Any) -> Iterator[Any]:

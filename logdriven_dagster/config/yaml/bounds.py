@@ -70,7 +70,7 @@ def _refuse_excess(root: yaml.Node) -> None:
             raise _refused(node, _TOO_DEEP)
         sizes[id(node)] = (size, depth)
         if size > _MOST_REPEATED + len(sizes) + len(scalars):
-            raise _refused(node, f"aliases repeat more than {_MOST_REPEATED:,} values")
+            raise _refused(node, f"aliases must not repeat more than {_MOST_REPEATED:,} values")
 
 
 def _parts(node: yaml.Node) -> list[yaml.Node]:

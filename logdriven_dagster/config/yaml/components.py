@@ -26,7 +26,7 @@ def without_component(document: Document) -> Document:
     for name in values:
         if name not in _KNOWN:
             fix = "use `translation` of the project's component"
-            raise document.error((name,), "is not known of a table", fix)
+            raise document.error((name,), "is not a field of a table", fix)
     attributes = values.get("attributes")
     if not isinstance(attributes, dict):
         raise document.error(("attributes",), "must be the fields of a table", "begin with `table`")

@@ -60,7 +60,7 @@ def read_document(path: Path) -> Document:
         raise ConfigError(path, 1, "", "the file is empty", f"begin it with `{_first_field(path)}`")
     if not isinstance(values, dict):
         kind = "a list" if isinstance(values, list) else "text"
-        problem = f"the file must hold fields, not {kind}"
+        problem = f"the file must contain fields, not {kind}"
         raise ConfigError(path, 1, "", problem, f"begin it with `{_first_field(path)}`")
     lines = dict(_lines(node, (), path))
     return Document(path, values, lines)
@@ -87,7 +87,7 @@ def text_of(path: Path) -> str:
     try:
         content = path.read_bytes()
     except IsADirectoryError:
-        raise ConfigError(path, None, "", "this is a folder; a file is expected") from None
+        raise ConfigError(path, None, "", "must be a file, not a folder") from None
     except OSError as error:
         problem = f"the file cannot be read: {error.strerror}"
         raise ConfigError(path, None, "", problem) from None
@@ -105,7 +105,7 @@ def text_of(path: Path) -> str:
 def absence(path: Path) -> str | None:
     """Return the reason why there is no file at a path, or None if there is one."""
     if path.is_dir():
-        return f"{path} is a folder; a file is expected"
+        return f"{path} must be a file, not a folder"
     return None if path.is_file() else f"no such file: {path}"
 
 
@@ -125,7 +125,7 @@ def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
         problem = f"the character U+{error.character:04X} is not allowed in YAML"
         raise ConfigError(path, line, "", problem, "remove it") from None
     except ValueError as error:
-        raise ConfigError(path, None, "", f"this is not YAML: {error}") from None
+        raise ConfigError(path, None, "", f"not valid YAML: {error}") from None
 
 
 def _lines(node: yaml.Node, location: Location, path: Path) -> Iterator[tuple[Location, int]]:

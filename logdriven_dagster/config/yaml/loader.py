@@ -93,20 +93,20 @@ def shown(value: object) -> str:
 _TAB = "a tab indents this line", "indent with spaces"
 _QUOTES = "put the text in quotes"
 _INDENTATION = "this line does not fit those before it"
-_SAME_DEPTH = "give the fields of one thing the same number of spaces, and close quotes"
+_SAME_DEPTH = "indent fields of the same level by the same number of spaces, and close quotes"
 
 _PROBLEMS: tuple[tuple[str, tuple[str, str | None]], ...] = (
     (r"tab character|'\\t'", _TAB),
     (
         r"mapping values are not allowed",
-        ("a colon stands where none can be", f"check the indentation, or {_QUOTES}"),
+        ("a colon is not allowed here", f"check the indentation, or {_QUOTES}"),
     ),
     (r"expected '-' indicator|expected <block end>|expected key", (_INDENTATION, _SAME_DEPTH)),
     (r"cannot start any token|undefined alias|while scanning an alias|alphabetic or numeric",
      ("a text cannot begin with this character", _QUOTES)),
     (r"constructor for the tag|undefined tag", ("a text cannot begin with !", _QUOTES)),
     (r"expected ',' or '([\]}])'", ("a bracket is not closed, or a comma is missing", None)),
-    (r"another document", ("`---` begins a second document", "write one file for each")),
+    (r"another document", ("`---` begins a second document", "write a separate file for each")),
     (
         r"could not find expected ':'",
         ("a colon and a space are missing after the field", "write `field: value`"),
@@ -128,4 +128,4 @@ def yaml_problem(error: yaml.MarkedYAMLError) -> tuple[int | None, str, str | No
     for pattern, (problem, hint) in _PROBLEMS:
         if re.search(pattern, original):
             return line, problem, hint
-    return line, f"this is not YAML: {original}", None
+    return line, f"not valid YAML: {original}", None

@@ -48,7 +48,7 @@ def query(
             found = connection.sql(sql)
             if found is not None:
                 return pa.RecordBatchReader.from_stream(found.limit(limit)).read_all()
-            problem = "it is no query"
+            problem = "it is not a query"
         except package.Error as error:
             problem = str(error).strip()
     # Outside of the block with DuckDB's error, which would keep its connection alive.

@@ -110,7 +110,7 @@ def column_type(
     name = kind.simpleString()
     if name not in types:
         raise TerminalStepError(
-            f"column {column}: a database table cannot hold {name}; cast it, or write it as text"
+            f"column {column}: a database table cannot store {name}; cast it, or write it as text"
         )
     return types[name]
 

@@ -236,7 +236,9 @@ def _sqlite(field: "StructField") -> Exact | None:
     """
     kind, guessed = declared(field), field.dataType.simpleString()
     if guessed == "boolean":
-        return Exact("STRING", checked(field, "BOOLEAN", "true", "neither true nor false"))
+        return Exact(
+            "STRING", checked(field, "BOOLEAN", "true", "a value other than true and false")
+        )
     if guessed in ("int", "smallint", "tinyint", "decimal(20,0)"):
         return Exact("BIGINT")
     if guessed == "float":

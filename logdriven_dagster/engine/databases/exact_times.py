@@ -35,10 +35,10 @@ _LAST = 2**31 - 1
 _WALL = f"^{DAY}([ T][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]+)?)?)?$"
 _SELECTED_WALL = {"TIMESTAMP": "CAST({c} AS TEXT)", "DATETIME": "CAST({c} AS CHAR)"}
 _NOT_IN_SPARK = (
-    "a time that Spark lacks: infinity, a zero date, a year before 1 or after 9999, "
-    "or a day from the 5th to the 14th of October 1582"
+    "a time that Spark does not have: infinity, a zero date, a year before 1 "
+    "or after 9999, or a day from the 5th to the 14th of October 1582"
 )
-_MOVED = "a moment before 1900, which Spark moves in arrays, or a time that it lacks"
+_MOVED = "a timestamp before 1900, which Spark shifts in arrays, or a time that Spark does not have"
 _SHOWN = {
     # As texts, Java moves zero months, bits are signed bytes, and a FLOAT has six digits.
     "DATE": "CAST({c} AS CHAR)",
@@ -79,7 +79,7 @@ def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
     is_wall = backend == "sqlite" or _holds_wall_times(field, backend)
     if kind not in ("string", "timestamp_ntz") or not is_wall:
         return None
-    shown = "no time like 2022-01-31 12:00:00"
+    shown = "a value that is not a time such as 2022-01-31 12:00:00"
     text = kind == "string"
     converted = None if text else checked(field, "TIMESTAMP_NTZ", matches(_WALL), shown)
     if backend == "sqlite":
@@ -90,7 +90,7 @@ def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
 def time_of_sqlite(field: "StructField") -> Exact | None:
     """Return the read of a date or time column, by its declared type; None for others."""
     if declared(field) == "DATE":
-        day = checked(field, "DATE", matches(DATE), "no day like 2022-01-31")
+        day = checked(field, "DATE", matches(DATE), "a value that is not a day such as 2022-01-31")
         return Exact("STRING", day, has_days=True)
     if declared(field).startswith(("DATETIME", "TIMESTAMP")):
         return Exact("STRING", _moment(field), has_days=True)
@@ -152,7 +152,7 @@ def numbers_of_postgresql(field: "StructField") -> str:
     known = "{c} - {c} = 0"
     if field.dataType.typeName() == "array":
         known = "NOT EXISTS (SELECT 1 FROM unnest({c}) AS e WHERE e - e <> 0)"
-    return _passing(field, "postgresql", known, "NaN or infinity, which decimals lack")
+    return _passing(field, "postgresql", known, "NaN or infinity, which decimals do not have")
 
 
 def depth_of_postgresql(field: "StructField") -> str:

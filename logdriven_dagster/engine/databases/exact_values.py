@@ -27,7 +27,7 @@ _SHOWN = f"from_utc_timestamp(try_cast({ZONED} AS TIMESTAMP), '{{zone}}')"
 _MEANT = f"try_cast({ZONED.replace('{zone}', 'UTC')} AS TIMESTAMP)"
 EXISTS = f"({{v}} RLIKE ':[0-9.]+{OFFSET}$' OR {_SHOWN} = {_MEANT})"
 """Condition that the zone's clocks show a time's text; they skip some when they go forward."""
-NO_TIME = "no time like 2022-01-31 12:00:00 that the clocks of {zone} show"
+NO_TIME = "a value that is not a time such as 2022-01-31 12:00:00 that the clocks of {zone} show"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ def refuse_undeclared(fields: "Sequence[StructField]") -> None:
     """
     if hidden := [field.name for field in fields if _DECLARED not in field.metadata]:
         raise TerminalStepError(
-            f"this Spark does not tell which types the database has for {', '.join(hidden)}, so "
-            "values could change without notice; databases are read with Spark 4.1 or newer"
+            f"this Spark does not report the database types of {', '.join(hidden)}, so "
+            "values could change without notice; use Spark 4.1 or newer to read "
+            "databases"
         )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 _MARIADB = ("mysql", "mariadb")
-_LACKING = "is one of the days of 1582 that the drivers of databases lack; write it as text"
+_LACKING = "is one of the days of 1582 that database drivers do not have; write it as text"
 
 
 def stored(connection: Connection, frame: "DataFrame", *, copied: bool = False) -> "DataFrame":
@@ -53,7 +53,7 @@ def _held(kind: str, v: str, backend: str) -> tuple[str, str, str] | None:
     if backend in _MARIADB and is_float:
         return "MariaDB", f"abs({v}) < double('Infinity')", "write NULL or a text instead"
     if backend == "postgresql" and kind == "string":
-        return "PostgreSQL", f"instr({v}, chr(0)) = 0", "take U+0000 out of it"
+        return "PostgreSQL", f"instr({v}, chr(0)) = 0", "remove U+0000 from it"
     return None
 
 
@@ -95,5 +95,5 @@ def _utc_text(v: str) -> str:
 def _survivors(field: "StructField", database: str, condition: str, fix: str) -> "Column":
     """Return the values that meet the condition; others raise an error."""
     kind, v = field.dataType.simpleString(), quoted(field.name)
-    text = f"column {plain(field.name)}: {database} cannot hold this {kind}; {fix}"
+    text = f"column {plain(field.name)}: {database} cannot store this {kind}; {fix}"
     return sf.expr(f"CASE WHEN {v} IS NULL OR {condition} THEN {v} ELSE raise_error('{text}') END")

@@ -36,11 +36,11 @@ def fit_clocks(
 
 def _converted(name: str, given: str, wanted: str, zone: str) -> str:
     if wanted == WALL:
-        problem = f" is a second time of one that the clocks of {zone} show twice"
-        fix = "give the database column a zone, or write CAST(… AS TIMESTAMP_NTZ) on purpose"
+        problem = f" is the second occurrence of a time that the clocks of {zone} show twice"
+        fix = "use a database column with time zone, or write CAST(… AS TIMESTAMP_NTZ) explicitly"
     else:
         problem = f" is skipped by the clocks of {zone}"
-        fix = "the database column holds moments; write the moment that is meant"
+        fix = "the database column has timestamps with time zone; write the timestamp that you mean"
     v, types = quoted(name), {MOMENT: "TIMESTAMP_LTZ", WALL: "TIMESTAMP_NTZ"}
     shown = f"concat('column {plain(name)}: ', CAST({v} AS STRING), '{problem}; {fix}')"
     cast = f"CAST({v} AS {types[wanted]})"

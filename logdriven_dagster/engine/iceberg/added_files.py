@@ -20,7 +20,7 @@ _DESCRIBED = (
     *("lower_bounds", "upper_bounds", "split_offsets"),
 )
 
-_REQUIRED = "column {} is required in the table, and {} rows have none"
+_REQUIRED = "column {} is required in the table, but {} rows have no value"
 
 _WRITTEN_DIFFERENTLY = ("uuid", "fixed")
 """Types that Spark reads, but writes as other types."""
@@ -91,9 +91,9 @@ def refuse_distant_times(file: Any) -> None:
             _ = column.statistics and (column.statistics.min, column.statistics.max)
         except (OverflowError, ValueError):
             raise TerminalStepError(
-                f"column {column.path_in_schema} holds days outside of the years 1 to 9999, which "
-                "cannot be committed to an Iceberg table; leave them out in the step's SQL, or "
-                "write them as a STRING"
+                f"column {column.path_in_schema} holds days outside of the years 1 to 9999, "
+                "which cannot be committed to an Iceberg table; filter them in the step's "
+                "SQL, or write them as STRING"
             ) from None
 
 
@@ -132,8 +132,8 @@ def refuse_unwritable(table: "Table") -> None:
     version = table.metadata.format_version
     if version > 2:
         raise TerminalStepError(
-            f"{name_of_table(table)} is a table of Iceberg's format {version}, which PyIceberg "
-            "reads, but cannot write yet; load a table of format 2"
+            f"{name_of_table(table)} has Iceberg's format version {version}, which "
+            "PyIceberg cannot write yet; load a table of format version 2"
         )
     schema = table.schema()
     for name in schema.column_names:
@@ -144,8 +144,9 @@ def refuse_unwritable(table: "Table") -> None:
         key = inner and name.endswith(".key")  # always required, and never NULL in Spark
         if field.required and not key and (inner or isinstance(field.field_type, kinds)):
             raise TerminalStepError(
-                f"{name_of_table(table)}: column {name} is required, which is only checked for "
-                "columns that are neither nested nor lists, maps or structs; make it optional"
+                f"{name_of_table(table)}: column {name} is required, but this is only "
+                "checked for columns that are not nested and not lists, maps or structs; "
+                "make it optional"
             )
         if str(field.field_type).startswith(_WRITTEN_DIFFERENTLY):
             raise TerminalStepError(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
 _STAGED_HERE = re.compile(r"/data/\d+-[^/]+/([^/=]+=[^/]+/)*(part-[^/]+|\w{16}_\d+\.\w+\.parquet)$")
-"""Paths of files that windows staged: Spark or Sail wrote them, without ids."""
+"""Paths of files that windows staged: the engine wrote them, without ids."""
 
 _FOOTERS_AT_ONCE = 16
 
@@ -70,8 +70,9 @@ def by_names(table: "Table") -> Columns:
         aliases = names.get(field.field_id, ())
         if field.initial_default is not None and len(aliases) > 1:
             raise TerminalStepError(
-                f"column {field.name} has a default for older files, which may name it "
-                f"{' or '.join(aliases)} and hold no field ids: that cannot be read here"
+                f"column {field.name} has a default for older files, which may have the "
+                f"name {' or '.join(aliases)} and no field ids; such files cannot be read "
+                "here"
             )
         kind = _named_type(field.field_type, names)
         read += [_field(alias, kind, _default(field)) for alias in aliases]

@@ -49,7 +49,7 @@ def _vectors(table: "Table", file: "DataFile") -> "Iterator[tuple[str, Any]]":
         if problem := _problem(puffin.get_blob_payload(blob)):
             raise _damaged(table, file, problem)
         if int(blob.properties.get("cardinality", len(rows))) != len(rows):
-            raise _damaged(table, file, "it names another number of rows than it says")
+            raise _damaged(table, file, "its number of rows differs from its header")
         yield vector.referenced_data_file, rows
 
 
@@ -57,7 +57,7 @@ def _problem(blob: bytes) -> str | None:
     length = int.from_bytes(blob[:4], "big")
     inner, checksum = blob[4 : 4 + length], blob[4 + length : 8 + length]
     if inner[:4] != _MAGIC:
-        return "it is no vector"
+        return "it is not a deletion vector"
     return None if crc32(inner).to_bytes(4, "big") == checksum else "its checksum is wrong"
 
 

@@ -21,7 +21,7 @@ def load_table(catalog: Any, identifier: tuple[str, ...]) -> "Table":
     except ValidationError as error:
         problem = " ".join(str(error).partition(" [type=")[0].split())
         raise TerminalStepError(
-            f"the metadata of the Iceberg table {'.'.join(identifier)} cannot be read: {problem}; "
-            "rewrite them with the engine that made them, or name another table"
+            f"the metadata of the Iceberg table {'.'.join(identifier)} cannot be read: "
+            f"{problem}; rewrite it with the engine that wrote it, or use another table"
         ) from None
     return table

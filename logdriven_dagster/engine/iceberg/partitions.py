@@ -146,7 +146,7 @@ def partition_of(metadata: "TableMetadata", path: str) -> "Record | None":
         return None
     spec, *texts = json.loads(unquote(folder.removeprefix(f"{PARTITION}=")))
     if int(spec) != metadata.default_spec_id:
-        raise TransientStepError(f"{path} was written for partitions that the table had before")
+        raise TransientStepError(f"{path} was written for a former partitioning of the table")
     schema = metadata.schema()
     values = []
     for field, text in zip(metadata.spec().fields, texts, strict=True):

@@ -65,9 +65,9 @@ def _requiring(table: "Table", frame: "DataFrame") -> "DataFrame":
     conditions = []
     for name in (field.name for field in table.schema().fields if field.required):
         problem = (
-            f"{name_of_table(table)}: column {name} is required, but a file of the table has rows "
-            "without it; rewrite the file with the engine that made it, or make the column "
-            "optional"
+            f"{name_of_table(table)}: column {name} is required, but a file of the "
+            "table has rows without it; rewrite the file with the engine that wrote "
+            "it, or make the column optional"
         )
         failed = f"CAST(raise_error({text_literal(problem)}) AS BOOLEAN)"
         conditions.append(f"({quoted(name)} IS NOT NULL OR {failed})")
@@ -82,6 +82,7 @@ def _frames(
     if len(by_name) < len(tasks):
         _refuse_unless_told(spark, table)
         spark.conf.set(_BY_ID, "true")
+    has_names = mode_of(spark).capabilities.has_input_file_name
     for columns_of, named in ((by_names, True), (by_ids, False)):
         group = [task for task in tasks if (task.file.file_path in by_name) is named]
         special = [
@@ -95,7 +96,7 @@ def _frames(
                 frame = read_files(spark, "parquet", _sizes(part), columns.schema)
                 if part is plain and columns.select is None and not with_files:
                     yield frame
-                elif part is plain and columns.select is None and not mode_of(spark).tells_files:
+                elif part is plain and columns.select is None and not has_names:
                     yield from (_alone(spark, table, task, columns) for task in part)
                 else:
                     _refuse_unless_told(spark, table)
@@ -105,10 +106,12 @@ def _frames(
 
 def _refuse_unless_told(spark: "SparkSession", table: "Table") -> None:
     """Raise TerminalStepError if this session cannot query a row's file, which the table needs."""
-    if not mode_of(spark).tells_files:
+    mode = mode_of(spark)
+    if not mode.capabilities.has_input_file_name:
         raise TerminalStepError(
-            f"{name_of_table(table)}: on Sail only files are read that hold rows of one window, "
-            "that windows wrote and of which no rows were deleted; use spark.engine: spark"
+            f"{name_of_table(table)}: on {mode.title}, only files can be read that windows "
+            "wrote, with rows of one window and without deleted rows; use "
+            "spark.engine: spark"
         )
 
 
@@ -117,11 +120,11 @@ def _alone(
 ) -> "DataFrame":
     """Return the rows of one file with its name, for sessions that cannot query a row's file.
 
-    Raises TransientStepError if the file does not exist, which Sail would skip.
+    Raises TransientStepError if the file does not exist, which such an engine skips.
     """
     path = task.file.file_path
     if not table.io.new_input(path).exists():
-        raise TransientStepError(f"{name_of_table(table)}: the file {path} is not there")
+        raise TransientStepError(f"{name_of_table(table)}: the file {path} does not exist")
     frame = read_files(spark, "parquet", [path], columns.schema)
     return frame.withColumn(FILE, sf.lit(spark_path(path)))
 
@@ -154,7 +157,7 @@ def _looked_up(
 
 def _there(column: "Column", kind: str) -> "Column":
     """Return the table's value for a row's file; a file that it does not name fails the query."""
-    problem = sf.concat(sf.lit("the Iceberg table does not name the file "), sf.col(FILE))
+    problem = sf.concat(sf.lit("the file is not in the Iceberg table "), sf.col(FILE))
     return sf.coalesce(column, sf.raise_error(problem).cast(kind))
 
 

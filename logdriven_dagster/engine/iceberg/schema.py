@@ -42,7 +42,7 @@ def iceberg_schema(schema: "StructType") -> "Schema":
             kind = _to_iceberg(field.dataType, numbers)
         except KeyError:
             raise TerminalStepError(
-                f"column {field.name}: an Iceberg table cannot hold "
+                f"column {field.name}: an Iceberg table cannot store "
                 f"{field.dataType.simpleString()}; cast it to another type"
             ) from None
         fields.append(NestedField(next(numbers), field.name, kind, required=False))

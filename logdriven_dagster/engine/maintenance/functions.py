@@ -3,36 +3,38 @@
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.transforms import arguments, load_function
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.window.engine import Engine
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.upkeep import Upkept
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def run_function(
     reference: str,
     folder: Path,
     known: Mapping[str, Callable[[], Any]],
-    engine: Callable[[], Engine],
+    session: "Callable[[], SparkSession]",
     label: str,
 ) -> Upkept:
     """Call a function and return its result: a row count, a text, an `Upkept` or None.
 
     `known` maps parameters to functions that create their values. If the function has a parameter
-    `spark`, Spark is started, and its jobs are cancelled when the call is interrupted; a timeout
-    cannot stop other code. Raises StepError if the function fails or exits.
+    `spark`, `session` starts Spark, and its jobs are cancelled when the call is interrupted; a
+    timeout cannot stop other code. Raises StepError if the function fails or exits.
     """
     with step_errors():
         function = load_function(reference, folder)
         try:
             if "spark" not in inspect.signature(function).parameters:
                 return _as_upkept(function(**arguments(reference, function, known)))
-            spark = engine().spark
+            spark = session()
             given = arguments(reference, function, {**known, "spark": lambda: spark})
             return _as_upkept(run_action(spark, label, lambda: function(**given)))
         except SystemExit as left:

@@ -185,7 +185,8 @@ class Inspector:
         if not isinstance(answer, (Column, DataFrame)):
             kind = type(answer).__name__
             raise TerminalStepError(
-                f"quality: {rule.text} returned {kind}, neither a boolean Column nor a DataFrame"
+                f"quality: {rule.text} returned {kind}; it must return a boolean Column or "
+                "a DataFrame"
             )
         return answer
 

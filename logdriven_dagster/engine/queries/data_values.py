@@ -29,7 +29,7 @@ def into_spark(sql: str, data: Mapping[str, Value]) -> str:
 
     def accept(name: str, text: str, quote: str) -> str:
         if re.search(r"""['"`\\]""", text) or (quote == "`" and "/" in text):
-            raise _refused(name, text, "it would end the quotes around it", f"write :{name}")
+            raise _refused(name, text, "it would close its quotes", f"write :{name}")
         return text
 
     return _filled(sql, data, "spark", accept, "write :{name}")
@@ -47,10 +47,10 @@ def into_database(sql: str, data: Mapping[str, Value], dialect: str) -> str:
         if quote == "'" and "\\" not in text:
             return text.replace("'", "''")
         if _ENDS_QUOTES.search(text):
-            raise _refused(name, text, "it would end the quotes around it", "leave such rows out")
+            raise _refused(name, text, "it would close its quotes", "exclude such rows")
         return text
 
-    fix = "put it between single quotes, or leave such rows out"
+    fix = "put it in single quotes, or exclude such rows"
     return _filled(sql, data, dialect, accept, fix)
 
 
@@ -61,21 +61,21 @@ def into_path(path: str, data: Mapping[str, Value]) -> str:
         return path
     folder = path[: path.rfind("/", 0, first.start()) + 1]
     if not folder or _NO_FOLDER.fullmatch(folder):
-        fix = "write the folder before it, such as s3://bucket/"
-        raise TerminalStepError(f"the path {path} begins with a value of data; {fix}")
+        fix = "write a folder before it, such as s3://bucket/"
+        raise TerminalStepError(f"the path {path} must not begin with a value of data; {fix}")
 
     def accept(match: re.Match[str]) -> str:
         if match[1] not in data:
             return match[0]
         text = str(data[match[1]])
         if _PATTERN.search(text):
-            raise _refused(match[1], text, "it is not a plain path", "leave such rows out")
+            raise _refused(match[1], text, "it is not a plain path", "exclude such rows")
         return text
 
     filled = _REFERENCE.sub(accept, path)
     if ".." in filled[len(folder) :].split("/"):
         text = str(data[first[1]])
-        raise _refused(first[1], text, f"it leads out of {folder}", "leave such rows out")
+        raise _refused(first[1], text, f"it leads out of {folder}", "exclude such rows")
     return filled
 
 
@@ -97,9 +97,9 @@ def _filled(
             return text
         if quote and not template.only_words:
             return accept(name, text, quote)
-        problem = "outside of quotes only words and numbers can stand"
+        problem = "outside of quotes, only words and numbers are allowed"
         if quote:
-            problem = f"servers differ in where the texts of this query end ({dialect})"
+            problem = f"servers read the string literals of this query differently ({dialect})"
         raise _refused(name, text, problem, fix.format(name=name))
 
     try:
@@ -151,7 +151,7 @@ class _Template:
                 expected += _contents(filled, self._dialect)
         made = self._replaced("".join([*parts, self._text[end:]]), "${{{}}}".format)
         if expected != _contents(made, self._dialect):
-            raise UnreadableSqlError("a value would change how the text around it is read")
+            raise UnreadableSqlError("the value would change the meaning of the query")
         return made
 
     def _replaced(self, text: str, by: Callable[[str], str]) -> str:

@@ -30,7 +30,7 @@ def loop_rows(rows: "DataFrame", loop: LoopOver, label: str) -> list[Mapping[str
 def _variables(row: "Mapping[str, object]") -> Mapping[str, Value]:
     if empty := [name for name, value in row.items() if value is None]:
         names = ", ".join(empty)
-        raise TerminalStepError(f"loop_over: a row has NULL in {names}; leave such rows out")
+        raise TerminalStepError(f"loop_over: a row has NULL in {names}; exclude such rows")
     return {
         VARIABLE + name: value if isinstance(value, (bool, int, float)) else str(value)
         for name, value in row.items()
@@ -46,6 +46,6 @@ def union(frames: "Sequence[DataFrame]", loop: LoopOver, spark: "SparkSession") 
     if frames:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     if loop.columns is None:
-        fix = "give `columns`, which says what an empty result looks like"
+        fix = "set `columns`, the columns of an empty result"
         raise TerminalStepError(f"loop_over found no rows, so there is nothing to run; {fix}")
     return spark.createDataFrame([], loop.columns).limit(0)

@@ -76,7 +76,7 @@ def substitute(text: str, values: Mapping[str, str], later: Collection[str] = ()
             return resolve(match[0])
         if name not in values:
             known = ", ".join(sorted({*values, *later}))
-            raise TerminalStepError(f"unknown variable ${{{name}}}; known are {known}")
+            raise TerminalStepError(f"unknown variable ${{{name}}}; known: {known}")
         return values[name]
 
     return _REFERENCE.sub(value, text)

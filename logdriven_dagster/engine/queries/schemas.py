@@ -72,9 +72,9 @@ def conform(
             assert old is not None
             if missing == "refuse" and old.name != WINDOW_START:
                 raise TerminalStepError(
-                    f"{table}: the result has no column {old.name}, which the table has; name it "
-                    f"in the query, as in {_null_of(old)}, or say missing_columns: allow for the "
-                    "table"
+                    f"{table}: the result has no column {old.name}, which the table has; name "
+                    f"it in the query, as in {_null_of(old)}, or set missing_columns: allow for "
+                    "the table"
                 )
             columns.append(sf.lit(None).cast(old.dataType).alias(old.name))
             continue
@@ -148,7 +148,7 @@ def _problem(error: MisfitError, old: "StructField", new: "StructField", *, may_
     `may_lack` determines whether the table may allow results without some of its fields.
     """
     if error.new is None:
-        allow = ", or say missing_columns: allow for the table" if may_lack else ""
+        allow = ", or set missing_columns: allow for the table" if may_lack else ""
         return (
             f"column {old.name} of the result has no field {error.place}, which the table has; "
             f"add {error.place.rpartition('.')[2]}, a {error.old}, to the struct in the step's "
@@ -156,13 +156,14 @@ def _problem(error: MisfitError, old: "StructField", new: "StructField", *, may_
         )
     if error.place == old.name:
         return (
-            f"column {old.name} of the result does not fit the table, where it is {error.old}, "
-            f"not {error.new}; write CAST({new.name} AS {error.old}) in the step's SQL, or load a "
-            "new table"
+            f"column {old.name} of the result does not match the table, where it is "
+            f"{error.old}, not {error.new}; write CAST({new.name} AS {error.old}) in "
+            "the step's SQL, or load a new table"
         )
     return (
-        f"column {old.name} of the result does not fit the table, where {error.place} is "
-        f"{error.old}, not {error.new}; make it {error.old} in the step's SQL, or load a new table"
+        f"column {old.name} of the result does not match the table, where "
+        f"{error.place} is {error.old}, not {error.new}; make it {error.old} in the "
+        "step's SQL, or load a new table"
     )
 
 

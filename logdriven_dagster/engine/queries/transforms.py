@@ -64,7 +64,7 @@ def _module(place: str, folder: Path) -> Any:
         return importlib.import_module(place)
     path = (folder / place).resolve()
     if not path.is_file():
-        raise TerminalStepError(f"python: there is no file {path}")
+        raise TerminalStepError(f"python: file {path} does not exist")
     # A unique name for every path: two tables may both have a transform.py.
     name = f"logdriven_transform_{path.stem}_{sha256(bytes(path)).hexdigest()[:8]}"
     from pyspark import cloudpickle
@@ -115,7 +115,7 @@ def arguments(
             parameter.VAR_KEYWORD,
         ):
             raise TerminalStepError(
-                f"python: {reference}: no value for parameter {name!r}; "
-                f"known are {', '.join(sorted(known))}"
+                f"python: {reference}: no value for parameter {name!r}; known: "
+                f"{', '.join(sorted(known))}"
             )
     return found

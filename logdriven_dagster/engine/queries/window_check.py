@@ -76,8 +76,8 @@ def refuse_own_name(frame: "DataFrame") -> None:
     for name in frame.columns:
         if name.lower() == WINDOW_INDEX:
             raise TerminalStepError(
-                f"the result has a column {name}, as windows that run together number their rows; "
-                "give it another name"
+                f"the result has a column {name}, which batches of windows use for row "
+                "numbers; give it another name"
             )
 
 

@@ -52,4 +52,6 @@ def _loaded(reading: Reading, source: IcebergSource) -> Any:
     try:
         return load_table(reading.catalog(), identifier(source.name))
     except NoSuchTableError:
-        raise TerminalStepError(f"the Iceberg catalog has no table {source.name}") from None
+        raise TerminalStepError(
+            f"table {source.name} does not exist in the Iceberg catalog"
+        ) from None

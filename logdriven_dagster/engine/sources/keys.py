@@ -58,14 +58,15 @@ def restart_note(table: TableConfig, source: Source, window: Slice, greatest: in
     if window.number == 0 or (greatest is not None and greatest >= low):
         return ""
     place = ", ".join(name for _, name in source.uses())
-    holds = "the source holds no keys" if greatest is None else f"the greatest key is {greatest}"
+    holds = "the source has no keys" if greatest is None else f"the greatest key is {greatest}"
     found = f"key_column {source.key_column} of {place}: {holds}, but keys up to {low} were read"
     if table.on_restart == "report":
         return f"{found} before; only keys above {low} are read from now on"
     raise TerminalStepError(
-        f"{found} before. The source was emptied, restored or replaced, or its newest rows were "
-        f"deleted; nothing was read. Let its keys go on above {low}; or load it as a new table, "
-        f"under another name; or set on_restart: report in the table, to read only keys above {low}"
+        f"{found} before. The source was emptied, restored or replaced, or its "
+        f"newest rows were deleted; nothing was read. Continue its keys above {low}; "
+        "or load it as a new table with another name; or set on_restart: report in "
+        f"the table to read only keys above {low}"
     )
 
 
@@ -192,7 +193,7 @@ def _whole(value: Any, source: Source) -> int | None:
         number = None
     if number is None or (number != value and str(number) != str(value).lstrip("0+")):
         raise TerminalStepError(
-            f"key_column {source.key_column} holds {value!r}; keys are whole numbers, and for "
-            "times there is incremental_type time_window with a window_column"
+            f"key_column {source.key_column} holds {value!r}; keys must be whole "
+            "numbers; for times, use incremental_type time_window with a window_column"
         )
     return number

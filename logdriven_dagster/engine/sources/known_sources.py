@@ -60,7 +60,7 @@ class KnownSources:
     ) -> "DataFrame":
         """Load the files below a path; `typed` readers have the columns, and open no file."""
         mode = mode_of(spark)
-        if typed and not mode.lists_files:
+        if typed and not mode.capabilities.lists_files_eagerly:
             return reader.load(key.path)
         found = fingerprint(key.path)
         known = self._known.get(key)
@@ -127,7 +127,7 @@ def _below(folder: str) -> Iterator[tuple[str, int, int]]:
             stat = entry.stat()
             yield entry.path, stat.st_size, stat.st_mtime_ns
         elif entry.is_symlink():
-            raise OSError(f"{entry.path} may lead anywhere")
+            raise OSError(f"the place of {entry.path} is unknown")
         elif not is_hidden(entry.name):
             yield from _below(entry.path)
 

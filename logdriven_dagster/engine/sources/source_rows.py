@@ -97,7 +97,7 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     if files is not None:
         looks.keep(found, files)
     if strict and found.outside:
-        raise TerminalStepError(f"{found.message}; the table says rows_outside: fail")
+        raise TerminalStepError(f"{found.message}; the table has rows_outside: fail")
     return found if is_news else None
 
 
@@ -175,7 +175,7 @@ def count_rows(
     ]
     with columns_named_by(source):
         asked = frame.agg(sf.count(sf.lit(1)).alias("total"), *counts)
-    label = f"{table.table} {step.step}: rows that belong to no window"
+    label = f"{table.table} {step.step}: rows outside any window"
     row = run_action(reading.spark, label, asked.collect)[0].asDict()
     if done is None:
         row["done"] = None

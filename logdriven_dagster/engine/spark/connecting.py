@@ -26,9 +26,6 @@ _PATIENCE_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
 
-_of_sail: "dict[str, SparkSession]" = {}
-"""Name of this process's Sail server → the session on it."""
-
 
 def remote_url(project: Project) -> str | None:
     """Return the server's URL, which includes secrets; None for a classic session.
@@ -52,10 +49,11 @@ def remote_url(project: Project) -> str | None:
     shared = project.config.spark.shared_files or is_remote(project.warehouse)
     if not (shared or _is_this_machine(urlsplit(url).hostname or "")):
         raise UsageError(
-            f"spark.remote: {urlsplit(url).hostname} is another machine, but the warehouse "
-            f"{as_path(project.warehouse)} is a folder of this one; where the server sees the "
-            "project and the warehouse under the same paths, say so with spark.shared_files: true; "
-            "or name a warehouse in an object store, such as s3://bucket/folder"
+            f"spark.remote: {urlsplit(url).hostname} is another machine, but the "
+            f"warehouse {as_path(project.warehouse)} is a folder of this one; if the "
+            "server sees the project and the warehouse under the same paths, set "
+            "spark.shared_files: true; or use a warehouse in an object store, such as "
+            "s3://bucket/folder"
         )
     return url
 
@@ -69,8 +67,9 @@ def _own_url(project: Project) -> str | None:
         return None
     if server.settings != settings_digest(project):
         _log.warning(
-            "the Spark server of %s runs with settings that have changed since, so this run starts "
-            "a Spark of its own; `logdriven spark start` starts the server anew",
+            "the Spark server of %s runs with settings that have changed since, so "
+            "this run starts its own Spark; restart the server with `logdriven spark "
+            "start`",
             project.name,
         )
         return None
@@ -91,9 +90,10 @@ def refuse_unseen_files(project: Project, table: TableConfig) -> None:
             continue
         if location_of(project.located(path)).startswith("file:"):
             raise UsageError(
-                f"step {step.step}: its files {path} are on this host, where Spark on {host} does "
-                "not see them; put them into an object store and name their URL, such as "
-                "s3://bucket/folder, or say spark.shared_files: true if it sees this folder"
+                f"step {step.step}: its files {path} are on this host, where Spark on {host} "
+                "cannot read them; put them into an object store and use their URL, such "
+                "as s3://bucket/folder, or set spark.shared_files: true if it can read "
+                "this folder"
             )
 
 
@@ -118,7 +118,7 @@ def connect(project: Project, url: str) -> "SparkSession":
     require_packages()
     if internals.has_context():
         raise UsageError(
-            "this process works with a classic Spark session; only another one can use a server"
+            "this process has a classic Spark session; use another process for a server"
         )
     place = urlsplit(url)
     try:
@@ -133,7 +133,9 @@ def connect(project: Project, url: str) -> "SparkSession":
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - sockets, gRPC and PySpark have no common type
-        problem = f"no Spark Connect server answers at {place.netloc}: {redact(str(error))}"
+        problem = (
+            f"the Spark Connect server at {place.netloc} does not answer: {redact(str(error))}"
+        )
         raise UsageError(problem) from None
     return session
 
@@ -159,36 +161,5 @@ def _tell_what_stays(session: "SparkSession", project: Project) -> None:
     other = [name for name, value in zip(wanted, found, strict=True) if value != wanted[name]]
     if kept := [name for name in other if not session.conf.isModifiable(name)]:
         _log.warning(
-            "the Spark server keeps its own %s; they are settings of its start", ", ".join(kept)
+            "the Spark server keeps its own %s, which are set at its start", ", ".join(kept)
         )
-
-
-def connect_to_sail(project: Project) -> "SparkSession":
-    """Return the process's session of Sail; start a server if there is none.
-
-    It does not become PySpark's session of the process, which may have one of Spark, too. Raises
-    UsageError if no server starts or answers, or if a package is missing.
-    """
-    from logdriven_dagster.engine.spark.connect.mode import require_packages
-    from logdriven_dagster.engine.spark.connect.sail.server import server_of
-
-    # PySpark's client takes as long to import as the server takes to start.
-    server = server_of(project, meanwhile=require_packages)
-    from pyspark.sql.connect.session import SparkSession
-
-    from logdriven_dagster.engine.spark.connect.sail.mode import SailChannel, impatient
-
-    made: Any = _of_sail.get(server.name)
-    if made is not None and not made.is_stopped:
-        return made  # type: ignore[no-any-return]
-    made = SparkSession(SailChannel(server))
-    session = impatient(made)
-    try:
-        session.sql("SELECT 1 AS one").collect()
-    except Exception as error:  # noqa: BLE001 - gRPC and PySpark have no common type
-        raise UsageError(f"the server of Sail does not answer: {redact(str(error))}") from None
-    atexit.register(session.stop)
-    dead_sessions.served_by_others(session, lambda: server.lives)
-    _of_sail.clear()
-    _of_sail[server.name] = session
-    return session

@@ -84,14 +84,14 @@ def _loss_of_a_server(error: Exception) -> str | None:
         return None
     _lost.extend(_served)
     _served.clear()
-    return "its server does not answer, or was started anew"
+    return "its server does not answer, or was restarted"
 
 
 def _cause(code: int) -> str:
     if code >= 0:
         return f"it ended with exit code {code}"
     name = signal.Signals(-code).name
-    hint = ", as the system does where memory runs out" if name == "SIGKILL" else ""
+    hint = ", as the system does if it is out of memory" if name == "SIGKILL" else ""
     return f"it was killed by {name}{hint}"
 
 

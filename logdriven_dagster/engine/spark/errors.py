@@ -131,7 +131,10 @@ def _what_java_says(thrown: JvmException) -> str:
 
 
 def _missing_class(thrown: JvmException) -> str:
-    return f"Spark has no Java class {thrown.message}; add its jar to spark.jars in spark.config"
+    return (
+        f"Spark does not have the Java class {thrown.message}; add its jar to "
+        "spark.jars in spark.config"
+    )
 
 
 _REFUSED = re.compile(r"column .* holds .*; read it with options\.customSchema: .* in query")
@@ -163,8 +166,8 @@ def _raised_in_python(thrown: JvmException) -> str:
 
 
 SENTENCES: Mapping[str, Sentence] = {
-    "AMBIGUOUS_REFERENCE": "the column {name} is in more than one table: {referenceNames}; "
-    "write which one{place}",
+    "AMBIGUOUS_REFERENCE": "the column {name} is in more than one table: {referenceNames}; add the "
+    "table's name{place}",
     "ARITHMETIC_OVERFLOW": "the result of a calculation is too large for its type{where}",
     "CANNOT_PARSE_JSON_FIELD": "the field {fieldName} holds {fieldValue}, which is not of type "
     "{dataType}",
@@ -173,32 +176,34 @@ SENTENCES: Mapping[str, Sentence] = {
     "or use try_cast to get NULL instead",
     "CAST_OVERFLOW": "the value {number} is too large for type {targetType}{where}",
     "COLUMN_ALREADY_EXISTS": "there are two columns named {columnName}",
-    "CONFLICTING_PARTITION_COLUMN_NAMES": "the names of folders are other columns in some places "
-    "than in others: {distinctPartColLists}; read folders of one depth, as in path: in/*/*, or "
-    "each by a step of its own",
-    "DATA_SOURCE_NOT_FOUND": "Spark has no data source {provider}; its jar is missing",
+    "CONFLICTING_PARTITION_COLUMN_NAMES": "folder names are different columns in "
+    "different places: "
+    "{distinctPartColLists}; read folders of one depth, as in path: in/*/*, or "
+    "each with a separate step",
+    "DATA_SOURCE_NOT_FOUND": "Spark has no data source {provider}; add its jar to spark.jars in "
+    "spark.config",
     "DIVIDE_BY_ZERO": "division by zero{where}; use try_divide to get NULL instead",
-    "FAILED_JDBC": "Spark cannot work with the database",
+    "FAILED_JDBC": "Spark cannot use the database",
     "FAILED_READ_FILE": "cannot read the file {path}",
     "INVALID_ARRAY_INDEX": "an array of {arraySize} elements has no element {indexValue}{where}",
     "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": "an array of {arraySize} elements has no element "
     "{indexValue}{where}",
-    "MALFORMED_RECORD_IN_PARSING": "the record {badRecord} does not fit the columns",
+    "MALFORMED_RECORD_IN_PARSING": "the record {badRecord} does not match the columns",
     "NUMERIC_VALUE_OUT_OF_RANGE": "the value {value} is too large for type "
     "DECIMAL({precision}, {scale}){where}",
     "PARSE_EMPTY_STATEMENT": "the query is empty",
     "PARSE_SYNTAX_ERROR": "the query has a syntax error at or near {error}{place}",
-    "PATH_NOT_FOUND": "there is no file or folder {path}",
+    "PATH_NOT_FOUND": "file or folder {path} does not exist",
     "PYTHON_EXCEPTION": _raised_in_python,
     "REMAINDER_BY_ZERO": "remainder of a division by zero{where}; use try_mod to get NULL instead",
     "TASK_WRITE_FAILED": "Spark cannot write to {path}",
-    "TABLE_OR_VIEW_NOT_FOUND": "there is no table {relationName}{place}; a query can read source, "
-    "earlier steps and the tables of depends_on",
-    "UNABLE_TO_INFER_SCHEMA": "no {format} file tells which columns there are; name them in the "
+    "TABLE_OR_VIEW_NOT_FOUND": "unknown table {relationName}{place}; a query can read "
+    "source, earlier steps and the tables of depends_on",
+    "UNABLE_TO_INFER_SCHEMA": "the columns of {format} files cannot be inferred; set them in the "
     "source's columns",
     "UNBOUND_SQL_PARAMETER": "the query uses the unknown parameter :{name}",
-    "UNRESOLVED_COLUMN": "there is no column {objectName}{place}{suggestion}",
-    "UNRESOLVED_ROUTINE": "Spark has no function {routineName}{place}",
+    "UNRESOLVED_COLUMN": "unknown column {objectName}{place}{suggestion}",
+    "UNRESOLVED_ROUTINE": "unknown function {routineName}{place}",
     "UNSUPPORTED_DATATYPE": "{typeName} is not a type of Spark",
     "USER_RAISED_EXCEPTION": "{errorMessage}",
     "WRONG_NUM_ARGS": "the function {functionName} takes {expectedNum} arguments, not {actualNum}"
@@ -209,8 +214,8 @@ SENTENCES: Mapping[str, Sentence] = {
 _OF_JAVA: Mapping[str, Sentence] = {
     "java.lang.ClassNotFoundException": _missing_class,
     "java.lang.NumberFormatException": _number,
-    "java.lang.OutOfMemoryError": "Spark's Java is out of memory; give it more by "
-    "spark.driver.memory in spark.config",
+    "java.lang.OutOfMemoryError": "Spark's Java is out of memory; increase spark.driver.memory in "
+    "spark.config",
     "org.apache.spark.SparkIllegalArgumentException": _header,
     "org.apache.spark.api.python.PythonException": _raised_in_python,  # without a condition
     "java.sql.SQLException": _of_a_database,

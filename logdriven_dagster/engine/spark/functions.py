@@ -1,7 +1,7 @@
 """PySpark's functions, for the kind of columns that the current session takes.
 
 PySpark makes columns of one kind for a whole process: classic ones, or those of Spark Connect. A
-process with a session of Spark and one of Sail needs both kinds.
+process with a classic session and one of Connect needs both kinds.
 """
 
 from collections.abc import Iterator

@@ -6,13 +6,18 @@ either and call `mode_of` for the few operations that differ.
 """
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from logdriven_dagster.config.checking.engines import EngineType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
+    from pyspark.sql.types import StructType
 
     from logdriven_dagster.config.project import Project
     from logdriven_dagster.engine.spark.query_plans import QueryPlan
@@ -80,21 +85,37 @@ class CountedReads(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendCapabilities:
+    """The capabilities of a backend, which runs the queries of a session; by default Spark's."""
+
+    lists_files_eagerly: bool = True
+    """True if a frame over files lists them when it is created, and not when it is first used."""
+    can_partition_by_string: bool = True
+    """True if a write can partition rows into folders by a string column, not only by a number."""
+    has_input_file_name: bool = True
+    """True if `_metadata.file_path` is available: the file of each row."""
+    casts_on_read: bool = True
+    """True if file values are converted to the columns' types without loss, or fail."""
+    reads_file_sink_log: bool = True
+    """True if a folder is read through a streaming query's log in it; see `storage.file_lists`."""
+
+
 class SparkMode(Protocol):
     """One way to reach Spark. Modes are stateless: each call takes the session."""
 
-    lists_files: bool
-    """True if a frame over files lists them when it is created, and not when it is first used."""
-    divides_by_texts: bool
-    """True if rows can be partitioned into folders by a text column, and not only by a number."""
-    tells_files: bool
-    """True if the file of each row can be queried."""
-    converts_files: bool
-    """True if file values are converted to the columns' types without loss, or fail."""
-    takes_lists: bool
-    """True if a folder is read through a streaming query's log in it; see `storage.file_lists`."""
+    title: str
+    """The name of the backend in messages."""
+    capabilities: BackendCapabilities
     functions: str
     """The PySpark module whose functions make columns for this mode."""
+
+    def parse_columns(self, ddl: str) -> "StructType":
+        """Return the columns of a DDL text.
+
+        Raises TerminalStepError for a type that the backend does not support.
+        """
+        ...
 
     def adopt(self, spark: "SparkSession", project: "Project") -> None:
         """Prepare a session for a project's work; raise UsageError if it cannot be used."""
@@ -184,6 +205,33 @@ class SparkMode(Protocol):
     def has_java_class(self, spark: "SparkSession", file: str) -> bool:
         """Return whether `org/…/Name.class` is known to be on Spark's class path."""
         ...
+
+
+Watch: TypeAlias = Callable[[Any, Callable[[], bool]], None]
+"""A function that records a session and whether its server lives; see `dead_sessions`."""
+
+
+class SparkEngineType(EngineType):
+    """Base of engines whose windows run in a session of PySpark."""
+
+    engine = "logdriven_dagster.engine.window.engine:start_engine"
+
+    @abstractmethod
+    def session(self, spark: "Callable[[], SparkSession] | None", watch: Watch) -> "SparkSession":
+        """Return the session that all windows of this process share.
+
+        `spark` supplies a session of Spark, if the caller has one. `watch` records a new session on
+        a server that can end before this process. Raises UsageError if there is no session.
+        """
+
+
+@lru_cache
+def columns_of_ddl(ddl: str) -> "StructType":
+    """Parse a DDL text into a Spark schema, in PySpark's session of the process."""
+    from pyspark.sql.types import StructType
+
+    columns: Any = StructType.fromDDL(ddl)
+    return columns  # type: ignore[no-any-return]
 
 
 def is_connect(thing: object) -> bool:

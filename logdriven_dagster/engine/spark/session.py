@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from logdriven_dagster.config.models.project import EngineName
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.classic.archives.archive import with_archive
 from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
 from logdriven_dagster.engine.spark.classic.launching import started_session
-from logdriven_dagster.engine.spark.connecting import connect, connect_to_sail, remote_url
+from logdriven_dagster.engine.spark.connecting import connect, remote_url
 from logdriven_dagster.engine.spark.functions import functions_for
+from logdriven_dagster.engine.spark.mode import SparkEngineType, Watch
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import launch_settings, session_settings
 
@@ -28,6 +28,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SPARK_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j")
+
+
+class Spark(SparkEngineType):
+    """Spark, which supports every table."""
+
+    name, title = "spark", "Spark"
+
+    def why_unsupported(self, table: str) -> None:
+        """Return None: Spark supports every table."""
+
+    def session(self, spark: "Callable[[], SparkSession] | None", _watch: Watch) -> "SparkSession":
+        return spark() if spark is not None else spark_session(self.project)
 
 
 def spark_session(project: Project) -> "SparkSession":
@@ -53,16 +65,6 @@ def spark_session(project: Project) -> "SparkSession":
     Thread(target=import_module, args=("pyspark.testing",), daemon=True).start()
     with _no_orphans(), _signals_as_they_were(), java_noise_hidden():
         return started_session(settings)
-
-
-def session_of(
-    engine: EngineName, project: Project, spark: "Callable[[], SparkSession] | None" = None
-) -> "SparkSession":
-    """Return the process's session of an engine; `spark` supplies Spark's session."""
-    if engine == "sail":
-        quieten()
-        return connect_to_sail(project)
-    return spark() if spark is not None else spark_session(project)
 
 
 @contextmanager

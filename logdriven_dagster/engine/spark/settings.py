@@ -245,8 +245,8 @@ def refuse_missing_driver(project: Project, connection: str) -> None:
     brought = any((Path(spark_home) / "jars").glob(f"{file.removesuffix('.jar')}*.jar"))
     if brought or "SPARK_CONF_DIR" in os.environ or (_DEBIAN_JARS / file).is_file():
         return
-    fix = f"install {package}, or name its jar in spark.config: spark.jars"
-    raise UsageError(f"the JDBC driver {driver} is not on this machine; {fix}")
+    fix = f"install {package}, or add its jar to spark.config: spark.jars"
+    raise UsageError(f"the JDBC driver {driver} is not installed on this host; {fix}")
 
 
 def _sqlite_options(project: Project) -> list[str]:

@@ -25,7 +25,7 @@ _VERSION = "v1"
 _PASSED_OVER = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
 """Spark's setting that disables such logs."""
 
-_NO_LIST = "Spark did not use the list of files beside this one.parquet"
+_NO_LIST = "Spark did not use the list of files of this folder.parquet"
 """Name of an unreadable file that no list contains.
 
 Without it, a folder whose log Spark ignores, because it temporarily could not read it, would have

@@ -40,7 +40,10 @@ class LocalStorage:
             except FileExistsError:
                 continue
             return folder
-        raise TerminalStepError(f"{_path(parent)} is full of folders named {name}")
+        raise TerminalStepError(
+            f"could not create a unique folder {name} in {_path(parent)}: every "
+            "candidate name exists"
+        )
 
     def make_folder(self, folder: str) -> None:
         """Create a folder and its parents, unless it exists."""

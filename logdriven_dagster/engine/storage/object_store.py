@@ -152,9 +152,9 @@ class ObjectStore:
         self.remove(probe)
         if not self._honours_conditions:
             raise TerminalStepError(
-                f"{location}: this store knows no conditional writes (If-None-Match), so two runs "
-                "could publish one window; use a store that does, or a target of type iceberg, "
-                "whose catalog decides"
+                f"{location}: this store does not support conditional writes "
+                "(If-None-Match), so two runs could publish one window; use a store that "
+                "does, or a target of type iceberg, whose catalog prevents this"
             )
 
 

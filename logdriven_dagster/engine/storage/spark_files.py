@@ -45,5 +45,7 @@ def files_named(files: Sequence[str], found: Collection[str]) -> list[str]:
     """Return the files that a query found in FILE; raise TerminalStepError if one is unknown."""
     hit = [file for file in files if spark_path(file) in found]
     if len(hit) != len(found):
-        raise TerminalStepError(f"Spark names files as the table does not: {sorted(found)[:3]}")
+        raise TerminalStepError(
+            f"Spark has other names of files than the table: {sorted(found)[:3]}"
+        )
     return hit

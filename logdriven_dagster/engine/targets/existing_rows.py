@@ -82,5 +82,5 @@ class _ContentsThread(Thread):
         if left := tuple(dict.fromkeys(table for table, _ in self.targets[len(found) :])):
             why = self._error or f"no answer within {_PATIENCE_SECONDS} s"
             problem = f"{self._place}: {why}" if self._place else why
-            unknown = "whether others have filled the target is not known"
+            unknown = "it is unknown whether the target has existing rows"
             yield ExistingRows(left, f"{unknown}: {problem}")

@@ -13,8 +13,9 @@ from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
 from logdriven_dagster.errors import TerminalStepError
 
 HOW_TO_DECIDE = (
-    "Write `existing_rows: keep` in the target if they should, `existing_rows: replace` if the "
-    "first window should remove them all, or use `mode: upsert` with a `key` to update them"
+    "Set `existing_rows: keep` in the target to keep them, `existing_rows: "
+    "replace` to let the first window remove them all, or `mode: upsert` with "
+    "a `key` to update them"
 )
 
 
@@ -26,7 +27,7 @@ def stay_beside(target: TableTarget) -> bool:
 
 def what_becomes(name: str, target: TableTarget, pre_sql: Sequence[str] = ()) -> str:
     """Describe the effect of the first windows on existing rows, by mode and decision."""
-    holds = f"{name} holds rows that no window wrote"
+    holds = f"{name} has rows that no window wrote"
     if not stay_beside(target):
         return f"{holds}: {_stay_or_go(target)}"
     if target.existing_rows == "replace":
@@ -38,17 +39,19 @@ def what_becomes(name: str, target: TableTarget, pre_sql: Sequence[str] = ()) ->
 
 def _stay_or_go(target: TableTarget) -> str:
     if target.write_mode.merges_by_key:
-        return "those with a key that comes will be updated, the others stay"
+        return "those with a loaded key will be updated, the others stay"
     if target.write_mode.replaces_whole_table:
         return "the first window will replace them all"
     if target.existing_rows == "keep":
-        return "they stay beside what is loaded"
-    return f"those whose {target.window_column} lies in a window go with it, others stay"
+        return "they stay in addition to the loaded rows"
+    return (
+        f"those whose {target.window_column} is in a window are replaced with it, the others stay"
+    )
 
 
 def refusal(table: str) -> TerminalStepError:
     """Return the error for a first contact without a decision."""
     return TerminalStepError(
-        f"{table} holds rows that no window wrote (none has a {WINDOW_START}); they would stay "
-        f"beside what is loaded now. {HOW_TO_DECIDE}"
+        f"{table} has rows that no window wrote (none has a {WINDOW_START}); they "
+        f"would stay in addition to the loaded rows. {HOW_TO_DECIDE}"
     )

@@ -82,18 +82,20 @@ def stage_files(
     divided = _by_job(frame, runs) if several else frame
     given = {**(options or {}), **ONLY_COMMITTED}
     writer = divided.write.format(form).mode("append").options(**given)
-    if not mode_of(frame.sparkSession).tells_files and not _PLAIN.fullmatch(folder.location):
+    mode = mode_of(frame.sparkSession)
+    if not mode.capabilities.has_input_file_name and not _PLAIN.fullmatch(folder.location):
         folder.remove()
         raise TerminalStepError(
-            f"{runs[0].table}: Sail would write into another folder than {folder.location}, whose "
-            "path has odd characters; use letters and digits, or spark.engine: spark"
+            f"{runs[0].table}: {mode.title} would write into another folder than "
+            f"{folder.location}, whose path contains special characters; use letters "
+            "and digits, or spark.engine: spark"
         )
     by = [name for name in (JOB, PARTITION) if name in divided.columns]
-    if PARTITION in by and not mode_of(frame.sparkSession).divides_by_texts:
+    if PARTITION in by and not mode.capabilities.can_partition_by_string:
         folder.remove()
         raise TerminalStepError(
-            f"{runs[0].table}: rows of a table with partitions of its own are not proven on Sail; "
-            "use spark.engine: spark"
+            f"{runs[0].table}: tables with their own partitions are not supported on "
+            f"{mode.title}; use spark.engine: spark"
         )
     writer = writer.partitionBy(*by) if by else writer
     try:
@@ -146,7 +148,7 @@ def _rows_told(
             return [values.get(_ROWS)]
         rows = counts_of_bins(values[_ROWS], number) if _ROWS in values else []
         if not rows or counts.written not in (None, sum(rows)):
-            raise TransientStepError("Spark did not tell how many rows each window has")
+            raise TransientStepError("Spark did not report the number of rows of each window")
         return rows
 
     return frame.observe(observation, metric.alias(_ROWS)), told
@@ -155,11 +157,11 @@ def _rows_told(
 def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
     """Replace the window's number in each row with its job, by which Spark divides the rows.
 
-    A row without a window fails the query: Sail would write it next to those of any job.
+    A row without a window fails the query: some engines write it next to those of any job.
     """
     jobs = sf.lit([run.job_id for run in runs])
     job = sf.element_at(jobs, sf.col(WINDOW_INDEX) + 1)
-    problem = sf.raise_error(sf.lit("a row belongs to none of the windows")).cast("bigint")
+    problem = sf.raise_error(sf.lit("a row does not belong to any of the windows")).cast("bigint")
     return frame.withColumn(JOB, sf.coalesce(job.cast("bigint"), problem)).drop(WINDOW_INDEX)
 
 

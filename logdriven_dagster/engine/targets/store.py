@@ -43,7 +43,9 @@ class StoreContext:
         return self.project.table(table).missing_columns
 
 
-_UNCOUNTED = "rows of the source are not counted: the query stops early, or Spark does not tell"
+_UNCOUNTED = (
+    "rows of the source are not counted: the query stops early, or Spark does not report them"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -138,7 +138,7 @@ def compact_files(
                 done += commit(target.load, rewritten)
         left = len(groups) - len(done)
         made = f"became {sum(len(item.files) for item in done)}"
-        made += f"; {left} windows changed meanwhile and wait for the next time" if left else ""
+        made += f"; {left} windows changed meanwhile and are left for the next time" if left else ""
         return _compaction(table, [item.replaced for item in done], made)
 
     return _for_each_target(project, table, compact)
@@ -152,7 +152,7 @@ def _for_each_target(project: Project, table: str, work: Callable[[Upkeep], Upke
     given = [step.target for step in project.table(table).steps if step.target is not None]
     targets = {target.place(table): target for target in given if target.upkeep}
     if not targets:
-        return Upkept("passed over: its targets keep no old versions", table=table)
+        return Upkept("skipped: its targets do not keep old versions", table=table)
     done = []
     with step_errors():
         for target in targets.values():

@@ -7,6 +7,7 @@ from functools import cached_property, reduce
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.checking.engines import EngineContext
 from logdriven_dagster.config.models.quality import rules_of
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
@@ -26,7 +27,9 @@ from logdriven_dagster.engine.sources.source_rows import (
 )
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.spark.dead_sessions import served_by_others
 from logdriven_dagster.engine.spark.functions import functions_for
+from logdriven_dagster.engine.spark.mode import SparkEngineType
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session, quieten
 from logdriven_dagster.engine.storage.file_lists import listing_files
@@ -65,6 +68,11 @@ class Engine:
         mode_of(spark).adopt(spark, project)
 
     @property
+    def name(self) -> str:
+        """The name of the engine behind the session, in messages."""
+        return mode_of(self._spark).title
+
+    @property
     def spark(self) -> "SparkSession":
         """The session that all windows share."""
         return self._spark
@@ -75,7 +83,7 @@ class Engine:
         return mode_of(self._spark).application_id(self._spark)
 
     @contextmanager
-    def window(
+    def open_session(
         self, runs: Sequence[WindowRun], project: Project | None = None
     ) -> Iterator[WindowSession]:
         """Open a session for one window, or for adjoining ones that run in one pass.
@@ -152,7 +160,7 @@ class Engine:
     def _listing(
         self, spark: "SparkSession", table: str, job_id: int
     ) -> AbstractContextManager[None]:
-        if not mode_of(spark).takes_lists:
+        if not mode_of(spark).capabilities.reads_file_sink_log:
             return nullcontext()
         return listing_files(spark, self._project, table, job_id)
 
@@ -182,6 +190,13 @@ class Engine:
         return open_catalog(self._project)
 
 
+def start_engine(context: EngineContext) -> Engine:
+    """Start the engine in the session of its type, which is Spark's or speaks its protocol."""
+    assert isinstance(context.kind, SparkEngineType)
+    session = context.kind.session(context.spark, served_by_others)
+    return Engine(context.project, session, context.recall)
+
+
 def _brings_code(project: Project, table: TableConfig) -> bool:
     """Return whether a table's steps or rules call Python functions, which may change Spark."""
     known = project.config.quality_rules
@@ -195,7 +210,7 @@ def _queried(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) ->
 
     try:
         if not isinstance(parse_query(sql), exp.Query):
-            raise TerminalStepError(f"only a query of {table} can run here, no other statement")
+            raise TerminalStepError(f"only a query of {table} can run here, not another statement")
         names = {table, table.rpartition(".")[2]}
         text = replace_tables(sql, {name: name for name in names})
     except UnreadableSqlError as error:

@@ -109,7 +109,8 @@ class WindowSession:
             rows = self._results.rows_of_no_window(step)
         first, *others = staged
         if rows is not None:
-            first = replace(first.noted(rows.message), source_rows=rows)
+            counts = replace(first.counts, outside=rows.outside)
+            first = replace(first.noted(rows.message), counts=counts, source_rows=rows)
         return (first, *others)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
@@ -242,7 +243,7 @@ class WindowSession:
         if step.quality is not None:
             keeper = self._inspected(step, step.quality, keeper, target)
         if len(self._runs) > 1 and not keeper.takes_stretches:
-            raise TerminalStepError(f"{step.step}: its target takes one window at a time")
+            raise TerminalStepError(f"{step.step}: its target writes one window at a time")
         return keeper
 
     def _inspected(

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 
 _UNCOUNTED = (
-    "malformed records are not counted: the step's query does not read its source, or by spark.sql "
-    "in Python on Spark Connect, which tells nothing of it"
+    "malformed records are not counted: the step's query does not read its "
+    "source, or reads it by spark.sql in Python on Spark Connect, which does "
+    "not report them"
 )
 
 

@@ -150,7 +150,7 @@ class CatchingUp:
         """Record inapplicable windows as SKIPPED, so that they do not block others."""
         found = self.passes.record_inapplicable(order, self.queue.inapplicable(planned))
         for window in order.passed_over:
-            yield WindowSkipped(planned.table, window, f"passed over for {planned.window}")
+            yield WindowSkipped(planned.table, window, f"skipped in favor of {planned.window}")
         for window, reason in found.items():
             yield WindowSkipped(planned.table, window, reason)
         if planned.window in found:

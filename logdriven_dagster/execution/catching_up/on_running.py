@@ -37,7 +37,7 @@ def refuse_running(
             running = item.status is Status.RUNNING
             if running and _on_running(project, name, arguments) is OnRunning.FAIL:
                 by = f"job {item.job_id} of {item.owner}"
-                fix = "on_running: skip would leave it alone, replace would end it"
+                fix = "use on_running: skip to leave it running, or replace to end it"
                 raise AlreadyRunningError(f"{name} {item.window} is running in {by}; {fix}")
 
 
@@ -52,5 +52,5 @@ def _replaceable(log: TableLog) -> TableLog:
 def _as_failed_if_running(item: OpenWindow) -> OpenWindow:
     if item.status is not Status.RUNNING:
         return item
-    error = "it is running elsewhere"
+    error = "another runner processes it"
     return replace(item, status=Status.FAILURE, failures=0, error=error, presumed=True)

@@ -67,7 +67,7 @@ def refuse_undue(order: Order) -> None:
         return
     at = next_due(order.table, order.window)
     if at > as_instant(order.now):
-        what = f"{order.table.table} {order.window} may not run yet: it is not due before"
+        what = f"{order.table.table} {order.window} cannot run yet: it is not due before"
         raise NotDueError(
             f"{what} {at.astimezone(order.window.zone).isoformat(sep=' ')}; nothing was run"
         )

@@ -83,7 +83,7 @@ class Slots:
         while self.is_busy:
             ended = self._next(max(0.0, until - time.monotonic()))
             if ended is None:
-                logger.warning("not_stopped: a window in work could not be stopped in time")
+                logger.warning("not_stopped: could not stop a running window in time")
                 break
             ended_events += ended.events
         return ended_events

@@ -28,8 +28,8 @@ from logdriven_dagster.runlog.definitions import history
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.projects import of_project
 
-_OF_LOWER_KEYS = "the next window begins above the last key; rows with lower keys are not loaded"
-_OF_BOTH_TYPES = "a row may be loaded by windows of both types, or by none"
+_OF_LOWER_KEYS = "the next window begins after the last key; rows with lower keys are not loaded"
+_OF_BOTH_TYPES = "windows of both types, or of neither, may load a row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class ChangedTarget:
     @property
     def description(self) -> str:
         """The change and the command that writes all rows in the new way, for display."""
-        said = f"windows were written with {self.was}, and it has {self.now} now"
+        said = f"finished windows were written with {self.was}, but the definition has {self.now}"
         if self.span is None:
             return f"{said}: {self.effect}"
         command = refresh_command(self.table, self.span)
-        return f"{said}: {self.effect}; {command} writes all of them in the new way"
+        return f"{said}: {self.effect}; {command} rewrites all of them"
 
     @property
     def text(self) -> str:
@@ -156,10 +156,10 @@ def _keys(table: TableConfig) -> Mapping[str, str]:
 
 def _effect(changed: Collection[str], target: Target) -> str:
     if "place" in changed or "type" in changed:
-        return "their rows are in the earlier place only"
+        return "their rows are only in the earlier place"
     if target.write_mode.replaces_whole_table:
         return "the next window replaces all of their rows"
-    return "one of them that runs again by itself may leave a row of theirs there twice"
+    return "if one of them runs again by itself, one of their rows may be there twice"
 
 
 def _way(table: str, target: Target) -> Mapping[str, str]:

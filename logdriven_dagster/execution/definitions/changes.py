@@ -74,7 +74,7 @@ class ProjectRegistry:
         if kind is None:
             near = difflib.get_close_matches(name, self.ask(definition_history.names), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else "; `logdriven apply` registers files"
-            raise UsageError(f"nothing is registered under the name {name!r}{hint}")
+            raise UsageError(f"{name!r} is not registered{hint}")
         return kind
 
     def versions(self, name: str) -> list[Version]:
@@ -183,7 +183,7 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
     try:
         registered = change(folder, work, {old.kind: {name: content}})
     except InvalidProjectError as error:
-        problem = f"version {version} of {name} does not fit the project any more"
+        problem = f"version {version} of {name} is not valid in the project any more"
         raise UsageError(f"{problem}; nothing was changed:\n{error}") from None
     files = folder.project.files if old.kind is Kind.TABLE else folder.project.job_files
     file = files.get(name) if digest != item.digest else None
@@ -193,15 +193,15 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
 def _old_version(registry: ProjectRegistry, name: str, version: int) -> Version:
     kind = registry.kind(name)
     if kind not in (Kind.TABLE, Kind.JOB):
-        hint = "roll back the table or job that it follows from"
+        hint = "roll back the table or job from which it is derived"
         if kind is Kind.PROJECT:
-            hint = "logdriven.yaml is always as the file says: change it there"
+            hint = "logdriven.yaml has no versions to set; change the file"
         raise UsageError(f"{name} is a {kind.value.lower()}; {hint}")
     known = {found.version: found for found in registry.versions(name)}
     if version not in known:
         raise UsageError(f"{name} has no version {version}; it has {min(known)} to {max(known)}")
     if known[version].operation is Operation.DELETE:
-        raise UsageError(f"version {version} of {name} deleted it; name one before")
+        raise UsageError(f"version {version} of {name} is a deletion; give an earlier version")
     return known[version]
 
 
@@ -244,7 +244,7 @@ def _file_content(root: Path | str, name: str) -> dict[str, Any]:
     ):
         if item.name == name:
             return dict(json.loads(item.content))
-    raise UsageError(f"no file declares {name}")
+    raise UsageError(f"{name} is not declared in any file")
 
 
 def find(root: Path | str, wanted: Mapping[str, str], text: str | None = None) -> list[Finding]:

@@ -211,8 +211,10 @@ def _check(folder: Folder, export: Export) -> None:
     """Raise UsageError for another project's export, or invalid sections, codes or settings."""
     name = folder.project.name
     if export.project != name:
-        fix = f"codes follow from names; write `project: {export.project}` into {PROJECT_FILE}"
-        raise UsageError(f"the export is of project {export.project}, this is {name}: {fix}")
+        fix = f"codes are derived from names; write `project: {export.project}` into {PROJECT_FILE}"
+        raise UsageError(
+            f"the export is of project {export.project}, but this is project {name}; {fix}"
+        )
     for section in {*export.definitions, *export.history}:
         if section not in SECTIONS:
             known = ", ".join(SECTIONS)
@@ -235,7 +237,7 @@ def _check(folder: Folder, export: Export) -> None:
 def _check_definition(kind: Kind, item: ExportedDefinition) -> None:
     own = item.content.values.get(kind.value.lower())
     if kind in (Kind.TABLE, Kind.JOB) and own != item.name:
-        raise UsageError(f"{item.name}: its content is that of {own}")
+        raise UsageError(f"{item.name}: its content belongs to {own}")
     for name, value in item.settings.items():
         if name not in OPERATIONAL.get(kind, ()):
             raise UsageError(f"{item.name} has no setting {name!r}")
@@ -272,7 +274,7 @@ def _versions(kind: Kind, history: ExportedHistory) -> Iterator[Version]:
     expected = set(DEFINITIONS[kind][1].columns.keys()) - _NOT_OF_KIND
     for number, item in enumerate(history.versions, history.versions[0].version):
         if item.version != number or set(item.columns) != expected:
-            raise UsageError(f"{history.name}: version {item.version} of its history is not sound")
+            raise UsageError(f"{history.name}: version {item.version} of its history is invalid")
         if problem := misplaced_content(item.content.as_dict):
             raise UsageError(f"{history.name}, version {item.version}: {problem}")
         for name in OPERATIONAL.get(kind, frozenset()):

@@ -124,8 +124,8 @@ def _adoptable(
         raise UsageError(f"the run log has no project {old_name}")
     if known is not None and not homes.remove_unused(conn, known[0]):
         raise UsageError(
-            f"project {here.name} has windows of its own in the run log; give this project"
-            f" another name (`project` in logdriven.yaml) to go on with those of {old_name}"
+            f"project {here.name} has its own windows in the run log; give this project "
+            f"another name (`project` in logdriven.yaml) to continue those of {old_name}"
         )
     return old
 
@@ -166,26 +166,28 @@ def _taken(project: Project, log: str, taken: list[TakenPlace]) -> str:
     names = ", ".join(each.home.name for each in taken[:_MOST_NAMED])
     more = f" and {len(taken) - _MOST_NAMED} more" if len(taken) > _MOST_NAMED else ""
     return (
-        f"nothing was begun: the place of {names}{more} is {first.home.place}, where by the run"
-        f" log {log} project {first.project} (folder {first.folder}) keeps its {first.table};"
-        f" give {project.name} a place of its own (`warehouse` or `path`). If {project.name} is"
-        f" {first.project} under a new name, `logdriven adopt --from {first.project}` goes on"
-        " with its windows"
+        f"no window was started: the place of {names}{more} is {first.home.place}, "
+        f"where project {first.project} (folder {first.folder}) keeps its "
+        f"{first.table}, according to the run log {log}; give {project.name} a "
+        f"place of its own (`warehouse` or `path`). If {project.name} is "
+        f"{first.project} under a new name, run `logdriven adopt --from "
+        f"{first.project}` to continue its windows"
     )
 
 
 def _elsewhere(project: Project, log: str, old: Home, new: Home) -> str:
     return (
-        f"nothing was begun: by the run log {log}, project {project.name} (folder {old.folder} on"
-        f" {old.host}) has run, and {old.name} is in {old.place}; here, in {new.folder}, the place"
-        f" is {new.place}. Use the old place again (`warehouse` or `path`), or, if all rows were"
-        " moved to the new one, `logdriven adopt`; a second project needs a name of its own"
-        " (`project` in logdriven.yaml)"
+        f"no window was started: according to the run log {log}, project "
+        f"{project.name} (folder {old.folder} on {old.host}) has run, and {old.name} "
+        f"is in {old.place}; here, in {new.folder}, the place is {new.place}. Use "
+        "the old place again (`warehouse` or `path`), or, if all rows were moved "
+        "to the new one, `logdriven adopt`; a second project needs a name of its "
+        "own (`project` in logdriven.yaml)"
     )
 
 
 def _in_words(home: Home | LogProject | None) -> str | None:
     if home is None:
         return None
-    place = f"{home.place or 'place unknown'} (folder {home.folder} on {home.host})"
+    place = f"{home.place or 'unknown place'} (folder {home.folder} on {home.host})"
     return f"{home.name}: {place}" if isinstance(home, LogProject) else place

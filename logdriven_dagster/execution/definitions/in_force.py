@@ -148,7 +148,7 @@ def _other_versions(folder: Folder, found: Survey) -> dict[str, str]:
 def _with_fix(error: ConfigError) -> ConfigError:
     if error.item is None or "in the registry" not in error.item:
         return error
-    fix = f"`logdriven rollback {error.path.stem} VERSION` or a change of its file replaces it"
+    fix = f"replace it with `logdriven rollback {error.path.stem} VERSION` or by changing its file"
     hint = f"{error.hint}; {fix}" if error.hint else fix
     place = (error.path, error.line, error.field)
     return ConfigError(*place, error.bare_problem, hint, item=error.item)

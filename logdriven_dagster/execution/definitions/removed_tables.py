@@ -33,10 +33,12 @@ class RemovedTable:
     def text(self) -> str:
         """One sentence for display, with the command that removes it."""
         attempts = "1 attempt" if self.attempts == 1 else f"{self.attempts:,} attempts"
-        rows = f", and its rows stay in {self.place}" if self.place else ""
-        said = f"{self.table} is not defined any more; the run log has {attempts} of it{rows}"
-        forget = f"{said}; `logdriven forget {self.table}` removes it from the run log"
-        return f"{forget}, with --drop-target the rows, too" if self.place else forget
+        rows = f", and its rows remain in {self.place}" if self.place else ""
+        said = f"{self.table} is not defined any more, but the run log has {attempts} of it{rows}"
+        command = f"`logdriven forget {self.table}`"
+        if not self.place:
+            return f"{said}; remove it from the run log with {command}"
+        return f"{said}; remove it from the run log with {command}, and its rows with --drop-target"
 
 
 def removed_tables(registered: Registered) -> list[RemovedTable]:
@@ -64,7 +66,9 @@ def rows_to_forget(
     _refuse_defined(registered, table)
     counts = registered.run_log.ask(lambda conn: forgetting.count_rows(conn, table))
     if not counts and not parts:
-        raise UsageError(f"the run log has nothing of {table}; `logdriven status` names the rest")
+        raise UsageError(
+            f"the run log has no rows of {table}; `logdriven status` shows the other removed tables"
+        )
     return counts
 
 

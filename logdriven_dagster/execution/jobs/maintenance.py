@@ -24,6 +24,7 @@ from logdriven_dagster.execution.events import StepEnded, StepEvent, StepStarted
 from logdriven_dagster.execution.jobs.upkeep_steps import UPKEEP
 from logdriven_dagster.execution.pauses import pause
 from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.execution.window.engines import spark_engine
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.model.attempts import Status
@@ -146,7 +147,7 @@ class Maintenance:
 
         statements = (sql,) if isinstance(sql, str) else sql
         if step.connection is None:
-            label, engine = f"{self.job.job} {step.step}", self.runner.engine
+            label, engine = f"{self.job.job} {step.step}", spark_engine(self.runner.engine)
             return run_in_spark(engine, self.project, statements, self._values(), label)
         connection = self.project.connection(step.connection)
         return run_on_connection(
@@ -165,7 +166,9 @@ class Maintenance:
         }
         folder = self.project.job_files[self.job.job].parent
         label = f"{self.job.job} {step.step}"
-        return run_function(reference, folder, known, lambda: self.runner.engine, label)
+        return run_function(
+            reference, folder, known, lambda: spark_engine(self.runner.engine).spark, label
+        )
 
     def _values(self) -> dict[str, str | int | float | bool]:
         """Return the variables of statements, from the run, the job and the project."""

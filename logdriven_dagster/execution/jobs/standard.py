@@ -87,12 +87,16 @@ def valid_job(project: Project, name: str, arguments: JobArguments = JobArgument
     """
     job = project.job(name)
     if arguments.type not in (None, job.type):
-        raise JobTypeError(f"{name} is a {job.type} job, no {arguments.type} one; nothing was run")
+        raise JobTypeError(
+            f"{name} is a {job.type} job, not a {arguments.type} job; nothing was run"
+        )
     if not job.enabled:
-        fix = f"`logdriven enable {name}` lets it run again"
-        raise DisabledError(f"{name} is disabled: nobody runs it; {fix}")
+        fix = f"enable it with `logdriven enable {name}`"
+        raise DisabledError(f"{name} is disabled; {fix}")
     if foreign := arguments.foreign_to(job.type):
-        raise UsageError(f"{name} is a {job.type} job: {', '.join(foreign)} is not for it")
+        raise UsageError(
+            f"{name} is a {job.type} job, for which {', '.join(foreign)} is not allowed"
+        )
     if isinstance(job, MaintenanceJob):
         steps_to_run(job, arguments, stopped=None)
     return job
@@ -234,7 +238,7 @@ class _Execution:
             if not table.enabled:
                 found[name] = "it is disabled"
             elif table.release_state == "offline" and self.arguments.trigger != "manual":
-                found[name] = "it is offline, only people start it"
+                found[name] = "it is offline: start it manually"
         return found
 
     def _note(self, event: WindowEvent) -> None:
@@ -245,7 +249,7 @@ class _Execution:
             case WindowLost(reason=reason):
                 self.failures.append(redact(str(reason)))
             case NeedUnmet(reason=unmet, tables=tables):
-                self.failures.append(f"{unmet}; not begun: {', '.join(tables)}")
+                self.failures.append(f"{unmet}; not started: {', '.join(tables)}")
             case WindowStarted() | WindowSucceeded() | WindowSetBack():
                 pass
             case WindowRefused() | WindowSkipped():
@@ -260,7 +264,7 @@ class _Execution:
 
     def _steps(self, job: MaintenanceJob) -> Generator[JobEvent]:
         steps = self.run.request.steps
-        yield JobStarted(self.run, () if steps else ("it has no step to run",))
+        yield JobStarted(self.run, () if steps else ("it has no steps to run",))
         work = Maintenance(
             self.runner, self.project, job, self.run, self.lease, self.timeout, self.arguments
         )

@@ -8,6 +8,7 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.jobs import MaintenanceStep, Upkeep
 from logdriven_dagster.execution import upkeep
 from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.execution.window.engines import spark_engine
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
 
 _EXPIRY = timedelta(days=7)
@@ -24,7 +25,9 @@ def _expire_snapshots(runner: Runner, project: Project, step: MaintenanceStep) -
 def _compact_files(runner: Runner, project: Project, step: MaintenanceStep) -> Upkept:
     options = Compaction(**_options(step))
     names = list(step.tables)
-    return _sum(upkeep.compact_files(project, names, options, lambda: runner.engine.spark))
+    return _sum(
+        upkeep.compact_files(project, names, options, lambda: spark_engine(runner.engine).spark)
+    )
 
 
 def _archive_log(runner: Runner, project: Project, step: MaintenanceStep) -> Upkept:
@@ -41,7 +44,7 @@ def _clean(runner: Runner, project: Project, step: MaintenanceStep) -> Upkept:
             continue
         item.remove()
         files, size = files + 1, size + (item.bytes or 0)
-    return Upkept(f"{files:,} leftovers removed, {size / _MEGABYTE:.1f} MB", 0, files, size)
+    return Upkept(f"{files:,} unused files removed, {size / _MEGABYTE:.1f} MB", 0, files, size)
 
 
 UPKEEP: Mapping[Upkeep, Callable[[Runner, Project, MaintenanceStep], Upkept]] = {

@@ -1,1 +1,1 @@
-"""Listeners of windows: JSON lines, OpenTelemetry, OpenLineage, those of packages; lineage."""
+"""Listeners of windows: the registry, JSON log lines, and the lineage of queries."""

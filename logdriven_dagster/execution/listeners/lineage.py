@@ -62,7 +62,7 @@ class LineageRecorder:
             self.run_log.write(lambda conn: lineage.add_runs(conn, jobs, queries_run), alone=alone)
         except Exception as error:  # noqa: BLE001 - the window is done in any case
             reason = redact(f"{type(error).__name__}: {error}")
-            _log.warning("%s job %s: lineage absent: %s", order.table.table, jobs[0], reason)
+            _log.warning("%s job %s: lineage not recorded: %s", order.table.table, jobs[0], reason)
             return ()
         return tuple(item for _, item in found)
 
@@ -94,7 +94,7 @@ class LineageRecorder:
         made = lineage_of(query, {**columns, **results})
         made = replace(made, text=redact(made.text), absent=made.absent and redact(made.absent))
         if made.absent:
-            _log.warning("%s.%s: lineage absent: %s", query.table, query.step_id, made.absent)
+            _log.warning("%s.%s: lineage not recorded: %s", query.table, query.step_id, made.absent)
         for left in reversed(range(_TRIES)):
             try:
                 with self.run_log.begin() as conn:
@@ -103,7 +103,7 @@ class LineageRecorder:
             except RunLogError:
                 if not left:
                     raise
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     @cached_property
     def _writers(self) -> dict[str, str]:

@@ -11,15 +11,10 @@ from importlib.metadata import EntryPoint
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.entry_points import entry_points_of
 from logdriven_dagster.errors import in_brief
+from logdriven_dagster.execution.listeners.log_lines import LogLines
 from logdriven_dagster.execution.window.listeners import Listeners, WindowListener
 
 GROUP = "logdriven.listeners"
-_ROOM = __name__.rpartition(".")[0]
-_OURS = {
-    "open_telemetry": f"{_ROOM}.open_telemetry:OpenTelemetry",
-    "open_lineage": f"{_ROOM}.open_lineage:OpenLineage",
-    "log_lines": f"{_ROOM}.log_lines:LogLines",
-}
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +22,7 @@ logger = logging.getLogger(__name__)
 @cache
 def installed_listeners() -> Listeners:
     """Return the listeners of this process, which are created by the first call."""
-    ours = [EntryPoint(name, value, GROUP) for name, value in _OURS.items()]
-    return Listeners([*filter(None, map(_made, [*ours, *entry_points_of(GROUP)]))])
+    return Listeners([LogLines(), *filter(None, map(_made, entry_points_of(GROUP)))])
 
 
 def _made(point: EntryPoint) -> WindowListener | None:

@@ -32,7 +32,7 @@ def words(project: Project, notice: Notice, log: TableLog | None) -> tuple[str, 
     warn = table.fresh.warn if notice.event == "warning" else None
     until = due(window, warn or allowance(table)).astimezone(project.zone)
     what = redact(outcome(table, window, log))
-    return _span(window), f"should have been done by {until:%Y-%m-%d %H:%M:%S}; {what}"
+    return _span(window), f"should have finished by {until:%Y-%m-%d %H:%M:%S}; {what}"
 
 
 def _span(window: TimeWindow) -> str:

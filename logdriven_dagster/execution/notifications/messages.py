@@ -137,7 +137,8 @@ class Message:
 
     def as_html(self) -> str:
         """Render the message as HTML for mail programs."""
-        return templates().get_template("message.html.j2").render(message=self, colours=_COLOURS)
+        page = templates("logdriven_dagster.execution").get_template("message.html.j2")
+        return page.render(message=self, colours=_COLOURS)
 
     def as_json(self) -> dict[str, Any]:
         """Serialize the message for programs: `events` are the facts."""
@@ -269,12 +270,12 @@ def _escaped(text: str) -> str:
 
 
 @cache
-def templates() -> "Environment":
-    """Return the templates of messages and reports; they escape every text."""
+def templates(package: str) -> "Environment":
+    """Return the templates in the folder `templates` of a package; they escape every text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
-        loader=PackageLoader("logdriven_dagster.execution"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

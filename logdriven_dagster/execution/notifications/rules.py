@@ -185,7 +185,7 @@ class Outbox:
             with self.run_log.read() as conn:
                 return notifications.waiting(conn, recipients, str(self.owner))
         except Exception as error:  # noqa: BLE001 - the run has ended, and its outcome stays
-            logger.warning("Notifications could not be looked up: %s", redact(str(error)))
+            logger.warning("could not read the notifications: %s", redact(str(error)))
             return ()
 
     def _deliver_to(self, recipient: str) -> None:
@@ -196,7 +196,7 @@ class Outbox:
             if parcel is not None:
                 self._send(parcel)
         except Exception as error:  # noqa: BLE001 - as above; it is retried
-            logger.warning("%s was not told: %s", recipient, redact(str(error)))
+            logger.warning("could not send notification to %s: %s", recipient, redact(str(error)))
 
     def _send(self, parcel: Parcel) -> None:
         recipient = self.project.config.recipients[parcel.recipient]
@@ -205,7 +205,11 @@ class Outbox:
             send(recipient, message)
         except Exception as error:  # noqa: BLE001 - servers and libraries may raise anything
             text = redact(f"{type(error).__name__}: {error}")
-            logger.warning("%s was not reached, tried again later: %s", parcel.recipient, text)
+            logger.warning(
+                "could not send notification to %s; it is sent again later: %s",
+                parcel.recipient,
+                text,
+            )
             self.run_log.write(lambda conn: notifications.unreached(conn, parcel, text))
         else:
             self.run_log.write(lambda conn: notifications.sent(conn, parcel))

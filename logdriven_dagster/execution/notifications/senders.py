@@ -115,7 +115,7 @@ def _send_apprise(url: str, message: Message) -> None:
             title=one_line(message.title), body=message.as_text(), notify_type=message.severity
         )
         if not reached:
-            raise NotReachedError(said.getvalue().strip() or "Apprise did not say why")
+            raise NotReachedError(said.getvalue().strip() or "Apprise gave no reason")
 
 
 def _secret_url(text: str) -> str:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from logdriven_dagster.config.models.steps import StepConfig
-from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import StepError
 from logdriven_dagster.execution.events import rows_of
 from logdriven_dagster.execution.window.discovery import SourceDiscovery
+from logdriven_dagster.execution.window.engines import WindowSession
 from logdriven_dagster.execution.window.journal import Journal, succeeded
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.listeners import Listeners
@@ -119,7 +119,7 @@ class Chain:
                 refuse(step, each)
                 refuse_replacement(step, each, partial(self._session.replaced_rows, step))
             if self._is_empty(step):
-                self._skip(self.steps[number + 1 :], "the step before found no rows")
+                self._skip(self.steps[number + 1 :], "the previous step found no rows")
                 break
         self._refuse_changed_files()
         self.persist_staged()

@@ -198,7 +198,7 @@ def _refuse_unready(order: Order, logs: Mapping[str, TableLog]) -> None:
     elif order.trigger is not Trigger.REFRESH:
         rerun = (window, order.trigger)
         if rerun not in reruns(table, logs[table.table], tables, order.now):
-            raise AlreadyDoneError(f"{table.table} {window} is done already")
+            raise AlreadyDoneError(f"{table.table} {window} has already finished")
         blocked = obstacle_to_rerun(table, rerun, tables, logs, order.now)
     if blocked:
         raise _refusal(table.table, window, blocked)
@@ -216,7 +216,7 @@ def record_inapplicable(
     logs = _logs_without_dead(conn, order)
     first = obstacle(table, order.window, tables, logs, order.now)
     if not isinstance(first, NotApplying):
-        text = f"{table.table} {order.window} may apply after all; it is planned anew"
+        text = f"{table.table} {order.window} may apply after all; it is planned again"
         raise DependencyError(text) if first is None else _refusal(table.table, order.window, first)
     claim = _claim(order, owner, logs)
     claiming.skip(conn, [replace(claim, window=older) for older in order.passed_over])
@@ -240,11 +240,11 @@ def skip_windows(
     table, log = order.table.table, _logs(conn, order)[order.table.table]
     for window in windows:
         if any(done.overlaps(window) for done in log.finished):
-            fix = "`logdriven refresh` runs it again"
-            raise AlreadyDoneError(f"{table} {window} is done and cannot be skipped; {fix}")
+            fix = "run it again with `logdriven refresh`"
+            raise AlreadyDoneError(f"{table} {window} has finished and cannot be skipped; {fix}")
         attempt = open_attempt(window, log)
         if attempt is not None and attempt.status is Status.RUNNING and not attempt.expired:
-            fix = f"`logdriven discard {table}` stops it"
+            fix = f"stop it with `logdriven discard {table}`"
             raise AlreadyRunningError(f"{table} {window} is running in job {attempt.job_id}; {fix}")
     claim = _claim(order, owner, _logs(conn, order))
     claiming.skip(conn, [replace(claim, window=window) for window in windows], reason)
@@ -333,15 +333,17 @@ def _as_failed_if_dead(item: OpenWindow) -> OpenWindow:
 
 
 def _refusal(table: str, window: TimeWindow, blocked: Blocked) -> RefusedError:
-    what = f"{table} {window} may not run yet"
+    what = f"{table} {window} cannot run yet"
     match blocked:
         case EarlierUnfinished(window=earlier, reason=reason):
-            fix = f"run {earlier} first, or `logdriven run {table}` to catch up in order"
+            fix = f"run {earlier} first, or catch up in order with `logdriven run {table}`"
             return EarlierWindowError(f"{what}: it {reason}; {fix}")
         case DependenciesMissing(reason=reason):
-            return DependencyError(f"{what}: it {reason}; run those first, or `logdriven run`")
+            return DependencyError(
+                f"{what}: it {reason}; run those windows first, or use `logdriven run`"
+            )
         case NotApplying(reason=reason):
-            fix = "`logdriven run` records it as SKIPPED, after which a refresh would run it"
+            fix = "`logdriven run` records it as SKIPPED; `logdriven refresh` runs it afterwards"
             return DependencyError(f"{what}: it {reason}; {fix}")
         case NotDue(reason=reason):
-            return NotDueError(f"{what}: it is {reason}")
+            return NotDueError(f"{what}: {reason}")

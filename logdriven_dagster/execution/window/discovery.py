@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
 
@@ -13,6 +12,7 @@ from logdriven_dagster.config.models.incremental.batches import file_source
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import FileKnownError, TerminalStepError
+from logdriven_dagster.execution.window.engines import Engine
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.batches import Route, TakenBatches, marking_of
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
@@ -22,9 +22,6 @@ from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
 from logdriven_dagster.runlog import RunLog, transitions
 from logdriven_dagster.runlog.attempts import progress
 from logdriven_dagster.runlog.batches import files
-
-if TYPE_CHECKING:
-    from logdriven_dagster.engine import Engine
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +41,7 @@ class SourceDiscovery:
 
     project: Project
     run_log: RunLog
-    engine: "Callable[[], Engine]"
+    engine: Callable[[], Engine]
 
     def discover(self, attempt: Attempt, run: WindowRun) -> Discovered:
         """Bound a slice by the contents of its source. Raises StepError if the source fails."""
@@ -81,7 +78,9 @@ class SourceDiscovery:
         self._apply_to_left_over(table, route, found)
         discovered = Discovered(taker, window_run(run, self.project, taker))
         if not taker.taken.batches and source.on_empty == "fail":
-            raise TerminalStepError(f"no new file in {source.path}")  # Sharp ETL, NoFileToContinue
+            raise TerminalStepError(
+                f"there are no new files in {source.path}"
+            )  # Sharp ETL, NoFileToContinue
         return discovered
 
     def recheck(self, run: WindowRun) -> tuple[RegisteredFile, ...]:
@@ -127,7 +126,9 @@ class SourceDiscovery:
         try:
             settle(self.project, file_source(table), done)
         except Exception as error:  # noqa: BLE001 - file systems may raise anything
-            _log.warning("%s: a loaded file stays where it is: %s", table.table, redact(str(error)))
+            _log.warning(
+                "%s: could not move or delete a loaded file: %s", table.table, redact(str(error))
+            )
 
 
 def window_run(run: WindowRun, project: Project, attempt: Attempt) -> WindowRun:

@@ -59,8 +59,8 @@ class HeldLease:
             raise self._lost
         if time.monotonic() > self._deadline:
             raise LeaseExpiredError(
-                f"{self._what}: the lease could not be renewed for {self._duration:g} s; "
-                "nothing more is published, whoever comes next goes on with it"
+                f"{self._what}: could not renew the lease for {self._duration:g} s; nothing "
+                "more is published, and the next runner continues the window"
             )
 
     def verify(self) -> None:

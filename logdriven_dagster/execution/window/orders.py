@@ -11,8 +11,8 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redacted_values
-from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
+from logdriven_dagster.execution.window.engines import WindowSession
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.windows import TimeWindow

@@ -13,7 +13,6 @@ from dataclasses import InitVar, dataclass, field
 
 from logdriven_dagster.config.models.incremental.batches import file_source
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.spark.actions import watched_by
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -35,6 +34,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.execution.window.discovery import SourceDiscovery, needs_discovery
+from logdriven_dagster.execution.window.engines import Engine
 from logdriven_dagster.execution.window.journal import Journal, Lost, unsuccessful
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.listeners import Interruption, Listeners
@@ -130,12 +130,14 @@ class PassExecution:
         """Run the steps on another engine, from the first one, and log the reason."""
         why = str(error).partition("\n")[0]
         logger.warning("engine_changed: %s: %s", self.attempts[0], why)
-        self.chain.notes = f"{self.application_id} could not do it: {why}"
+        self.chain.notes = f"{self.application_id} could not run it: {why}"
         self._begin_anew()
         try:
             self._run(other)
         except UnmetNeedError as unmet:  # only this window lacks it, not the others
-            raise TerminalStepError(f"{error}; left to another engine, in vain: {unmet}") from error
+            raise TerminalStepError(
+                f"{error}; the fallback engine failed as well: {unmet}"
+            ) from error
 
     def _run(self, engine: Callable[[], Engine]) -> None:
         """Run the chain, in a second Spark if the first one dies."""
@@ -152,7 +154,7 @@ class PassExecution:
         self.application_id = engine.application_id
         with (
             watched_by(self._check),
-            engine.window(self.chain.runs, self.order.project) as self.chain.session,
+            engine.open_session(self.chain.runs, self.order.project) as self.chain.session,
         ):
             self.tries.until_done(self.chain.run)
 
@@ -230,8 +232,8 @@ class PassExecution:
         if not self._is_single:
             status, others = Status.DISCARDED, len(self.attempts) - 1
             text = (
-                f"runs again by itself: in one pass with {others} others, "
-                f"step {self.chain.current_step} failed: {text}"
+                f"runs again by itself: in a batch with {others} other windows, step "
+                f"{self.chain.current_step} failed: {text}"
             )
         lost = self._end(status, text, max(self.tries.failed, 1))
         return [

@@ -4,15 +4,13 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.processes import processes_of
-from logdriven_dagster.config.models.project import EngineName
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.sql.stretching import stretch_obstacle
-from logdriven_dagster.engine import Engine
 from logdriven_dagster.errors import UnmetNeedError
 from logdriven_dagster.execution.events import (
     WindowEvent,
@@ -28,6 +26,7 @@ from logdriven_dagster.execution.window.claiming import (
     refuse_unready,
 )
 from logdriven_dagster.execution.window.discovery import SourceDiscovery, is_open_ended, window_run
+from logdriven_dagster.execution.window.engines import Engine, Engines
 from logdriven_dagster.execution.window.journal import EndRecorder, Journal
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.listeners import Listeners
@@ -41,9 +40,6 @@ from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
-
-Engines: TypeAlias = Callable[[EngineName], Engine]
-"""A function that starts the engine of a name at its first call."""
 
 MOST = 1000
 """The maximum number of windows in a pass: each has a row in the transactions of all."""
@@ -95,7 +91,7 @@ class Passes:
         self._project, self._run_log, self._owner = project, run_log, owner
         self._attached, self._listeners = attached, attached.listeners
         self._engines, self._choice = engines, choice
-        self._started: set[EngineName] = set()
+        self._started: set[str] = set()
         self.needs = Needs(project, choice)
         self._alone: set[tuple[str, str]] = set()
         """Tables and keys of windows whose pass with others failed: each runs by itself next."""
@@ -109,10 +105,12 @@ class Passes:
         order = self._run_log.ask(lambda conn: prepared(conn, prepare))
         if order.project.versions != prepare.project.versions:
             orders = orders[:1]  # an earlier version is only for windows that have tried it
+        engine = self._engine_of(order)
+        if not self._choice.type_of(engine).supports_batching:
+            orders = orders[:1]
         orders = [replace(order, window=each.window) for each in self._in_one_pass(orders)]
         assert order.steps
         self.needs.refuse_unmet(order.table)
-        engine = self._engine_of(order)
         if not is_open_ended(order.window):
             self._start(engine, order)
         began = time.monotonic()
@@ -122,7 +120,7 @@ class Passes:
         )
         self._listeners.on_claim(attempts)
         for window in order.passed_over:
-            yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
+            yield WindowSkipped(order.table.table, window, f"skipped in favor of {order.window}")
         for event in self._run_claimed(order, engine, processes, attempts, began):
             self._note(event)
             yield event
@@ -147,27 +145,27 @@ class Passes:
             lambda conn: record_inapplicable(conn, order, windows, self._owner)
         )
 
-    def _engine_of(self, order: Order) -> EngineName:
+    def _engine_of(self, order: Order) -> str:
         """Return the engine of a pass; DataFrames of users belong to Spark."""
         if order.made_outside:
             return self._choice.default
         return self._choice.of(order.table, order.project)
 
-    def _start(self, engine: EngineName, order: Order) -> None:
+    def _start(self, engine: str, order: Order) -> None:
         """Start the engine before anything is claimed, but not for orders that would be refused."""
         if engine in self._started:
             self._engines(engine)
             return
         if not order.passed_over:
             self._run_log.ask(lambda conn: refuse_unready(conn, order))
-        with self._listeners.observe_part(f"start {engine.title()}", self._owner):
+        with self._listeners.observe_part(f"start {self._choice.title(engine)}", self._owner):
             self._engines(engine)
         self._started.add(engine)
 
     def _run_claimed(
         self,
         order: Order,
-        engine: EngineName,
+        engine: str,
         processes: Processes,
         attempts: Sequence[Attempt],
         began: float,
@@ -196,7 +194,7 @@ class Passes:
         self._listeners.on_lineage(ended)
         yield from ended
 
-    def _tried(self, engine: EngineName) -> list[Callable[[], Engine]]:
+    def _tried(self, engine: str) -> list[Callable[[], Engine]]:
         """Return the engines that may run a pass, the preferred one first."""
         chosen = engine != self._choice.default
         names = (engine, self._choice.default) if chosen else (engine,)

@@ -43,7 +43,7 @@ class Timeout:
         if self.settings.timeout_strategy != "fail":
             logger.warning("overdue: %s", problem)
         if self.settings.timeout_strategy != "warn":
-            raise TimeoutStepError(f"{problem}; it was stopped")
+            raise TimeoutStepError(f"{problem}; the attempt was stopped")
 
     @property
     def is_over(self) -> bool:
@@ -52,4 +52,4 @@ class Timeout:
 
     @property
     def problem(self) -> str:
-        return f"{self.what} takes longer than its timeout of {self.settings.timeout}"
+        return f"{self.what} exceeds its timeout of {self.settings.timeout}"

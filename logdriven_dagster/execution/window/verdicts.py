@@ -14,7 +14,7 @@ def refuse(step: StepConfig, staged: Staged) -> None:
     """
     rows, most = staged.counts.target, step.max_rows
     if most is not None and rows is not None and rows > most:
-        problem = f"{rows:,} rows are more than max_rows, which is {most:,}"
+        problem = f"{rows:,} rows exceed max_rows, which is {most:,}"
         raise TooMuchDataError(f"{problem}; nothing is published")
     if staged.quality is not None and (refusal := staged.quality.refusal):
         raise BadQualityError(refusal)
@@ -30,8 +30,11 @@ def refuse_replacement(step: StepConfig, staged: Staged, replaced: Callable[[], 
         return
     new, old, most = staged.counts.target, replaced(), step.change_at_most
     if new is None:
-        raise BadQualityError("never_empty, change_at_most: nobody knows how many rows are staged")
-    fix = "nothing is published; correct the source, or the step if this change is meant"
+        raise BadQualityError(
+            "never_empty, change_at_most: the number of staged rows is unknown, so "
+            "they cannot be compared"
+        )
+    fix = "nothing is published; correct the source, or the step if this change is intended"
     if step.never_empty and old and not new:
         raise BadQualityError(f"never_empty: no rows would replace {old:,} published rows; {fix}")
     if most is not None and old and abs(new - old) * 100 > most * old:

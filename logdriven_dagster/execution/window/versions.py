@@ -56,7 +56,7 @@ def prepared(conn: Connection, order: Order) -> Order:
 
 def _refuse_disabled(table: TableConfig) -> None:
     if not table.enabled:
-        fix = f"`logdriven enable {table.table}` lets it run again"
+        fix = f"enable it with `logdriven enable {table.table}`"
         raise DisabledError(f"{table.table} is disabled; {fix}")
 
 
@@ -93,9 +93,9 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
         document = recorded(folder, project.name, Kind.TABLE, name, content)
         table = table_of(document, project.zone)
     except InvalidProjectError as error:
-        fix = "run it with --latest, which takes the version in force"
+        fix = "use --latest to run the version in force"
         raise UsageError(
-            f"{name} failed in version {version}, now unreadable; {fix}: {error}"
+            f"{name} failed in version {version}, which cannot be read any more; {fix}: {error}"
         ) from None
     present = project.table(name)
     if not _same_windows(table, present):
@@ -115,7 +115,7 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
 
 
 def _version_note(version: int, present: int) -> str:
-    return f"version {version} as in its last attempt, not version {present}, which is in force"
+    return f"version {version}, as in its last attempt, not version {present}, which is in force"
 
 
 def _same_windows(one: TableConfig, other: TableConfig) -> bool:

@@ -65,7 +65,7 @@ def _descriptions(project: Project, table: TableConfig) -> dict[str, tuple[str |
         for name, rule in _named(table, step, rules).items():
             described[name] = (_description(rule), rule.blocking)
         if step.quality and step.quality.min_pass is not None:
-            percent = f"at least {step.quality.min_pass:g} % of the rows have no error"
+            percent = f"at least {step.quality.min_pass:g} % of the rows pass all rules"
             described[_prefixed(table, step, _GOOD_ENOUGH)] = (percent, True)
     return described | {
         check.check: (check.description or check.sql, True) for check in table.checks
@@ -163,7 +163,7 @@ def _description(rule: Rule) -> str | None:
         return rule.description
     text = BUILT_IN[rule.kind].says if rule.kind in BUILT_IN else rule.text
     if rule.kind == "duplicates":
-        text = "of several rows with one id only the newest is written"
+        text = "of several rows with the same id, only the newest is written"
     given = ", ".join(f"{name}: {value}" for name, value in rule.parameters.items())
     return redact(f"{text} ({given})" if given else text)
 

@@ -21,8 +21,8 @@ def description(project: Project, table: TableConfig) -> str:
 
 def _windows(table: TableConfig) -> str:
     if table.is_sliced:
-        kind = f"Slices along {table.along.value} (`{table.incremental_type}`)"
-        rules = [f"{kind}, looked for every {table.period}"]
+        kind = f"Windows along {table.along.value} (`{table.incremental_type}`)"
+        rules = [f"{kind}, checked every {table.period}"]
     else:
         rules = [f"Windows of {table.period} from {_moment(table.default_start)}"]
         rules += [f"to {_moment(table.end)}"] if table.end else []
@@ -32,7 +32,7 @@ def _windows(table: TableConfig) -> str:
     more = [f"{table.delay} after they end"] if table.delay else []
     more += ["oldest first, never past a failed one" if table.ordered else "in any order"]
     if table.lookback:
-        more.append(f"the last {table.lookback} again with each new one")
+        more.append(f"the last {table.lookback} windows again with each new one")
     return f"{text}; {', '.join(more)}."
 
 

@@ -39,7 +39,7 @@ def freshness_checks(location: Location) -> list[AssetChecksDefinition]:
     if not by_key:
         return []
     specs = [
-        AssetCheckSpec(CHECK, asset=key, description="The newest window that should be done is.")
+        AssetCheckSpec(CHECK, asset=key, description="The newest due window has finished.")
         for key in by_key
     ]
 
@@ -79,7 +79,10 @@ class FreshnessShown:
 
 def _told(found: Freshness | None, now: datetime) -> dict[str, Any]:
     if found is None:
-        return {"passed": True, "description": "Nobody asks while it is offline or disabled."}
+        return {
+            "passed": True,
+            "description": "Not checked while the table is offline or disabled.",
+        }
     severity = (
         AssetCheckSeverity.WARN if found.verdict is Verdict.WARNING else AssetCheckSeverity.ERROR
     )
@@ -99,8 +102,8 @@ def _told(found: Freshness | None, now: datetime) -> dict[str, Any]:
 
 def _description(found: Freshness) -> str:
     if found.expected is None:
-        return "No window should be done yet."
+        return "No window is due yet."
     if found.missing is None:
-        return f"{found.expected} is done, the newest window that should be."
-    due = f"should have been done by {found.due_clock:%Y-%m-%d %H:%M}"
+        return f"{found.expected}, the newest due window, has finished."
+    due = f"should have finished by {found.due_clock:%Y-%m-%d %H:%M}"
     return redact(f"{found.missing} {due}: {found.reason}")

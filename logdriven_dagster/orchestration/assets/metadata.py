@@ -19,7 +19,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
-from logdriven_dagster.model.attempts import Attempt
+from logdriven_dagster.model.attempts import Attempt, Counts
 from logdriven_dagster.model.runs import Column, Published, Staged
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning.unread import MadeWithout
@@ -78,24 +78,12 @@ def kinds(project: Project, table: TableConfig) -> set[str]:
 def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
     """Return the metadata of a materialization: rows, columns, window, job and snapshot."""
     staged, published = _output(event)
-    metadata = _attempt_metadata(event.attempt) | {"seconds": round(event.seconds, 3)}
-    metadata |= lag_shown(event.attempt.window, datetime.now(timezone.utc))
-    if event.error_count:
-        metadata["error_count"] = event.error_count
-    counts = [step.counts.source for step in event.steps if step.counts.source is not None]
-    if counts:
-        metadata["source_count"] = sum(counts)
-    if outside := sum(step.source_rows.outside for step in event.steps if step.source_rows):
-        metadata["rows_of_no_window"] = outside
-    if malformed := sum(step.counts.malformed or 0 for step in event.steps):
-        metadata["malformed_count"] = malformed
-    if any(step.quality for step in event.steps):
-        metadata["rejected_count"] = sum(s.quality.rejected for s in event.steps if s.quality)
+    metadata = _attempt_metadata(event.attempt)
+    metadata |= duration_shown(event.attempt.window, event.seconds, datetime.now(timezone.utc))
+    has_rules = any(step.quality for step in event.steps)
+    metadata |= counts_shown([step.counts for step in event.steps], event.error_count, has_rules)
     if staged is not None:
         metadata |= columns_shown(staged.columns)
-        if staged.counts.target is not None:
-            metadata["target_count"] = staged.counts.target
-        metadata |= merged_metadata(staged.counts.inserted, staged.counts.updated)
     if published is not None:
         metadata["target"] = redact(published.target)
         if published.snapshot_id is not None:
@@ -121,16 +109,32 @@ def rows_shown(of_window: int | None, of_table: int | None) -> dict[str, Any]:
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def lag_shown(window: TimeWindow, finished: datetime) -> dict[str, float]:
-    """Return as metadata the time between the end of a time window and its completion."""
-    if isinstance(window, Slice):
-        return {}
-    return {"lag_seconds": round(finished.timestamp() - window.end.timestamp(), 3)}
+def duration_shown(window: TimeWindow, seconds: float, finished: datetime) -> dict[str, float]:
+    """Return the duration of an attempt, and the time from the end of its window to its end."""
+    shown = {"seconds": round(seconds, 3)}
+    if not isinstance(window, Slice):
+        shown["lag_seconds"] = round(finished.timestamp() - window.end.timestamp(), 3)
+    return shown
 
 
-def merged_metadata(inserted: int | None, updated: int | None) -> dict[str, int]:
-    """Return the metadata of an upsert's result; empty for other modes."""
-    counts = {"inserted_count": inserted, "updated_count": updated}
+def counts_shown(steps: Sequence[Counts], error_count: int, has_rules: bool) -> dict[str, int]:  # noqa: FBT001
+    """Return the counts of a successful attempt, from an event or from the run log.
+
+    `error_count` is its number of failed tries. Rejected rows are shown for tables with rules only,
+    and counts of exceptional rows only if there are any.
+    """
+    total = Counts.sum(steps)
+    written = next((each for each in reversed(steps) if each.target is not None), Counts())
+    counts = {
+        "error_count": error_count or None,
+        "source_count": total.source,
+        "rows_of_no_window": total.outside or None,
+        "malformed_count": total.malformed or None,
+        "rejected_count": (total.failure or 0) if has_rules else None,
+        "target_count": written.target,
+        "inserted_count": written.inserted,
+        "updated_count": written.updated,
+    }
     return {name: count for name, count in counts.items() if count is not None}
 
 

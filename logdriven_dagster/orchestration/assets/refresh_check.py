@@ -30,7 +30,7 @@ _MOST_NAMED = 5
 
 def refresh_check_spec(key: AssetKey) -> AssetCheckSpec:
     """Return the specification of a table's check."""
-    description = "No refresh has failed that was not repeated."
+    description = "Every failed refresh has been repeated."
     return AssetCheckSpec(LATEST_REFRESH, asset=key, description=description)
 
 
@@ -70,17 +70,20 @@ def _shown_failures(instance: DagsterInstance, key: AssetKey) -> str:
 
 def _description(location: Location, found: Sequence[RefreshFailure]) -> str:
     if not found:
-        return "The windows whose refresh failed have run again."
+        return "All windows whose refresh failed have run again."
     lines = [_sentence(location, each) for each in found[:_MOST_NAMED]]
     if (more := len(found) - _MOST_NAMED) > 0:
-        lines.append(f"and {more:,} more; `logdriven status` names all of them")
+        lines.append(f"and {more:,} more; `logdriven status` shows all of them")
     return "\n\n".join(lines)
 
 
 def _sentence(location: Location, failure: RefreshFailure) -> str:
     error = f": {failure.error}" if failure.error else ""
-    published = f"what job {failure.published_by} published"
+    published = f"by job {failure.published_by}"
     if failure.published_at is not None:
         published += f" at {wording.clock(failure.published_at, location.project.zone)}"
     text = f"{failure.window}: its refresh, job {failure.job_id}, failed{error}"
-    return redact(f"{text}; {published} stands. Materialize the partition again to repeat it.")
+    return redact(
+        f"{text}; the rows published {published} are unchanged. "
+        "Materialize the partition again to repeat it."
+    )

@@ -52,7 +52,7 @@ def describe_failed_refresh(
     key: AssetKey, partition: str, error: str, metadata: Mapping[str, Any]
 ) -> AssetObservation:
     """Return an observation of a failed refresh: the partition stays as it was published."""
-    text = f"its refresh failed; what was published before stands: {error}"
+    text = f"its refresh failed; the published rows are unchanged: {error}"
     return AssetObservation(key, partition=partition, description=text, metadata=metadata)
 
 
@@ -62,7 +62,7 @@ def _told(
     day = wording.clock(rows[0]["job_start_time"], project.zone)[:10]
     log = f"logdriven log {table} --window {shlex.quote(_name(window))} --full"
     report = f"logdriven report --from {day} --job {table}"
-    more = f"All of it: `{redact(log)}`\n\nWhat else ran that day: `{report}`"
+    more = f"Whole log: `{redact(log)}`\n\nOther windows of that day: `{report}`"
     return f"{grid(_HEADING, [_attempt(project, row) for row in rows])}\n\n{more}"
 
 

@@ -106,9 +106,9 @@ class _Partitions:
             theirs = self.definition.time_window_for_partition_key(key)
             start, end = theirs.start.timestamp(), theirs.end.timestamp()
         elif self.definition is not None:
-            raise UsageError(f"{key!r} is a partition that names no time")
+            raise UsageError(f"the partition {key!r} is not a time")
         elif self.dependency.period is None:
-            problem = "how long its partitions are is not known: it is of another code location"
+            problem = "the length of its partitions is unknown: it is in another code location"
             raise UsageError(f"{problem}; add `period`, such as `period: 1 hour`, to `depends_on`")
         else:
             first = start_of(key, self.dependency.timezone or self.zone)
@@ -140,7 +140,7 @@ def _materialized(
             problems.add(str(error))
         yield Materialized(window, number)
     for problem in sorted(problems) if how.dependency.is_input else ():
-        logger.warning("asset %s: %s; no window finds it", how.dependency.asset, problem)
+        logger.warning("asset %s: %s; no window waits for it", how.dependency.asset, problem)
 
 
 def _definition(context: _Context, key: AssetKey) -> PartitionsDefinition[str] | None:

@@ -64,15 +64,15 @@ class LogdrivenProjectComponent(Component, Resolvable):
         Resolver(
             lambda context, folder: context.resolve_source_relative_path(folder).resolve(),
             model_field_type=str,
-            description="The folder that holds logdriven.yaml, relative to this file's.",
+            description="The folder of logdriven.yaml, relative to the folder of this file.",
             examples=["."],
         ),
     ]
     tables: Annotated[
         Sequence[str],
         Resolver.default(
-            description="Names of tables and jobs, or patterns of tables, that are shown and run "
-            "here; everything by default.",
+            description="Names of tables and jobs, or patterns of tables, to show and run here; "
+            "default: all.",
             examples=[["ods.*", "nightly"]],
         ),
     ] = ()
@@ -87,23 +87,23 @@ class LogdrivenProjectComponent(Component, Resolvable):
     prefix: Annotated[
         str,
         Resolver.default(
-            description="Stands before the names of ops, jobs, sensors and resources, where "
-            "another project of the code location has the same ones.",
+            description="Prefix of the names of ops, jobs, sensors and resources, for code "
+            "locations where another project has the same names.",
         ),
     ] = ""
     sensor: SensorAttributes | None = None
     run_log: Annotated[
         str | None,
         Resolver.default(
-            description="The URL of the run log in the place of the project's own.",
+            description="The URL of the run log, instead of the project's.",
             examples=["${env:RUN_LOG}"],
         ),
     ] = None
     executor: Annotated[
         Literal["in_process", "none"],
         Resolver.default(
-            description="in_process: the steps of a run share one Spark session. none: the code "
-            "location has an executor of its own."
+            description="in_process: the steps of a run share one Spark session. none: use the "
+            "executor of the code location."
         ),
     ] = "in_process"
 

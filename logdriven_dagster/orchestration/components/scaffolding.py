@@ -18,26 +18,19 @@ from logdriven_dagster.config.scaffolding.new_project import scaffold
 from logdriven_dagster.config.yaml.components import TABLE_COMPONENT
 from logdriven_dagster.errors import UsageError
 
-_TABLE = """\
-type: {component}
-
-attributes:
-  table: ods.{name}
-  description: What a row of it is.
-  default_start: {start}
-  period: 1 day
-  steps:
-    - step: load
-      sql: SELECT 1 AS example
-      target: {{type: iceberg}}
-"""
+_TABLE = (
+    "type: {component}\n\nattributes:\n  table: ods.{name}\n  description: One row "
+    "per …\n  default_start: {start}\n  period: 1 day\n  steps:\n    - step: "
+    "load\n      sql: SELECT 1 AS example\n      target: {{type: iceberg}}\n"
+)
 
 
 class ProjectParams(BaseModel):
     """Options of `dg scaffold defs` for a project."""
 
     project: str | None = Field(
-        None, description="the folder of a project that exists, relative to where dg runs"
+        None,
+        description="the folder of an existing project, relative to the working directory of dg",
     )
 
 
@@ -59,7 +52,7 @@ class ProjectScaffolder(Scaffolder[ProjectParams]):
                 return
             folder = Path(request.params.project).resolve()
             if not (folder / PROJECT_FILE).is_file():
-                raise UsageError(f"{folder} is no project: it has no {PROJECT_FILE}")
+                raise UsageError(f"{folder} is not a project: it has no {PROJECT_FILE}")
             relative = Path(os.path.relpath(folder, request.target_path.resolve()))
             scaffold_component(request, {"project": relative.as_posix()})
 
@@ -91,7 +84,7 @@ def _told_plainly(request: ScaffoldRequest[Any]) -> Iterator[None]:
 
 def _refuse_appending(request: ScaffoldRequest[Any]) -> None:
     if request.append or request.scaffold_format != "yaml":
-        raise UsageError("a project, or a table, is a defs.yaml of its own; name a new folder")
+        raise UsageError("a project or a table needs its own defs.yaml; give a new folder")
 
 
 def project_of(folder: Path) -> Path:
@@ -99,5 +92,5 @@ def project_of(folder: Path) -> Path:
     for parent in folder.resolve().parents:
         if (parent / PROJECT_FILE).is_file() and folder.resolve().is_relative_to(parent / "tables"):
             return parent
-    problem = f"{folder}: a table is a folder below `tables/` of a project"
+    problem = f"{folder}: must be a folder below `tables/` of a project"
     raise UsageError(f"{problem}, such as shop/tables/{folder.name}")

@@ -75,5 +75,5 @@ class TableComponent(Component):
         shown = context.component_tree.get_all_components(LogdrivenProjectComponent)
         if not any(component.project == project for component in shown):
             fix = f"add a LogdrivenProjectComponent whose `project` is {project}"
-            raise UsageError(f"{context.path}: no component shows the tables of its project; {fix}")
+            raise UsageError(f"{context.path}: no component loads its project; {fix}")
         return Definitions()

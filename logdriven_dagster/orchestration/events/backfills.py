@@ -37,7 +37,7 @@ def behind_earlier_runs(context: StepContext, work: Callable[[], None]) -> None:
             if not waits:
                 raise
             if not told:
-                context.log.info("%s; earlier runs of the backfill are waited for", refusal)
+                context.log.info("%s; waiting for earlier runs of the backfill", refusal)
             told = True
         time.sleep(_PAUSE)
 

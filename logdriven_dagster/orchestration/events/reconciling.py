@@ -98,10 +98,10 @@ def _death(sign: Unreleased, grace: timedelta) -> str | None:
     have slept, and its next heartbeat renews the lease.
     """
     if sign.owner is not None and is_dead(sign.owner):
-        return f"Its process {sign.owner} is gone; it did not release its {sign.what}."
+        return f"Its process {sign.owner} has ended without releasing its {sign.what}."
     is_here = sign.owner is not None and sign.owner.host == current_owner().host
     if not is_here and sign.lease_lost is not None and sign.lease_lost > grace:
-        return f"The lease of its {sign.what} ran out and its runner did not come back."
+        return f"The lease of its {sign.what} expired and its runner did not return."
     return None
 
 

@@ -52,8 +52,9 @@ from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
 
 _WHAT_TO_DO = (
-    "What to do: mend the cause, then materialize again or use `logdriven run`; until then later "
-    "windows of an ordered table wait (docs/troubleshooting.md)"
+    "To continue: fix the cause, then materialize again or use `logdriven "
+    "run`. Until then, later windows of an ordered table are blocked "
+    "(docs/troubleshooting.md)."
 )
 
 
@@ -115,7 +116,7 @@ class Reporter:
                 self.context.log.warning(redact(str(event.reason)))
             case NeedUnmet(reason=reason, tables=tables):
                 self.unmet.append(event)
-                self.context.log.error("%s; not begun: %s", reason, ", ".join(tables))
+                self.context.log.error("%s; not started: %s", reason, ", ".join(tables))
             case WindowSkipped():
                 self.skipped += 1
                 self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
@@ -131,7 +132,7 @@ class Reporter:
             self._pass.add(attempt.job_id)
             self._unended[attempt.job_id] = self._pass
         if begins_pass:
-            log.info("%s, with %d windows behind it in one pass", title, behind)
+            log.info("%s, with %d later windows in one batch", title, behind)
         elif not in_pass:
             log.info("%s", title)
         if attempt.claim.other_version:
@@ -226,7 +227,11 @@ class Reporter:
         except Exception as error:  # noqa: BLE001 - launchers may raise any error
             done = False
             self.context.log.debug("%s", redact(str(error)))
-        outcome = "was told to end" if done else "cannot be ended from here; it is shut out"
+        outcome = (
+            "is being canceled"
+            if done
+            else "could not be canceled from here; its writes are rejected"
+        )
         self.context.log.info("Run %s, whose attempt was replaced, %s", run_id, outcome)
 
     def _given_up(self, event: WindowLost | WindowSetBack) -> None:
@@ -305,7 +310,7 @@ class Reporter:
         """Return the partition key; None for a window without a partition."""
         partitions = table_partitions(self.project.table(table), self.location)
         if not partitions.holds(window):
-            self.context.log.info("%s %s is only a part of a partition", table, window)
+            self.context.log.info("%s %s is only part of a partition", table, window)
             return None
         return partitions.key(window)
 

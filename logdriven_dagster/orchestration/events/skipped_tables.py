@@ -52,7 +52,9 @@ def run_skipped_tables(reporter: Reporter, run: Run, failed: Iterable[AssetKey] 
                 run(reporter.project.tables[name], own_reporter)
             except (LogdrivenError, Failure) as error:
                 text = error.description if isinstance(error, Failure) else str(error)
-                context.log.warning("%s, behind a failed table: %s", name, redact(text or ""))
+                context.log.warning(
+                    "%s, downstream of a failed table: %s", name, redact(text or "")
+                )
 
 
 def _failed_steps(reporter: Reporter) -> list[AssetKey]:

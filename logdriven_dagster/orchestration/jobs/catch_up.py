@@ -158,7 +158,7 @@ def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpCo
         if started_by(context.run) != "manual":
             tables = online_tables(in_force, tables)
             if not tables:
-                context.log.info("Every table is offline: only people start them")
+                context.log.info("every table is offline; start runs manually")
                 return
         seconds = config.backoff_seconds
         backoff = None if seconds is None else timedelta(seconds=seconds)

@@ -74,7 +74,7 @@ class JobRunConfig(Config):
 def configured_job(location: Location, config: JobConfig) -> JobDefinition:
     """Return the Dagster job of one file in `jobs/`."""
     if config.job in (CATCH_UP, SKIP, UNSKIP):
-        raise UsageError(f"jobs: the name {config.job} is taken by a job that every project has")
+        raise UsageError(f"jobs: {config.job} is the name of a built-in job; choose another name")
     name = config.job
 
     @op(name=location.name(name), required_resource_keys={location.spark})
@@ -103,9 +103,9 @@ def _schedule(
         """Start the job, unless it is offline or disabled now. Source: DolphinScheduler."""
         current = open_runner(project).in_force().jobs[config.job]
         if not current.enabled:
-            return SkipReason(f"{config.job} is disabled: nobody runs it")
+            return SkipReason(f"{config.job} is disabled")
         if current.release_state == "offline":
-            return SkipReason(f"{config.job} is offline: only people start it")
+            return SkipReason(f"{config.job} is offline; start it manually")
         tags = {PROJECT_TAG: project.name, TRIGGER_TAG: "schedule", **run_tags(current)}
         return RunRequest(tags=tags)
 
@@ -204,9 +204,11 @@ def _report_progress(
             for note in notes:
                 context.log.warning(note)
         case StepStarted(step=step):
-            context.log.info("step %s %s begins", step.exec_order, step.step)
+            context.log.info("step %s %s starts", step.exec_order, step.step)
         case StepTriedAgain(step=step, error=error, error_count=number):
-            context.log.warning("step %s: try %s failed: %s", step.step, number, in_brief(error))
+            context.log.warning(
+                "step %s: attempt %s failed: %s", step.step, number, in_brief(error)
+            )
 
 
 def _report_step(context: OpExecutionContext, event: StepEnded) -> None:

@@ -45,7 +45,9 @@ def skipping_jobs(location: Location) -> list[JobDefinition]:
         _decide(context, location, config, UNSKIP)
 
     return [
-        op_job(location, SKIP, "Skips windows of a table for good, with a reason.", skip_windows),
+        op_job(
+            location, SKIP, "Skips windows of a table permanently, with a reason.", skip_windows
+        ),
         op_job(location, UNSKIP, "Makes skipped windows pending again.", unskip_windows),
     ]
 

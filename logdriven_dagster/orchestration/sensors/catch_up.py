@@ -44,7 +44,7 @@ from logdriven_dagster.orchestration.location import CATCH_UP, Location
 from logdriven_dagster.planning import Plan, PlannedWindow
 from logdriven_dagster.processes import garbage_kept
 
-OFFLINE = "every table is offline: only people start them"
+OFFLINE = "every table is offline; start runs manually"
 
 _WAITING = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING]
 _WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
@@ -163,7 +163,9 @@ class Pause:
         if now.timestamp() >= self.until:
             return None
         again = datetime.fromtimestamp(self.until, now.tzinfo)
-        return f"the last run finished none of what is ready; tried again at {again:%F %T}"
+        return (
+            f"the last run did not finish any of the ready windows; next attempt at {again:%F %T}"
+        )
 
     def next(self, now: datetime, interval: timedelta) -> str:
         """Return the cursor after a request: the pause before the same request doubles."""
@@ -242,7 +244,7 @@ def _left_out(project: Project, tables: Sequence[str]) -> str:
     if not offline:
         return ""
     more = f" and {len(offline) - _EXPLAINED} more" if len(offline) > _EXPLAINED else ""
-    return f"; offline, left to people: {', '.join(offline[:_EXPLAINED])}{more}"
+    return f"; offline, to be started manually: {', '.join(offline[:_EXPLAINED])}{more}"
 
 
 def _run_config(config: SensorConfig, op: str, tables: list[str] | None) -> dict[str, Any]:

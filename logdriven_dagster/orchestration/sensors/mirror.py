@@ -32,9 +32,9 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.freshness import FreshnessShown
 from logdriven_dagster.orchestration.assets.metadata import (
+    counts_shown,
+    duration_shown,
     identity_shown,
-    lag_shown,
-    merged_metadata,
     rows_shown,
     window_metadata,
 )
@@ -64,6 +64,7 @@ from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
 from logdriven_dagster.orchestration.sensors.renamed import RenamedTables
 from logdriven_dagster.runlog import RunLog, forgetting
+from logdriven_dagster.runlog.attempts.steps import counts_of
 from logdriven_dagster.runlog.observed import quality
 from logdriven_dagster.runlog.observed.mirror import begun_in, ended_since, present
 from logdriven_dagster.runlog.sql.windows import window_of
@@ -95,7 +96,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         name=location.name(MIRROR),
         minimum_interval_seconds=max(int(interval.total_seconds()), 1),
         default_status=DefaultSensorStatus.RUNNING,
-        description="Shows windows that were run outside of this Dagster, and what is late.",
+        description="Shows windows that ran outside of this Dagster instance, and late windows.",
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         runner = open_runner(project)
@@ -134,9 +135,12 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
             add_first_partitions(context.instance, location, runner, now, new_tables)
             _forget_removed_tables(context.instance, location, run_log, renamed.earlier)
             new_tables.clear()
-        message = f"{shown} windows that were run elsewhere, or not told by their runs, are shown"
+        message = (
+            f"recorded {shown} windows that ran outside of this Dagster instance, or "
+            "whose runs did not report them"
+        )
         if looked_at < len(rows) or before < len(renamed.rows):
-            message += "; the next tick goes on"
+            message += "; the next tick continues"
         cursor = seen.then(rows[:looked_at], broken.until, renamed.then(before))
         return SensorResult(skip_reason=SkipReason(message), cursor=cursor)
 
@@ -247,7 +251,7 @@ class _Shown:
         row: dict[str, Any],
         run: DagsterRun | None = None,
     ) -> None:
-        metadata = _metadata(row, window) | self._story(table, window, row)
+        metadata = _metadata(table, row, window) | self._story(table, window, row)
         if row["job_id"] in self._newest:
             metadata |= table_shown(self._location, table, self._run_log, window)
         key = self._location.key(table.table)
@@ -346,20 +350,11 @@ def _identity(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
     return {**window_metadata(window), **shown, "owner": row["owner"] or ""}
 
 
-def _metadata(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
+def _metadata(table: TableConfig, row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
     began, ended = moment_of(row["job_start_time"]), moment_of(row["job_end_time"])
-    seconds = round((ended - began).total_seconds(), 3)
-    metadata = _identity(row, window) | {"seconds": seconds} | lag_shown(window, ended)
-    if row["error_count"]:
-        metadata["error_count"] = row["error_count"]
-    sources = [s["source_count"] for s in row["steps"] if s["source_count"] is not None]
-    written = [step for step in row["steps"] if step["target_count"] is not None]
-    if sources:
-        metadata["source_count"] = sum(sources)
-    if malformed := sum(step["malformed_count"] or 0 for step in row["steps"]):
-        metadata["malformed_count"] = malformed
-    if written:
-        rows = written[-1]["target_count"]
-        metadata |= {"target_count": rows} | rows_shown(rows, None)
-        metadata |= merged_metadata(written[-1]["inserted_count"], written[-1]["updated_count"])
-    return metadata
+    metadata = _identity(row, window)
+    metadata |= duration_shown(window, (ended - began).total_seconds(), ended)
+    has_rules = any(step.quality for step in table.steps)
+    counts = [counts_of(step) for step in row["steps"]]
+    metadata |= counts_shown(counts, row["error_count"], has_rules)
+    return metadata | rows_shown(metadata.get("target_count"), None)

@@ -179,7 +179,7 @@ def _make_way(conn: Connection, request: Claim, previous: Row[Any] | None) -> Ow
         return Owner.parse(previous.owner, previous.dagster_run_id)
     done = previous.status == Status.SUCCESS.value and previous.covered != 0
     if done and request.trigger is Trigger.PENDING:
-        raise AlreadyDoneError(f"{what} is done already, by job {previous.job_id}")
+        raise AlreadyDoneError(f"{what} has already finished, in job {previous.job_id}")
     return None
 
 
@@ -191,8 +191,8 @@ def _refuse_overlapping(conn: Connection, first: Claim, past: EarlierAttempts) -
     """
     for row in past.overlapping:
         if not (row.expired and ATTEMPTS.take_over(conn, row, first.owner)):
-            what = f"job {row.job_id} of {row.owner} is running {row.job_schedule_id}"
-            raise AlreadyRunningError(f"{first.table} {first.window} overlaps with what {what}")
+            running = f"{row.job_schedule_id}, which job {row.job_id} of {row.owner} is running"
+            raise AlreadyRunningError(f"{first.table} {first.window} overlaps {running}")
 
 
 def _turn(conn: Connection, request: Claim, past: EarlierAttempts) -> _NextAttempt:
@@ -265,4 +265,4 @@ def _attempt(
 
 def _just_started(request: Claim) -> AlreadyRunningError:
     what = f"{request.table} {request.window}"
-    return AlreadyRunningError(f"{what} has just been started by another runner")
+    return AlreadyRunningError(f"another runner has just started {what}")

@@ -141,7 +141,7 @@ def _insert(conn: Connection, seen: Seen, new: Sequence[Materialized]) -> None:
         with conn.begin_nested():
             insert_rows(conn, claims, _DONE, fields)
     except IntegrityError:
-        raise OvertakenError(f"another process has just noted {seen.asset}") from None
+        raise OvertakenError(f"another process has just recorded {seen.asset}") from None
 
 
 def _times(conn: Connection, claims: Sequence[Claim]) -> dict[tuple[float, float], int]:

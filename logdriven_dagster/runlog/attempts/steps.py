@@ -108,6 +108,11 @@ def outputs(conn: Connection, jobs: Sequence[int]) -> dict[int, str]:
     return found
 
 
+def counts_of(step: Mapping[str, Any]) -> Counts:
+    """Return the counts in a row of `step_log`."""
+    return Counts(**{name: step[f"{name}_count"] for name in _COUNTS})
+
+
 def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
     """Set a step from READY to RUNNING in each job, and reset the values of an earlier try.
 
@@ -161,8 +166,10 @@ def unable_to_succeed(
     """Return an error that names the step of these jobs for which `CAN_SUCCEED` is not true."""
     for (job_id, step), state in of_jobs(conn, jobs).items():
         if state not in _OPEN if step in ending else state in _NOT_THROUGH:
-            return AttemptLostError(f"step {step} of job {job_id} is {state}: not by us")
-    return AttemptLostError(f"steps of job {jobs[0]} were changed meanwhile: not by us")
+            return AttemptLostError(
+                f"step {step} of job {job_id} is {state}, set by another process"
+            )
+    return AttemptLostError(f"steps of job {jobs[0]} were changed by another process meanwhile")
 
 
 def finish(conn: Connection, outcomes: Mapping[StepKey, StepOutcome]) -> None:
@@ -272,7 +279,7 @@ def _prove(conn: Connection, statement: Update, rows: Sequence[Mapping[str, Any]
 
 def _changed(jobs: Sequence[int], step_id: str) -> AttemptLostError:
     which = f"job {jobs[0]}" if len(jobs) == 1 else f"one of the jobs {jobs[0]} to {jobs[-1]}"
-    return AttemptLostError(f"step {step_id} of {which}: somebody else ended it")
+    return AttemptLostError(f"step {step_id} of {which}: another process ended it")
 
 
 def _columns(outcome: StepOutcome) -> dict[str, Any]:

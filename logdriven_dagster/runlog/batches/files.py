@@ -41,11 +41,13 @@ def register_file(conn: Connection, found: FoundFile, batch_id: int | None = Non
     if batch_id is None:
         (batch_id,) = make_batches(conn, [None], "file")
     elif not _has_batch(conn, batch_id):
-        raise LifeCycleError(114, f"there is no batch {batch_id}; leave it out for a new one")
+        raise LifeCycleError(
+            114, f"batch {batch_id} does not exist; leave it out to create a new one"
+        )
     try:
         conn.execute(insert(file), [_row(found, batch_id)])
     except IntegrityError:
-        raise FileKnownError(f"{found.location} already exists, since just now") from None
+        raise FileKnownError(f"{found.location} was registered by another process") from None
     return batch_id
 
 
@@ -105,7 +107,9 @@ def files_between(conn: Connection, min_batch: int, max_batch: int) -> list[Regi
     """
     both = _consumers(conn, min_batch) & _consumers(conn, max_batch)
     if not both:
-        raise LifeCycleError(113, f"no step consumes both batch {min_batch} and batch {max_batch}")
+        raise LifeCycleError(
+            113, f"batch {min_batch} and batch {max_batch} are not consumed by the same step"
+        )
     numbers: set[int] = set()
     for rows in (batch_queue, batch_archive):
         for table, step in both:
@@ -146,7 +150,7 @@ def _consumers(conn: Connection, number: int) -> set[tuple[str, str]]:
         )
         found |= {(table, step) for table, step in conn.execute(query)}
     if not found:
-        raise LifeCycleError(114, f"batch {number} was never queued for any step")
+        raise LifeCycleError(114, f"batch {number} is not queued for any step")
     return found
 
 

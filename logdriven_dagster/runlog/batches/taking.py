@@ -204,16 +204,21 @@ def _others(conn: Connection, attempt: Attempt) -> dict[int, Row[Any]]:
     rows = conn.execute(query).all()
     for row in rows:
         if row.status == Status.RUNNING.value:
-            by = f"slice {row.window_start}, in job {row.job_id} of {row.owner}"
-            raise AlreadyRunningError(f"{attempt.table} is already running: {by}; wait for its end")
+            by = f"window {row.window_start}, in job {row.job_id} of {row.owner}"
+            raise AlreadyRunningError(
+                f"{attempt.table} is already running: {by}; wait until it ends"
+            )
     return {row.target_batch_id: row for row in rows if row.target_batch_id is not None}
 
 
 def _refuse_begun(attempt: Attempt, begun: Sequence[Batch], others: dict[int, Row[Any]]) -> None:
     if begun:
         row = others[begun[0].target_batch_id or 0]
-        what = f"{attempt.table} has taken batches that slice {row.window_start} did not finish"
-        fix = f"job {row.job_id} is {row.status}; run that slice first, `logdriven run` does"
+        what = f"{attempt.table} has taken batches that window {row.window_start} did not finish"
+        fix = (
+            f"job {row.job_id} is {row.status}; run that window first, for example with "
+            "`logdriven run`"
+        )
         raise EarlierWindowError(f"{what}: {fix}")
 
 
@@ -233,12 +238,14 @@ def _choose(process: Process, new: Sequence[Batch], max_batches: int | None) -> 
             part = tuple(item for item in mine if item.queue_id in oldest)
         elif not (part := cut(mine, pattern, max_batches)):
             marks = f"none of {len(mine)} batches of {route.source} is marked {pattern!r}"
-            raise LifeCycleError(109, f"{route}: {marks}; it waits for one that is")
+            raise LifeCycleError(109, f"{route}: {marks}; it waits for a marked one")
         if not mine:
             missing = missing or route
         chosen += part
     if missing:
-        raise LifeCycleError(112, f"{missing} waits for a batch of {missing.source}; run that")
+        raise LifeCycleError(
+            112, f"{missing} waits for a batch of {missing.source}; run {missing.source} first"
+        )
     return chosen
 
 
@@ -304,7 +311,7 @@ def _access(conn: Connection, process: Process, chosen: Sequence[Batch], target:
     for part in chunks([item.queue_id for item in chosen]):
         taken = update(batch_queue).where(batch_queue.c.queue_id.in_(part)).values(values)
         if conn.execute(taken).rowcount != len(part):
-            raise AlreadyRunningError(f"batches of {process.table} have just been taken")
+            raise AlreadyRunningError(f"another process has just taken batches of {process.table}")
 
 
 def _mark(conn: Connection, attempt: Attempt, step: str | None, **values: Any) -> None:

@@ -55,7 +55,7 @@ def set_columns(
         code = code_of(project, kind, name)
         row = conn.execute(select(latest).where(latest.c.code == code)).one_or_none()
         if row is None:
-            raise UsageError(f"no {kind.value.lower()} {name!r} is registered")
+            raise UsageError(f"{kind.value.lower()} {name!r} is not registered")
         differing = {key: value for key, value in values.items() if row._mapping[key] != value}
         if differing:
             drafts.append(modified(kind, row, row.content, differing))

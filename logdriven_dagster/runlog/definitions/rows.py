@@ -114,7 +114,9 @@ def store(
         except IntegrityError:
             if kind is not Kind.PROJECT:
                 raise
-            raise OvertakenError(f"project {project} is being registered elsewhere") from None
+            raise OvertakenError(
+                f"another process is registering project {project}; try again"
+            ) from None
         log_versions(conn, kind, [row["code"] for row in added], Operation.ADD, author)
 
 
@@ -137,7 +139,7 @@ def _modify(conn: Connection, latest: Table, draft: NewVersion) -> None:
         .values(version=change.version, update_time=utc_now(), **draft.values)
     )
     if written.rowcount != 1:
-        raise RunLogError(f"{change.name} was changed elsewhere at this moment; try again")
+        raise RunLogError(f"another process has just changed {change.name}; try again")
 
 
 def _step_aside(conn: Connection, modified: Collection[NewVersion]) -> None:

@@ -1,16 +1,13 @@
-"""Upstream windows that ran again, and the downstream windows that are stale because of them.
+"""Queries for stale windows, as `planning.staleness` defines them.
 
-Only attempts after the first one at a window can make another table's window stale, and first ones
-that replace windows of another grid or run after their downstream windows. They are found by an
-index. For each table a bookmark holds the last of them up to which nothing is stale any more, so
-the cost depends on recent reruns, not on the length of the history.
-
-A window of a table with `lookback` that reads all of an upstream (`read: all`) is made from all
-windows within its reach, not only from those that it overlaps.
+Attempts after the first one at a window are found by an index, and so are first ones that replace
+windows of another grid or run after their downstream windows. For each table a bookmark holds the
+last of them up to which nothing is stale any more, so the cost depends on recent reruns, not on the
+length of the history.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -32,8 +29,8 @@ from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.periods import Grid, Unit
-from logdriven_dagster.model.windows import TimeWindow, instant
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning.staleness import TrackedInput, tracked_inputs
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, refresh_bookmark
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
@@ -74,35 +71,6 @@ _OF_UPSTREAMS = _AGAIN.where(among(job_log.c.job_name))
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
-    """A table and one of its upstreams."""
-
-    table: str
-    upstream: str
-    grid: Grid = field(compare=False)
-    lookback: int = field(compare=False, default=0)
-    """The number of later windows that may bring rows of a window."""
-
-    @property
-    def longest(self) -> int:
-        """The longest duration of that many windows, in seconds."""
-        period = self.grid.period
-        return self.lookback * period.count * _LONGEST[period.unit]
-
-    def reaches(self, row: Row[Any], again: Row[Any]) -> bool:
-        """Return True if the upstream window `again` is an input of `row`, even if it is later."""
-        if row.window_end > again.window_start:
-            return True
-        n = self.grid.index(instant(row.window_start))
-        reach = self.grid.bound(n + self.lookback + 1).timestamp()
-        return bool(reach > again.window_start)
-
-
-_LONGEST = {Unit.MINUTE: 60, Unit.DAY: 25 * 3600, Unit.MONTH: 31 * 86_400 + 3600}
-"""The greatest lengths in seconds, including changes of the clock."""
-
-
-@dataclass(frozen=True, slots=True)
 class RanAgain:
     """The upstream windows that ran again since their downstream windows were made."""
 
@@ -118,7 +86,7 @@ def ran_again(conn: Connection, tables: Collection[TableConfig]) -> RanAgain:
     A window becomes stale by the latest success at an upstream window that it is made from. Of
     overlapping windows, which a change of the period may leave, the one that begins last counts.
     """
-    pairs = _pairs(tables)
+    pairs = tracked_inputs(tables)
     passed = _bookmarks(conn, pairs)
     zones = {table.table: table.grid.zone for table in tables}
     again = list(_ran_again(conn, pairs, passed))
@@ -141,9 +109,9 @@ def advance_bookmarks(
     attempts that ended within the last minute, there may be another one that began earlier and
     whose transaction is not committed yet.
     """
-    pairs = [pair for pair in _pairs(tables) if pair.table == table.table]
+    pairs = [pair for pair in tracked_inputs(tables) if pair.table == table.table]
     passed = _bookmarks(conn, pairs)
-    again: dict[_Pair, list[Row[Any]]] = {}
+    again: dict[TrackedInput, list[Row[Any]]] = {}
     for pair, row in _ran_again(conn, pairs, passed):
         again.setdefault(pair, []).append(row)
     for pair in sorted(again, key=lambda pair: pair.upstream):
@@ -152,7 +120,7 @@ def advance_bookmarks(
             _move(conn, pair, until)
 
 
-def _harmless_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) -> int:
+def _harmless_until(conn: Connection, pair: TrackedInput, again: Sequence[Row[Any]]) -> int:
     """Return the greatest attempt up to which none makes, or may make, a window stale; or 0."""
     known = [row for row in again if row.succeeded]
     probes = [(pair, row) for row in known]
@@ -190,38 +158,7 @@ def _ended_lately(rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
     return job_log.c.job_id.in_(ids) & (job_log.c.job_end_time >= since)
 
 
-def _pairs(tables: Collection[TableConfig]) -> list[_Pair]:
-    by_name = {table.table: table for table in tables}
-    rerun = [
-        table for table in tables if table.on_upstream_refresh == "rerun" and not table.is_sliced
-    ]
-    of_tables = [
-        _Pair(
-            table.table,
-            dependency.table,
-            table.grid,
-            table.lookback if dependency.read == "all" else 0,
-        )
-        for table in rerun
-        for dependency in table.managed_dependencies
-        if dependency.is_input and _has_windows(by_name, dependency.table)
-    ]
-    of_assets = [
-        _Pair(table.table, dependency.upstream, table.grid)
-        for table in rerun
-        for dependency in table.asset_dependencies
-        if dependency.is_input
-    ]
-    return of_tables + of_assets
-
-
-def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:
-    """Return True if the table's windows cover the same time as those of another table."""
-    table = tables.get(name)
-    return table is None or not (table.incremental.is_snapshot or table.is_sliced)
-
-
-def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:
+def _bookmarks(conn: Connection, pairs: Collection[TrackedInput]) -> dict[TrackedInput, int]:
     if not pairs:
         return {}
     found = {}
@@ -233,8 +170,8 @@ def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:
 
 
 def _ran_again(
-    conn: Connection, pairs: Collection[_Pair], passed: Mapping[_Pair, int]
-) -> Iterator[tuple[_Pair, Row[Any]]]:
+    conn: Connection, pairs: Collection[TrackedInput], passed: Mapping[TrackedInput, int]
+) -> Iterator[tuple[TrackedInput, Row[Any]]]:
     """Yield the attempts at upstream windows behind the bookmarks, each with its pair of tables."""
     marked = {(pair.table, pair.upstream): pair for pair in passed}
     if marked:
@@ -242,7 +179,7 @@ def _ran_again(
         for row in conn.execute(_NOT_PASSED, {"names": names}):
             if pair := marked.get((row.made, row.job_name)):
                 yield pair, row
-    unmarked: dict[str, list[_Pair]] = {}
+    unmarked: dict[str, list[TrackedInput]] = {}
     for pair in pairs:
         if pair not in passed:
             unmarked.setdefault(pair.upstream, []).append(pair)
@@ -252,7 +189,7 @@ def _ran_again(
 
 
 def _older(
-    conn: Connection, probes: Sequence[tuple[_Pair, Row[Any]]], statuses: Collection[str]
+    conn: Connection, probes: Sequence[tuple[TrackedInput, Row[Any]]], statuses: Collection[str]
 ) -> Iterator[tuple[int, Row[Any]]]:
     """Yield the number of a probe, and each window that the attempt overlaps and follows."""
     queries = [
@@ -264,11 +201,11 @@ def _older(
     for part in chunks(queries, QUERIES):
         for row in conn.execute(union_all(*part)).all():
             pair, again = probes[row.number]
-            if pair.reaches(row, again):
+            if pair.reads(row.window_start, row.window_end, again.window_start):
                 yield row.number, row
 
 
-def _over(log: Table, number: int, pair: _Pair, again: Row[Any], status: str) -> Select[Any]:
+def _over(log: Table, number: int, pair: TrackedInput, again: Row[Any], status: str) -> Select[Any]:
     """Select by two index steps: windows follow each other, so the first match begins last."""
     mine = (
         of_project(log)
@@ -276,7 +213,7 @@ def _over(log: Table, number: int, pair: _Pair, again: Row[Any], status: str) ->
         & (log.c.latest == 1)
         & (log.c.status == status)
     )
-    low = again.window_start - pair.longest
+    low = again.window_start - pair.longest_lookback
     first = select(func.max(log.c.window_start)).where(mine, log.c.window_start <= low)
     begin = func.coalesce(first.scalar_subquery(), low)
     return select(
@@ -299,7 +236,7 @@ def _is_older(log: Table, again: Row[Any], status: str) -> ColumnElement[bool]:
     return or_(older, log.c.again == 1) if status == _RUNNING else older
 
 
-def _move(conn: Connection, pair: _Pair, job_id: int) -> None:
+def _move(conn: Connection, pair: TrackedInput, job_id: int) -> None:
     mark = refresh_bookmark.c
     mine = of_project(refresh_bookmark) & (mark.job_name == pair.table)
     mine &= mark.upstream == pair.upstream

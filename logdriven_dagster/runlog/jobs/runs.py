@@ -43,7 +43,7 @@ def start(conn: Connection, request: JobRequest) -> JobRun:
     try:
         job_run_id = _insert(conn, request, token)
     except IntegrityError:
-        raise AlreadyRunningError(f"{request.job} has just been started elsewhere") from None
+        raise AlreadyRunningError(f"another process has just started {request.job}") from None
     for step in request.steps:
         conn.execute(
             insert(job_run_step).values(

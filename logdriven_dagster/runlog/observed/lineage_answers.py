@@ -68,7 +68,7 @@ def by_attempt(conn: Connection, job_id: int) -> AttemptLineage:
         ).scalar()
         if found is not None:
             return _attempt(conn, job_id, found)
-    raise UsageError(f"no attempt has the job_id {job_id}; `logdriven log` shows them")
+    raise UsageError(f"no attempt has the job_id {job_id}; `logdriven log` shows the attempts")
 
 
 def of_table(conn: Connection, table: str) -> tuple[QueryLineage, ...]:
@@ -131,8 +131,11 @@ def by_column(conn: Connection, column: ColumnRef) -> tuple[Link, ...]:
         )
     ).scalar()
     if node is None:
-        fix = "no query that ran makes or reads it; a table's columns are known once it has run"
-        raise UsageError(f"no lineage of {column} is known: {fix}")
+        fix = (
+            "no finished query reads or writes it; the columns of a table are known "
+            "after its first run"
+        )
+        raise UsageError(f"the lineage of {column} is unknown: {fix}")
     search = _Search(conn)
     return (*search.links(node, "U"), *search.links(node, "D"))
 

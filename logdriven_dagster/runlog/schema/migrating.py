@@ -55,8 +55,9 @@ def upgrade(conn: Connection) -> None:
 def _refuse_unknown(version: str) -> None:
     if version not in {script.revision for script in script_directory().walk_revisions()}:
         raise RunLogError(
-            f"the run log's schema {version} is unknown here: a newer version made it, or one"
-            " before the first release; upgrade logdriven_dagster, or give it a new database"
+            f"the run log has the unknown schema version {version}: it was written by a "
+            "newer version, or by one before the first release; upgrade "
+            "logdriven_dagster, or use a new database"
         )
 
 
@@ -93,7 +94,7 @@ def _one_at_a_time(conn: Connection) -> Iterator[None]:
     name = f"logdriven_{_LOCK}"
     wanted = {"name": name, "wait": _LOCK_SECONDS}
     if conn.execute(text("SELECT GET_LOCK(:name, :wait)"), wanted).scalar() != 1:
-        raise RunLogError("another process has been migrating the run log; try again")
+        raise RunLogError("another process is migrating the run log; try again")
     conn.commit()
     try:
         yield

@@ -45,7 +45,7 @@ def new_row_project() -> int:
     """
     number = _own_project()
     if number == UNRECORDED:
-        raise RunLogError("the run log does not know the project of this row yet")
+        raise RunLogError("the project of this row is not in the run log yet")
     return number
 
 
@@ -65,5 +65,5 @@ def _own_project() -> int:
 
 def _required(number: int | None) -> int:
     if number is None:
-        raise RunLogError("the run log was opened for no project; give `RunLog.enter` one")
+        raise RunLogError("the run log was opened without a project; call `RunLog.enter` with one")
     return number

@@ -17,7 +17,7 @@ from tests.cli.shop_log import KEYS
 
 ROWS = SourceRows("ods.orders", "load", total=2222, unplaced=2, before=1, after=0, future=0)
 SENTENCE = (
-    "3 of 2,222 rows belong to no window: 2 with NULL or an invalid value, "
+    "3 of 2,222 rows do not belong to any window: 2 with NULL or an invalid value, "
     "1 before the first window"
 )
 
@@ -37,7 +37,7 @@ def test_an_audit_shows_a_line_for_each_source(capsys):
     lines = capsys.readouterr().out.splitlines()
     numbers = next(line for line in lines if "ods.orders · load " in line).split()[3:]
     assert numbers == ["2,222", "1,800", "1,795", "419", "0", "2", "1", "0", "5", "0"]
-    assert any(f"{SENTENCE}; 5 rows came after their windows had run" in line for line in lines)
+    assert any(f"{SENTENCE}; 5 rows arrived after their windows ran" in line for line in lines)
 
 
 def test_a_table_without_a_window_column_cannot_be_audited(shop, logdriven):
@@ -47,7 +47,7 @@ def test_a_table_without_a_window_column_cannot_be_audited(shop, logdriven):
     )
     result = logdriven("audit", "plain")
     assert result.code == 2
-    assert "no source of it names a window_column" in result.err.replace("\n", " ")
+    assert "none of its sources has a window_column" in result.err.replace("\n", " ")
 
 
 PROJECT = """\
@@ -88,5 +88,5 @@ def test_an_audit_fails_where_fewer_rows_are_there_than_were_read(
     (source,) = result.json["sources"]
     gone = 5 - held
     assert (result.code, source["read"], source["gone"], source["lost"]) == (gone > 0, 5, gone, 0)
-    sentence = f"{gone} rows that windows have read are not in the source any more"
+    sentence = f"{gone} rows that windows read are not in the source any more"
     assert (sentence in shown.replace("\n", " ")) == bool(gone)

@@ -43,11 +43,11 @@ def write(folder: Path, target: str) -> None:
 @pytest.mark.parametrize(
     ("target", "effect"),
     [
-        ("{type: iceberg}", "may leave a row of theirs there twice"),
-        ("{type: iceberg, mode: append}", "may leave a row of theirs there twice"),
-        ("{type: iceberg, mode: upsert, key: [other]}", "may leave a row of theirs there twice"),
+        ("{type: iceberg}", "one of their rows may be there twice"),
+        ("{type: iceberg, mode: append}", "one of their rows may be there twice"),
+        ("{type: iceberg, mode: upsert, key: [other]}", "one of their rows may be there twice"),
         ("{type: iceberg, mode: overwrite}", "the next window replaces all of their rows"),
-        ("{type: parquet}", "their rows are in the earlier place only"),
+        ("{type: parquet}", "their rows are only in the earlier place"),
     ],
 )
 def test_another_way_of_writing_is_reported_before_a_window_runs(
@@ -66,7 +66,10 @@ def test_a_refresh_reports_it_until_all_windows_are_written_in_the_new_way(folde
     write(folder, "{type: iceberg}")
     now = ("--now", "2022-01-03")
     first = logdriven("refresh", "ods.a", "--from", "2022-01-01", "--to", "2022-01-02", *now)
-    assert "were written with mode upsert, key [id], and it has mode overwrite_window" in first.err
+    assert (
+        "were written with mode upsert, key [id], but the definition has mode overwrite_window"
+        in first.err
+    )
     rest = "--from 2022-01-02 --to 2022-01-03"
     assert rest in logdriven("plan", *now).out
     logdriven("refresh", "ods.a", *rest.split(), *now)
@@ -81,7 +84,7 @@ def test_programs_read_it_with_the_range_to_refresh(folder: Path, logdriven):
     assert window["changed_target"] == {
         "was": "mode upsert, key [id]",
         "now": "mode overwrite_window, key []",
-        "effect": "one of them that runs again by itself may leave a row of theirs there twice",
+        "effect": "if one of them runs again by itself, one of their rows may be there twice",
         "data_range_start": "2022-01-01T00:00:00+00:00",
         "data_range_end": "2022-01-03T00:00:00+00:00",
     }
@@ -98,7 +101,7 @@ def test_another_incremental_type_is_reported(folder: Path, logdriven):
     text = TABLE.format(target=UPSERT) + "incremental_type: full\n"
     (folder / "tables/a.yaml").write_text(text)
     out = logdriven("plan", "--now", "2022-01-03").out
-    assert "with incremental_type time_window, and it has incremental_type full now" in out
+    assert "with incremental_type time_window, but the definition has incremental_type full" in out
 
 
 def test_another_source_of_keys_is_reported_until_a_window_has_read_it(
@@ -112,7 +115,7 @@ def test_another_source_of_keys_is_reported_until_a_window_has_read_it(
     with sqlite3.connect(tmp_path / "lite.db") as conn:
         conn.execute("CREATE TABLE orders AS SELECT 5 AS id, 7 AS seq")
     (tmp_path / "tables/keys.yaml").write_text(KEYS)
-    effect = "the next window begins above the last key; rows with lower keys are not loaded"
+    effect = "the next window begins after the last key; rows with lower keys are not loaded"
     with null_engine(NullEngine()):
         logdriven("run", "--now", "2022-01-01")
         (tmp_path / "tables/keys.yaml").write_text(
@@ -120,7 +123,7 @@ def test_another_source_of_keys_is_reported_until_a_window_has_read_it(
         )
         for command in ("plan", "status"):
             out = logdriven(command, "--now", "2022-01-02").out
-            assert "were written with key_column id, and it has key_column seq now" in out
+            assert "were written with key_column id, but the definition has key_column seq" in out
             assert effect in out
         assert effect in logdriven("run", "--now", "2022-01-02").err
         assert effect not in logdriven("plan", "--now", "2022-01-03").out

@@ -55,7 +55,7 @@ def test_a_time_that_comes_twice_is_refused_with_both_of_its_offsets(
     said = " ".join(ended.err.replace("│", " ").split())
     minute = "30" if "30" in text[-3:] else "00"
     assert ended.code == 2
-    assert f"2022-10-30 02:{minute} comes twice in Europe/Berlin" in said
+    assert f"2022-10-30 02:{minute} occurs twice in Europe/Berlin" in said
     assert f"2022-10-30T02:{minute}:00+02:00 or 2022-10-30T02:{minute}:00+01:00" in said
     assert option in said
 

@@ -106,5 +106,5 @@ def test_a_warehouse_that_is_not_where_the_log_says_is_told_until_it_is_adopted(
     assert logdriven("plan").code == 2
     (first, *_) = logdriven("adopt", "--json").json
     assert f"{shop}/.logdriven/warehouse" in first["before"]
-    assert logdriven("adopt").out == "The run log has the tables of shop as they are here.\n"
+    assert logdriven("adopt").out == "The run log has recorded the tables of shop in this place.\n"
     assert logdriven("plan").code == 0

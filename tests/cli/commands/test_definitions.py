@@ -24,7 +24,7 @@ def test_apply_shows_what_is_new_and_then_nothing(shop, logdriven):
     assert applied.code == 0
     assert "table    ods.orders  new: version 1" in applied.out
     assert applied.out.replace("written.", "would be written.") == rehearsed
-    assert logdriven("apply").out == "Nothing changed.\n"
+    assert logdriven("apply").out == "No changes.\n"
 
 
 def test_apply_shows_fields_and_sql_as_a_diff(shop, logdriven):
@@ -56,13 +56,13 @@ def test_settings_are_set_for_several_names_and_reset(shop, logdriven):
     assert "  release_state: online → offline\n  retries: none → 3\n  timeout: none → 30 min" in out
     out = logdriven("set", "ods.orders", "retries=", "--reset", "timeout").out
     assert "retries: 3 → none\n  timeout: 30 min → none" in out
-    assert logdriven("set", "ods.orders", "release_state=offline").out == "Nothing changed.\n"
+    assert logdriven("set", "ods.orders", "release_state=offline").out == "No changes.\n"
 
 
 def test_usage_errors_of_set_say_what_can_be_written(shop, logdriven):
     for arguments, problem in (
         (("ods.orders", "retries"), "expected FIELD=VALUE"),
-        (("ods.orders",), "nothing to set"),
+        (("ods.orders",), "no fields given"),
         (("ods.orders", "retires=1"), "did you mean 'retries'"),
         (("ods.order", "retries=1"), "did you mean 'ods.orders'"),
     ):
@@ -101,7 +101,7 @@ def test_rollback_says_that_the_file_says_otherwise_and_what_happens(shop, logdr
     logdriven("apply")
     out = logdriven("rollback", "ods.orders", 1).out
     assert "table    ods.orders  version 2 → 3\n  retries: 2 → none\n" in out
-    assert f"{ORDERS} still says otherwise: version 3 stays in force until it changes" in out
+    assert f"{ORDERS} has other values. Version 3 is in force until the file changes." in out
     refused = logdriven("rollback", "ods.orders", 9)
     assert (refused.code, refused.err) == (
         2,
@@ -121,7 +121,7 @@ def test_status_says_where_files_and_registry_disagree(shop, logdriven):
     edit(shop, "tables/dws/daily_sales.sql", "FROM", "from")
     out = logdriven("status", *NOON).out
     assert "Not applied yet: dws.daily_sales (1 field)" in out
-    assert "The registry wins over the file: ods.orders (version 3)" in out
+    assert "In force: the registry, not the file: ods.orders (version 3)" in out
     assert "  ods.customers enabled yes → no, ann 20" in out
     assert "Disabled: ods.customers" in out
     told = logdriven("status", "--json", *NOON).json["definitions"]
@@ -157,7 +157,7 @@ def test_find_shows_who_uses_what(shop, logdriven):
     (row,) = logdriven("find", "--upstream", "ods.orders", "--json").json
     assert (row["name"], row["uses"]) == ("dws.daily_sales", "upstream")
     assert "dws.daily_sales" in logdriven("find", "*sales*").out
-    assert logdriven("find", "--connection", "erp").out == "Nothing, in what is applied.\n"
+    assert logdriven("find", "--connection", "erp").out == "No match in the applied definitions.\n"
     assert logdriven("find").code == 2
 
 
@@ -173,9 +173,9 @@ def test_an_export_is_imported_as_it_was(shop, logdriven, monkeypatch):
     assert "table    ods.orders  new: version 2" in would
     assert logdriven("import", "shop.yaml").out == would.replace("would be written", "written")
     assert logdriven("export", "--history").out == exported
-    assert logdriven("import", "shop.yaml").out == "Nothing changed.\n"
+    assert logdriven("import", "shop.yaml").out == "No changes.\n"
 
 
 def test_what_is_no_export_is_refused(shop, logdriven):
     assert logdriven("import", "nowhere.yaml").code == 2
-    assert "no export of definitions" in logdriven("import", "logdriven.yaml").err
+    assert "not an export of definitions" in logdriven("import", "logdriven.yaml").err

@@ -16,7 +16,7 @@ from tests.cli.shop_log import ShopLog
 
 NAME = "ods.items"
 NOON = ("--now", "2022-01-02T12:00")
-HELD = "holds rows that no window wrote: "
+HELD = "has rows that no window wrote: "
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mariadb", "iceberg"])
@@ -59,13 +59,13 @@ def told(logdriven: Any) -> str:
 
 
 OUTCOMES: list[tuple[dict[str, Any], str]] = [
-    ({}, "the first window will be refused. Write `existing_rows: keep`"),
-    ({"existing_rows": "keep"}, "they stay beside what is loaded"),
+    ({}, "the first window will be refused. Set `existing_rows: keep`"),
+    ({"existing_rows": "keep"}, "they stay in addition to the loaded rows"),
     ({"existing_rows": "replace"}, "the first window will remove them all"),
     ({"mode": "append"}, "the first window will be refused."),
     ({"mode": "overwrite"}, "the first window will replace them all"),
-    ({"mode": "upsert", "key": ["v"]}, "those with a key that comes will be updated, the"),
-    ({"window_column": "v"}, "those whose v lies in a window go with it, others stay"),
+    ({"mode": "upsert", "key": ["v"]}, "those with a loaded key will be updated, the"),
+    ({"window_column": "v"}, "those whose v is in a window are replaced with it, the others stay"),
 ]
 in_a_file = pytest.mark.parametrize("filled", ["sqlite"], indirect=True)
 
@@ -128,13 +128,14 @@ def test_statements_before_the_publication_may_remove_them(shop, logdriven):
 
 
 @pytest.mark.parametrize(
-    ("fields", "what"), [({}, "will be refused"), ({"existing_rows": "keep"}, "stays there unread")]
+    ("fields", "what"),
+    [({}, "will be refused"), ({"existing_rows": "keep"}, "stays there and is not read")],
 )
 def test_files_of_others_are_told(shop, logdriven, fields, what):
     (shop / "out").mkdir()
     (shop / "out/others.csv").write_text("1\n")
     into(shop, {"type": "csv", "path": "out"}, **fields)
-    assert "holds others.csv, which no window wrote: " in told(logdriven)
+    assert "contains others.csv, which no window wrote: " in told(logdriven)
     assert what in told(logdriven)
 
 
@@ -148,7 +149,7 @@ def test_a_database_that_is_away_is_told_and_the_plan_is_complete(shop, logdrive
         into(shop, database(shop, url))
         result = logdriven("plan", *NOON)
     assert result.code == 0
-    assert f"{NAME}: whether others have filled the target is not known: connection dw: " in (
+    assert f"{NAME}: it is unknown whether the target has existing rows: connection dw: " in (
         result.out
     )
     assert "ods.orders" in result.out
@@ -163,7 +164,10 @@ def test_a_database_that_does_not_answer_holds_the_plan_up_for_seconds_only(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql+psycopg://etl@127.0.0.1:{silent.getsockname()[1]}/dw"
         into(shop, database(shop, url))
-        assert "is not known: connection dw: no answer within 1 s" in told(logdriven)
+        assert (
+            "is unknown whether the target has existing rows: connection dw: no answer within 1 s"
+            in told(logdriven)
+        )
 
 
 def test_a_missing_variable_is_told(shop, logdriven):

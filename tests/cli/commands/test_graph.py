@@ -38,4 +38,4 @@ def test_json_gives_nodes_and_edges(shop, logdriven):
 def test_an_unknown_job_is_an_error(shop, logdriven):
     failed = logdriven("graph", "nothing")
     assert failed.code == 2
-    assert "no job 'nothing'" in failed.err
+    assert "unknown job 'nothing'" in failed.err

@@ -55,12 +55,15 @@ def test_a_run_without_a_name_is_bad_usage_and_leaves_no_row_k01(shop, jobs, log
 @pytest.mark.parametrize(
     ("arguments", "ended"),
     [
-        (("swep",), (2, "no job 'swep' in project")),
-        (("sweep", "--type", "standard"), (1, "sweep is a maintenance job, no standard one")),
-        (("sales", "--type", "maintenance"), (1, "sales is a standard job, no maintenance one")),
-        (("sales", "--from-step", "x"), (2, "sales is a standard job: --from-step is not for it")),
+        (("swep",), (2, "unknown job 'swep' in project")),
+        (("sweep", "--type", "standard"), (1, "sweep is a maintenance job, not a standard job")),
+        (("sales", "--type", "maintenance"), (1, "sales is a standard job, not a maintenance job")),
+        (
+            ("sales", "--from-step", "x"),
+            (2, "sales is a standard job, for which --from-step is not allowed"),
+        ),
         (("sweep", "--from-step", "x"), (2, "sweep has no enabled step x")),
-        (("idle",), (1, "idle is disabled: nobody runs it")),
+        (("idle",), (1, "idle is disabled")),
     ],
 )
 def test_a_job_that_may_not_run_says_why_and_leaves_no_row_k02_m07(
@@ -97,7 +100,7 @@ def test_a_job_without_steps_succeeds_with_a_warning_m08(shop, jobs, logdriven):
     (jobs / "empty.yaml").write_text("job: empty\ntype: maintenance\nsteps: []\n")
     result = logdriven("job", "run", "empty")
     assert result.code == 0
-    assert "warning: it has no step to run" in result.out
+    assert "warning: it has no steps to run" in result.out
 
 
 def test_list_shows_every_job_and_how_it_ended(shop, jobs, logdriven):

@@ -65,10 +65,10 @@ def test_a_column_shows_where_it_comes_from_and_what_is_made_of_it_b30(log, logd
 
 def test_what_it_does_not_know_is_told_with_a_fix(log, logdriven):
     assert "did you mean 'ods.orders'?" in logdriven("lineage", "ods.order").err
-    assert "no lineage of ods.orders.x is known" in logdriven("lineage", "ods.orders.x").err
+    assert "the lineage of ods.orders.x is unknown" in logdriven("lineage", "ods.orders.x").err
     assert "no attempt has the job_id 9" in logdriven("lineage", "--job-id", 9).err
     assert "no batch has the number 9" in logdriven("lineage", "--batch", 9).err
-    assert "give one of NAME" in logdriven("lineage").err
+    assert "give exactly one of NAME" in logdriven("lineage").err
 
 
 def test_properties_are_shown_by_group_b31(shop, logdriven):

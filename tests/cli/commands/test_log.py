@@ -45,11 +45,11 @@ def test_log_shows_attempts_with_their_steps_newest_first(shop, logdriven):
 
 
 def test_full_shows_whole_errors(shop, logdriven):
-    ShopLog(shop).fail("ods.orders", day(2), "there is no column b\n\nAnalysisException: [X] b")
+    ShopLog(shop).fail("ods.orders", day(2), "unknown column b\n\nAnalysisException: [X] b")
     assert "AnalysisException" not in logdriven("log").out
     assert logdriven("log", "ods.orders", "--full").out.splitlines()[-5:] == [
         "job 1, ods.orders 2022-01-02 – 2022-01-03, step load:",
-        "  there is no column b",
+        "  unknown column b",
         "",
         "  AnalysisException: [X] b",
         "",
@@ -63,7 +63,7 @@ def test_a_window_shows_the_attempts_at_it(shop, logdriven):
     log.succeed("ods.orders", day(2))
     rows = logdriven("log", "ods.orders", "--window", "2022-01-01", "--json").json
     assert [(row["job_id"], row["status"]) for row in rows] == [(2, "SUCCESS"), (1, "FAILURE")]
-    assert "name the table" in logdriven("log", "--window", "2022-01-01").err
+    assert "give the table" in logdriven("log", "--window", "2022-01-01").err
 
 
 def test_limit_shows_the_latest_attempts(shop, logdriven):

@@ -14,8 +14,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.execution.metrics import Metrics, _lines
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.execution.reports.metrics import Metrics, _lines
 from logdriven_dagster.runlog.observed.activity import Today
 from tests.builders import day
 from tests.cli.program import PROGRAM
@@ -170,7 +170,7 @@ def test_a_port_that_is_taken_is_bad_usage(shop, served, logdriven):
     port = served.rpartition(":")[2].partition("/")[0]
     result = logdriven("metrics", "--serve", "--port", port)
     assert result.code == 2
-    assert "--host and --port name another place" in result.err
+    assert "choose another address with --host and --port" in result.err
 
 
 def queries() -> list[str]:

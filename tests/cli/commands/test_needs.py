@@ -31,17 +31,17 @@ def test_a_command_that_only_looks_works_without_the_variable(erp, logdriven, co
 
 
 def test_the_status_of_spark_needs_no_connection_and_none_of_its_own_settings(erp, logdriven):
-    assert logdriven("spark", "status").out.endswith("does not run\n")
+    assert logdriven("spark", "status").out.endswith("is not running\n")
     project = erp / "logdriven.yaml"
     lacking = "config:\n    spark.x: ${env:NEEDS_TEST}"
     project.write_text(project.read_text().replace("config:", lacking, 1))
-    assert logdriven("spark", "status").out.endswith("does not run\n")
+    assert logdriven("spark", "status").out.endswith("is not running\n")
 
 
 def test_validate_says_what_is_missing_here_and_who_needs_it(erp, logdriven):
     result = logdriven("validate")
     assert result.code == 0
-    assert f"Not on this machine: {TOLD}; needed by erp.items" in result.out
+    assert f"Not available on this host: {TOLD}; needed by erp.items" in result.out
     [missing] = logdriven("validate", "--json").json["missing_here"]
     assert (missing["need"], missing["by"]) == ("connection erp", "erp.items")
 
@@ -50,6 +50,6 @@ def test_validate_says_what_is_missing_here_and_who_needs_it(erp, logdriven):
 def test_run_says_it_once_and_exits_with_1(erp, logdriven):
     result = logdriven("run", "erp.items", "--now", "2022-01-04")
     assert result.code == 1
-    assert result.out == f"FAILURE  {TOLD}; not begun: erp.items\n"
+    assert result.out == f"FAILURE  {TOLD}; not started: erp.items\n"
     told = logdriven("run", "erp.items", "--now", "2022-01-04", "--json").json
     assert [item["tables"] for item in told["unmet"]] == [["erp.items"]]

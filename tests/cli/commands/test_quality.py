@@ -23,7 +23,7 @@ def shop(tmp_path, logdriven, spark):
 
 @pytest.mark.usefixtures("long")
 def test_the_newest_results_are_shown(shop):
-    assert "No rows of ods.orders have been looked at yet." in shop("quality", "ods.orders").out
+    assert "No rows of ods.orders have been checked yet." in shop("quality", "ods.orders").out
     assert shop("run").code == 0
     shown = shop("quality", "ods.orders").out
     assert "positive" in shown

@@ -80,7 +80,10 @@ def test_a_refresh_of_a_window_whose_turn_has_not_come_says_what_to_run(shop, lo
     span = ("--from", "2022-01-03", "--to", "2022-01-04", "--now", "2022-01-04")
     result = logdriven("refresh", "ods.orders", *span)
     assert result.code == 1
-    assert "run [2022-01-01, 2022-01-02) first, or `logdriven run ods.orders`" in result.err
+    assert (
+        "run [2022-01-01, 2022-01-02) first, or catch up in order with `logdriven run ods.orders`"
+        in result.err
+    )
 
 
 def test_a_failed_window_holds_its_table_and_the_exit_code_is_1(spark, shop):
@@ -175,6 +178,6 @@ def test_validate_deep_lets_spark_look_at_the_queries_and_java_says_nothing_of_i
     done = subprocess.run(command, cwd=shop, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "Error: tables/dws/daily_sales.sql: Spark has no function cuont (line 5, column 5 of the "
+        "Error: tables/dws/daily_sales.sql: unknown function cuont (line 5, column 5 of the "
         "query)\n"
     )

@@ -51,7 +51,7 @@ def test_rows_that_are_too_wide_stand_below_each_other(capsys):
 
 def test_more_rows_than_the_limit_are_told(capsys):
     rows.print_rows(pa.table({"id": [1, 2, 3]}), UTC, 2)
-    assert "There are more rows: --limit 20" in capsys.readouterr().out
+    assert "There are more rows; show more with --limit 20." in capsys.readouterr().out
 
 
 def test_values_steer_no_terminal(capsys):
@@ -103,7 +103,7 @@ def test_an_hour_that_exists_twice_is_told_apart(capsys):
 def test_a_window_is_named_by_its_start(shop, logdriven):
     result = logdriven("show", "ods.orders", "--window", "2022-01-01 06:00")
     assert result.code == 2
-    assert "no window of ods.orders starts then" in result.err
+    assert "no window of ods.orders starts at this" in result.err
 
 
 def test_a_table_that_was_never_published_has_no_rows_to_show(plain, logdriven):

@@ -10,11 +10,11 @@ def test_a_port_that_is_taken_is_told(shop, logdriven):
         port = taken.getsockname()[1]
         result = logdriven("ui", "--port", port)
     assert result.code == 2
-    assert f"port {port} of 127.0.0.1 cannot be had; --port names another one" in result.err
+    assert f"port {port} on 127.0.0.1 is in use; choose another with --port" in result.err
 
 
 def test_without_a_project_it_says_how_to_name_one(tmp_path, logdriven, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = logdriven("ui")
     assert result.code == 2
-    assert "name it by --project or LOGDRIVEN_PROJECT" in result.err
+    assert "set --project or LOGDRIVEN_PROJECT" in result.err

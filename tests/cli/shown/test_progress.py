@@ -96,13 +96,13 @@ def test_a_version_that_is_not_the_files_is_told_in_the_line(monkeypatch):
 
 
 def test_a_line_tells_an_error_in_brief_and_the_end_where_the_rest_is(monkeypatch):
-    whole = "there is no column b\n\nAnalysisException: [UNRESOLVED_COLUMN] and so on"
+    whole = "unknown column b\n\nAnalysisException: [UNRESOLVED_COLUMN] and so on"
     failed = WindowFailed(_attempt(day(2)), "load", whole, 0.5)
     monkeypatch.setattr(f"{__name__}.EVENTS", [failed])
     lines = _shown(io.StringIO(), monkeypatch).splitlines()
-    told = "FAILURE  ods.t [2022-01-02, 2022-01-03)  step load: there is no column b"
+    told = "FAILURE  ods.t [2022-01-02, 2022-01-03)  step load: unknown column b"
     assert lines[0] == told
-    assert lines[-1] == "The errors in full: logdriven log ods.t --full"
+    assert lines[-1] == "Show the whole errors with: logdriven log ods.t --full"
     assert "AnalysisException" not in "".join(lines)
 
 

@@ -61,10 +61,10 @@ WHERE = "tables/dwd/joined.yaml:10: steps[1].sql: "
         ("'SELEC * FORM load'", "this is not a query; a query begins with SELECT, WITH, FROM or VALUES"),
         ("SELECT 1; SELECT 2", "there are 2 statements; write one query"),
         ("SELECT ${regin} AS r FROM load", "unknown variable ${regin}; did you mean 'region'?"),
-        ("SELECT '${REGION}' AS r FROM load", "unknown variable ${REGION}; known are DATA_RANGE_END, DATA_RANGE_START, DAY, HOUR, JOB_ID, JOB_NAME, MINUTE, MONTH, YEAR, region"),
+        ("SELECT '${REGION}' AS r FROM load", "unknown variable ${REGION}; known: DATA_RANGE_END, DATA_RANGE_START, DAY, HOUR, JOB_ID, JOB_NAME, MINUTE, MONTH, YEAR, region"),
         ("'SELECT :data_range_strt AS a FROM load'", "unknown parameter :data_range_strt; did you mean 'data_range_start'?"),
         ("SELECT * FROM ods.order", "unknown table 'ods.order'; did you mean 'ods.orders'?"),
-        ("SELECT * FROM crm.customers", "unknown table 'crm.customers'; add {table: crm.customers, managed: false} to depends_on if it is not ours"),
+        ("SELECT * FROM crm.customers", "unknown table 'crm.customers'; add {table: crm.customers, managed: false} to depends_on if another system manages it"),
     ],
 )  # fmt: skip
 def test_a_query_that_cannot_run_is_told_with_its_place_and_fix(folder, sql, told):
@@ -91,7 +91,7 @@ def test_a_query_that_can_run_is_left_alone(folder, sql):
 def test_a_mistake_in_a_file_of_sql_is_told_with_the_line_of_that_file(folder):
     folder.write("tables/dwd/joined.sql", "SELECT *\nFROM nowhere\nWHERE '${nothing}' = 1")
     told = oversights(table(folder, sql_file="joined.sql")).splitlines()
-    assert told[0].startswith("tables/dwd/joined.sql:3: unknown variable ${nothing}; known are")
+    assert told[0].startswith("tables/dwd/joined.sql:3: unknown variable ${nothing}; known:")
     assert told[1].startswith("tables/dwd/joined.sql:2: unknown table 'nowhere'; add")
 
 
@@ -107,7 +107,7 @@ def test_tables_that_others_may_have_made_in_spark_are_not_missed(folder):
     [
         ("own.py:nown", "own.py has no function nown; did you mean 'known'?"),
         ("own.py:greedy", "greedy has the unknown parameter orders; did you mean 'ods_orders'?"),
-        ("nowhere.at_all:f", "there is no Python module nowhere.at_all; it must be importable where logdriven runs; a file beside this one is file.py:name"),
+        ("nowhere.at_all:f", "Python module nowhere.at_all not found; it must be importable where logdriven runs; for a file in this folder, write file.py:name"),
         ("json.decoder:nothing", "json.decoder has no function nothing; it has JSONArray, JSONObject, py_scanstring"),
     ],
 )  # fmt: skip
@@ -172,7 +172,7 @@ def test_checks_rules_sources_and_statements_of_databases_are_looked_at(folder):
           - {check: some, sql: SELECT 1 FROM laod}
         """,
     )
-    unknown = "add {table: nowhere, managed: false} to depends_on if it is not ours"
+    unknown = "add {table: nowhere, managed: false} to depends_on if another system manages it"
     assert [line.partition("; known")[0] for line in oversights(folder).splitlines()] == [
         f"tables/t.yaml:7: steps[0].loop_over.sql: unknown table 'nowhere'; {unknown}",
         "tables/t.yaml:8: steps[0].commit_before_read[0].sql[0]: syntax error at 'WHRE' (line 1, column 20 of the query)",

@@ -1,4 +1,4 @@
-"""What is not proven on Sail is refused when the project is loaded, by its name and place."""
+"""What is not supported on Sail is refused when the project is loaded, by its name and place."""
 # ruff: noqa: E501 - whole messages, each in a line
 
 import pytest
@@ -39,11 +39,11 @@ OF_TABLES = {
     (
         "path: orders",
         "path: 's3://b/orders'",
-    ): "steps[0].source.path: the path s3://b/orders of a source; one file or folder of this machine is",
+    ): "steps[0].source.path: the path s3://b/orders of a source (use one local file or folder)",
     (
         "path: orders",
         "path: 'o*.parquet'",
-    ): "steps[0].source.path: the path o*.parquet of a source; one file or folder of this machine is",
+    ): "steps[0].source.path: the path o*.parquet of a source (use one local file or folder)",
     (
         "path: orders",
         "options: {mergeSchema: true}, path: orders",
@@ -63,7 +63,7 @@ OF_TABLES = {
     (
         f', columns: "{COLUMNS}"',
         "",
-    ): "steps[0].source.columns: a source without columns, whose types nobody knows",
+    ): "steps[0].source.columns: a source without columns, whose types are unknown",
     (
         "window_column: at",
         "window_column: id",
@@ -72,7 +72,7 @@ OF_TABLES = {
     (
         "{type: iceberg}",
         "{type: iceberg, mode: upsert, key: [ID]}",
-    ): "steps[0].target.key: a key ID that no column has in these letters",
+    ): "steps[0].target.key: a key ID without a column of exactly this name",
     (
         "name FROM source\n        target: {type: iceberg}",
         "x FROM source\n        target: {type: iceberg, mode: upsert, key: [x]}",
@@ -80,7 +80,7 @@ OF_TABLES = {
     (
         "{type: iceberg}",
         "{type: iceberg, window_column: day}",
-    ): "steps[0].target.window_column: a window_column day that no column has in these letters",
+    ): "steps[0].target.window_column: a window_column day without a column of exactly this name",
     (
         "        target:",
         "        quality: {columns: {id: [not_null]}}\n        target:",
@@ -95,10 +95,7 @@ OF_TABLES = {
 @pytest.mark.parametrize(("change", "problem"), OF_TABLES.items())
 def test_of_a_table(shop, change, problem):
     shop.write("tables/orders.yaml", TABLE.replace(*change))
-    assert (
-        f": {problem} is not proven to be on Sail what it is on Spark"
-        in shop.mistakes().replace(", is", " is")
-    )
+    assert f": {problem} is not supported on Sail" in shop.mistakes().replace(", is", " is")
 
 
 OF_QUERIES = {
@@ -136,19 +133,22 @@ def test_of_a_query(shop, sql, problem):
     shop.write("tables/orders.yaml", TABLE.replace(QUERY, f'"{sql}"'))
     found = shop.mistakes()
     assert (
-        f"steps[0].sql: {problem} is not proven to be on Sail what it is on Spark; write it otherwise, or run the project on Spark (spark.engine: spark)"
+        f"steps[0].sql: {problem} is not supported on Sail; rewrite it, or run the project on Spark (spark.engine: spark)"
         in found
     )
 
 
 OF_PROJECTS = {
-    ("UTC", "Europe/Berlin"): "timezone: times of Europe/Berlin are not proven on Sail",
-    ("sail}", "sail, remote: auto}"): "spark.remote: Sail has a server of its own",
+    ("UTC", "Europe/Berlin"): "timezone: times in Europe/Berlin are not supported on Sail",
+    ("sail}", "sail, remote: auto}"): "spark.remote: Sail starts its own server",
     (
         "sail}",
         "sail, config: {spark.sql.ansi.enabled: false}}",
-    ): "spark.config: the setting spark.sql.ansi.enabled is not proven",
-    ("project", "warehouse: 's3://bucket/w'\nproject"): "warehouse: an object store is not proven",
+    ): "spark.config: the setting spark.sql.ansi.enabled is not supported",
+    (
+        "project",
+        "warehouse: 's3://bucket/w'\nproject",
+    ): "warehouse: an object store is not supported",
 }
 
 
@@ -171,7 +171,7 @@ def test_of_maintenance(shop, step, problem):
         "jobs/tidy.yaml",
         f"job: tidy\ntype: maintenance\nsteps: [{{exec_order: 1, step: s, {step}}}]",
     )
-    assert f"{problem} is not proven" in shop.mistakes()
+    assert f"{problem} is not supported" in shop.mistakes()
 
 
 def test_a_table_is_read_whose_columns_are_known(shop):

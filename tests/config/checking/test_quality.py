@@ -43,7 +43,7 @@ def test_an_unknown_rule_is_refused_with_the_nearest_one(folder):
         ("{rule: odd, sql: 'SELECT id FORM rows WHERE'}", "cannot read this SQL"),
         ("{rule: odd, python: 'gone.py:f'}", "no such file"),
         ("{rule: not_null, level: fatal}", "level"),
-        ("{rule: references, table: ods.x}", "reads ods.x, which is not among depends_on"),
+        ("{rule: references, table: ods.x}", "reads ods.x, which is not in depends_on"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused(folder, rule, told):
@@ -53,15 +53,15 @@ def test_a_rule_that_cannot_be_is_refused(folder, rule, told):
 @pytest.mark.parametrize(
     ("quality", "told"),
     [
-        ("{id: [id]}", "there is no rule"),
+        ("{id: [id]}", "there are no rules"),
         ("{keep: amount, rows: []}", "keep needs id"),
         ("{id: [id], keep: amount downwards}", "expected columns, such as `updated_at desc"),
         ("{min_pass: 101, columns: {id: [not_null]}}", "at most 100"),
-        ("{columns: {id: [not_null, not_null]}}", "not_null is there twice"),
+        ("{columns: {id: [not_null, not_null]}}", "not_null is defined twice"),
         ("{blocking: [notnull], columns: {id: [not_null]}}", "did you mean 'not_null'?"),
-        ("{rows: [not_null]}", "not_null is about a column; use it below columns"),
+        ("{rows: [not_null]}", "not_null needs a column; use it below columns"),
         ("{rows: [unique]}", "unique among rows needs columns"),
-        ("{rows: [{rule: odd, sql: ':column > 1'}]}", "odd is about a :column"),
+        ("{rows: [{rule: odd, sql: ':column > 1'}]}", "odd uses :column"),
         ("{rows: [{rule: odd, sql: SELECT id FROM rows}]}", "odd needs id"),
     ],
 )
@@ -73,7 +73,7 @@ def test_a_query_that_reads_a_table_without_waiting_for_it_is_refused(folder):
     folder.table("ods.b")
     rule = "{rule: odd, sql: SELECT id FROM rows JOIN ods.b USING (id)}"
     found = mistakes(folder, f"{{id: [id], rows: [{rule}]}}")
-    assert "reads ods.b, which is not among depends_on" in found
+    assert "reads ods.b, which is not in depends_on" in found
 
 
 def test_a_rule_of_the_project_is_known_everywhere_and_wins_over_sharp_etls(folder):
@@ -106,8 +106,8 @@ def test_only_what_is_written_can_be_looked_at(folder):
     ("loop", "told"),
     [
         ("{}", "give either step or sql"),
-        ("shops", "there is no earlier step 'shops'"),
-        ("{sql: SELECT id FROM ods.b}", "reads ods.b, which is not among depends_on"),
+        ("shops", "unknown earlier step 'shops'"),
+        ("{sql: SELECT id FROM ods.b}", "reads ods.b, which is not in depends_on"),
     ],
 )
 def test_a_loop_needs_rows_that_are_there_before(folder, loop, told):

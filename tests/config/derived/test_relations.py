@@ -115,7 +115,7 @@ def test_a_job_without_relations_sees_the_tables_as_they_are(folder):
 def test_only_standard_jobs_have_a_view(folder):
     folder.write("jobs/m.yaml", "job: m\ntype: maintenance\nsteps: []")
     for name in ("m", "nothing"):
-        with pytest.raises(UsageError, match=f"{name} is a maintenance job|no job '{name}'"):
+        with pytest.raises(UsageError, match=f"{name} is a maintenance job|unknown job '{name}'"):
             project_of_job(folder.load(), name)
 
 
@@ -159,9 +159,9 @@ def test_the_success_and_the_failure_of_one_table_cannot_both_come(folder):
 @pytest.mark.parametrize(
     ("relation", "mistake"),
     [
-        ("{from: a, to: k}", "relations are for windows of time; k has slices (auto_inc_id)"),
-        ("{from: k, to: a, condition: always}", "condition and delay are for windows of time"),
-        ("{from: k, to: a, delay: 1 hour}", "condition and delay are for windows of time"),
+        ("{from: a, to: k}", "relations need time windows; k has numbered windows (auto_inc_id)"),
+        ("{from: k, to: a, condition: always}", "condition and delay need time windows"),
+        ("{from: k, to: a, delay: 1 hour}", "condition and delay need time windows"),
     ],
 )
 def test_slices_have_no_windows_in_common_with_time(folder, relation, mistake):
@@ -179,9 +179,9 @@ def test_a_table_may_wait_for_all_that_a_sliced_one_had_to_load(folder):
     [
         (
             "{table: x, managed: false, condition: always}",
-            "how tables outside this project end is not known",
+            "the status of tables outside this project is unknown",
         ),
-        ("{table: a, window: none, delay: 1 hour}", "with `window: none` nothing is waited for"),
+        ("{table: a, window: none, delay: 1 hour}", "cannot be combined with `window: none`"),
     ],
 )
 def test_conditions_are_for_what_is_waited_for(folder, wait, mistake):

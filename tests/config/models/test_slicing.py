@@ -49,20 +49,20 @@ def test_default_start_is_a_key_or_offsets(kind: str, start: Any, stored: Any):
     [
         ("auto_inc_id", {"default_start": "2022-01-01"}, "must be a whole number"),
         ("auto_inc_id", {"steps": [STEP]}, "needs one step whose source has a key_column"),
-        ("auto_inc_id", {"steps": [KEYS, {**KEYS, "step": "again"}]}, "there are 2"),
-        ("auto_inc_id", {"overlap": 5}, "need targets of mode upsert"),
-        ("auto_inc_id", {"max_batches": 5}, "max_batches: it is for incremental_type files"),
+        ("auto_inc_id", {"steps": [KEYS, {**KEYS, "step": "again"}]}, "found 2"),
+        ("auto_inc_id", {"overlap": 5}, "needs targets of mode upsert"),
+        ("auto_inc_id", {"max_batches": 5}, "max_batches: only for incremental_type files"),
         ("kafka_offset", {"default_start": "first"}, "must be earliest, latest or offsets"),
         ("kafka_offset", {"default_start": {"t": {"0": -1}}}, "partition '0' has -1"),
-        ("kafka_offset", {"window_size": 5}, "window_size: it is for incremental_type auto_inc_id"),
-        ("kafka_offset", {"ordered": False}, "slices follow each other"),
-        ("kafka_offset", {"lookback": 1}, "lookback: it is for windows of time"),
-        ("files", {"default_start": 5}, "tables of type files take whatever has come"),
-        ("files", {"catch_up": "latest_only"}, "nothing of files can be passed over"),
-        ("files", {"end": "2022-01-01"}, "end: it has no meaning for files"),
+        ("kafka_offset", {"window_size": 5}, "window_size: only for incremental_type auto_inc_id"),
+        ("kafka_offset", {"ordered": False}, "cannot be false"),
+        ("kafka_offset", {"lookback": 1}, "lookback: only for time windows"),
+        ("files", {"default_start": 5}, "tables of type files take all new deliveries"),
+        ("files", {"catch_up": "latest_only"}, "windows of type files cannot be skipped"),
+        ("files", {"end": "2022-01-01"}, "end: not allowed for files"),
         ("files", {"steps": [STEP]}, "needs one step with a source of files"),
-        ("upstream", {"depends_on": []}, "needs a table in depends_on that makes the batches"),
-        ("upstream", {"depends_on": [{"table": "a", "step": "x"}]}, "there is no step x"),
+        ("upstream", {"depends_on": []}, "needs a table in depends_on that provides"),
+        ("upstream", {"depends_on": [{"table": "a", "step": "x"}]}, "unknown step x"),
         ("time", {"steps": [TOPIC]}, "needs incremental_type kafka_offset"),
         ("time", {"steps": [KEYS]}, "key_column needs incremental_type auto_inc_id"),
         ("time", {"default_start": None}, "default_start: a table needs a first window"),
@@ -84,7 +84,7 @@ def test_what_contradicts_the_type_is_refused(kind: str, fields: dict[str, Any],
     [
         ({"after_success": "move"}, "after_success: move and move_to belong together"),
         ({"on_empty": "succeed"}, "on_empty: succeed needs columns"),
-        ({"window_column": "at"}, "source.window_column is for windows of time"),
+        ({"window_column": "at"}, "source.window_column is only for time windows"),
     ],
 )
 def test_sources_of_files(source: dict[str, Any], problem: str):
@@ -95,5 +95,5 @@ def test_sources_of_files(source: dict[str, Any], problem: str):
 
 def test_what_is_said_of_registered_files_means_nothing_elsewhere():
     step = {**LINES, "source": {**LINES["source"], "after_success": "delete"}}
-    with pytest.raises(ValidationError, match="after_success: for incremental_type files"):
+    with pytest.raises(ValidationError, match="after_success: only for incremental_type files"):
         table(steps=[step])

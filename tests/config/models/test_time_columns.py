@@ -177,7 +177,7 @@ def test_a_type_fits_its_meaning_or_the_way_is_named():
     assert problem("string", format="yyyy-MM-dd") == problem("varchar(8)", format="yyyy") == "None"
     assert "read the column as BIGINT" in problem("string", unit="epoch_ms")
     assert "write window_column: at" in problem("timestamp", unit="epoch_ms")
-    assert "format: yyyy-MM-dd is for texts" in problem("int", format="yyyy-MM-dd")
+    assert "format: yyyy-MM-dd is only for texts" in problem("int", format="yyyy-MM-dd")
     for kind in ("float", "boolean", "binary", "array<int>"):
         assert kind in problem(kind, unit="epoch_s")
         assert "must be a timestamp" in str(not_a_time("at", kind)) or kind == "float"

@@ -97,7 +97,7 @@ def test_columns_that_a_table_gained_since_do_not_matter():
     ("text", "why"),
     [
         ("SELEC 1", "cannot read this query"),
-        (f"SELECT mystery FROM {JOIN}", "column mystery: nothing says which table mystery is of"),
+        (f"SELECT mystery FROM {JOIN}", "column mystery: the table of mystery is unknown"),
     ],
 )
 def test_what_cannot_be_told_is_absent_with_its_reason(text, why):

@@ -19,8 +19,8 @@ MERGES = "\n".join(
     ]
 )
 HOSTILE = {
-    "exponential": (LAUGHS, "aliases repeat more than 100,000 values"),
-    "merged": (MERGES, "aliases repeat more than 100,000 values"),
+    "exponential": (LAUGHS, "aliases must not repeat more than 100,000 values"),
+    "merged": (MERGES, "aliases must not repeat more than 100,000 values"),
     "recursive list": ("a: &a [*a]", "an alias refers to a value that contains it"),
     "recursive fields": ("&a\nb: *a", "an alias refers to a value that contains it"),
     "deep": ("a: " + "[" * 2000 + "]" * 2000, "nested more than 100 levels deep"),
@@ -70,7 +70,7 @@ def test_every_loader_reports_the_same_limit_of_nesting(loader, depth):
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 10_000])
 def test_so_is_an_export_in_json(tmp_path, text):
-    with pytest.raises(UsageError, match=r"neither YAML nor JSON|no export"):
+    with pytest.raises(UsageError, match=r"must be YAML or JSON|not an export"):
         parsed_export(tmp_path / "e.json", text)
 
 

@@ -32,7 +32,7 @@ its type, such as *polars Duration*.
 - *needs a jar*: plain Spark reads no such table.
 
 Files are read without `columns`, those of CSV and JSON with the type that is named. More is in
-[files.md](files.md), [iceberg.md](iceberg.md) and [delta.md](delta.md).
+[files.md](files.md), [iceberg.md](iceberg.md) and [delta.md](plugins/delta.md).
 """
 
 Cells = Mapping[str, Any]

@@ -81,7 +81,9 @@ def test_no_window_is_a_success_with_other_values(key: str, cell: str):
 def test_each_refusal_names_column_place_and_fix(key: str, cell: str):
     assert re.search(r"\bv\b", cell)
     assert "FILE" in cell or key.startswith(("iceberg", "delta"))
-    assert re.search(r"write|name it|mend|CAST|read the files|customSchema|locale|leave", cell)
+    assert re.search(
+        r"write|declare|name it|fix|CAST|read the files|customSchema|locale|leave", cell
+    )
 
 
 @pytest.mark.skipif(ENVIRONMENT is not None, reason="make compatibility loads them one by one")

@@ -416,14 +416,14 @@ def test_what_a_target_wrote_is_what_sources_and_readers_see(
 def test_a_number_that_sqlite_would_change_is_not_written(lab: Lab, value: str):
     target = {"type": "jdbc", "connection": "lite", "table": "s"}
     lab.table("ods.w", {"sql": f"SELECT {value} AS v", "target": target})
-    with pytest.raises(TerminalStepError, match=r"column v: SQLite cannot hold this"):
+    with pytest.raises(TerminalStepError, match=r"column v: SQLite cannot store this"):
         lab.run("ods.w", day(1))
 
 
 def test_a_spark_that_hides_what_the_database_has_is_refused():
     known = StructField("a", StringType(), metadata={"jdbcClientType": "text"})
     refuse_undeclared([known])
-    with pytest.raises(TerminalStepError, match=r"types the database has for b, .* Spark 4\.1"):
+    with pytest.raises(TerminalStepError, match=r"database types of b, .* Spark 4\.1"):
         refuse_undeclared([known, StructField("b", StringType())])
 
 

@@ -153,6 +153,6 @@ def test_a_partition_that_cannot_be_computed_is_refused_by_name(
 
 def test_a_file_that_was_divided_for_other_partitions_is_written_again():
     table = stub(iceberg.LongType(), "identity")
-    with pytest.raises(TransientStepError, match="partitions that the table had before"):
+    with pytest.raises(TransientStepError, match="a former partitioning of the table"):
         partition_of(table, f'/x/{PARTITION}=["2","7"]/part-0.parquet')
     assert partition_of(table, "/x/12-load/part-0.parquet") is None

@@ -64,7 +64,7 @@ def test_what_the_configuration_names_is_resolved_in_queries_and_paths(lab: Lab,
     "value", ["../../../../../etc/passwd", "/../etc/passwd", "*", "{a,b}", "file:///etc/passwd"]
 )
 def test_data_cannot_leave_the_folder_of_a_path(value):
-    with pytest.raises(TerminalStepError, match=r"\$\{row_f\} is .* leave such rows out"):
+    with pytest.raises(TerminalStepError, match=r"\$\{row_f\} is .* exclude such rows"):
         into_path("/project/data/${row_f}", {"row_f": value})
 
 
@@ -74,7 +74,7 @@ def test_parts_of_data_cannot_leave_the_folder_together():
 
 
 def test_a_row_is_no_server_and_no_bucket():
-    with pytest.raises(TerminalStepError, match="begins with a value of data"):
+    with pytest.raises(TerminalStepError, match="must not begin with a value of data"):
         into_path("s3://${row_f}/x", {"row_f": "elsewhere"})
 
 
@@ -119,7 +119,7 @@ def test_words_numbers_and_quoted_texts_stand_in_queries():
     ],
 )
 def test_data_do_not_become_sql_of_a_database(sql, value):
-    with pytest.raises(TerminalStepError, match="leave such rows out"):
+    with pytest.raises(TerminalStepError, match="exclude such rows"):
         into_database(sql, {"row_f": value}, "postgres")
 
 
@@ -141,7 +141,7 @@ def test_data_do_not_become_sql_of_a_database(sql, value):
     ],
 )
 def test_an_apostrophe_elsewhere_does_not_turn_a_value_into_sql(dialect, sql):
-    with pytest.raises(TerminalStepError, match="leave such rows out"):
+    with pytest.raises(TerminalStepError, match="exclude such rows"):
         into_database(sql, {"row_f": "(SELECT 1)"}, dialect)
 
 

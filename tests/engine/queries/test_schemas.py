@@ -75,11 +75,11 @@ def test_structs_gain_fields_as_a_table_gains_columns(lab: Lab, kind: str):
 
 
 REFUSED = {
-    "named_struct('x', 1) AS v": r"no field v\.y, which .* or say missing_columns: allow",
+    "named_struct('x', 1) AS v": r"no field v\.y, which .* or set missing_columns: allow",
     "named_struct('x', current_date(), 'y', 2) AS v": (
-        r"column v of the result does not fit the table, where v\.x is int, not date; make it int"
+        r"column v of the result does not match the table, where v\.x is int, not date; make it int"
     ),
-    "named_struct('x', 1, 'y', 2, 'Y', 3) AS v": "column v of the result does not fit the table",
+    "named_struct('x', 1, 'y', 2, 'Y', 3) AS v": "column v of the result does not match the table",
 }
 
 
@@ -146,7 +146,7 @@ def test_an_incompatible_type_is_refused_with_both_schemas(lab: Lab, target: Any
     load(lab, 1, "1 AS a, 'x' AS b", target)
     with pytest.raises(TerminalStepError) as caught:
         load(lab, 2, "1 AS a, DATE'2022-01-01' AS b", target)
-    assert "column b of the result does not fit" in str(caught.value)
+    assert "column b of the result does not match the table" in str(caught.value)
     assert "b string" in str(caught.value)
     assert "b date" in str(caught.value)
     assert len(lab.rows("ods.t")) == 1
@@ -185,7 +185,7 @@ def test_nested_types_come_back_as_they_were(lab: Lab, kind: str):
 
 
 def test_a_type_that_a_target_cannot_hold_is_named(lab: Lab):
-    with pytest.raises(TerminalStepError, match="column v: an Iceberg table cannot hold interval"):
+    with pytest.raises(TerminalStepError, match="column v: an Iceberg table cannot store interval"):
         load(lab, 1, "INTERVAL 1 DAY AS v", GROWING["iceberg"])
     with pytest.raises(TerminalStepError, match="column v: a database table cannot hold array"):
         load(lab, 1, "array(1) AS v", GROWING["sqlite"])

@@ -22,12 +22,12 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from logdriven_dagster.engine.iceberg.scan import plan
-from logdriven_dagster.engine.sources import delta
 from logdriven_dagster.engine.sources import iceberg as iceberg_source
 from logdriven_dagster.engine.sources.readers import Reading, read_source
 from logdriven_dagster.engine.spark.session import fresh_session
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.plugins.delta import reader as delta_reader
 from tests.engine.foreign_tables import foreign_table
 from tests.engine.laboratory import Lab
 
@@ -127,7 +127,8 @@ def read(lab: Lab, source: dict[str, Any]) -> Iterator[list[int]]:
     with fresh_session(lab.spark, project) as spark:
         for window in WINDOWS:
             run = lab.window_run("ods.t", window)
-            frame = read_source(Reading(project, spark, run, lambda: None), step.source)
+            reading = Reading(project, spark, run, lambda: open_catalog(project))
+            frame = read_source(reading, step.source)
             yield sorted(row["id"] for row in frame.select("id").collect())
 
 
@@ -315,8 +316,8 @@ def opened(lab: Lab, source: dict[str, Any]) -> Iterator[set[int]]:
         run = lab.window_run("ods.t", window)
         reading = Reading(project, lab.spark, run, lambda: None)
         if source["type"] == "delta":
-            snapshot = delta._opened(reading, step.source)  # type: ignore[arg-type]
-            paths = [each.location for each in delta._files(snapshot, reading, step.source)]  # type: ignore[arg-type]
+            snapshot = delta_reader._opened(reading, step.source)  # type: ignore[arg-type]
+            paths = [each.location for each in delta_reader._files(snapshot, reading, step.source)]  # type: ignore[arg-type]
         else:
             table = open_catalog(project).load_table(source["name"])
             tasks = plan(table, iceberg_source._condition(table, reading, step.source))  # type: ignore[arg-type]

@@ -24,7 +24,9 @@ def windows(lab: Lab, *steps: dict[str, Any]) -> Windows:
     engine = lab.engine
 
     def run(n: int) -> Ran:
-        with engine.window([lab.window_run("ods.t", day(n), variables={"number": n})]) as session:
+        with engine.open_session(
+            [lab.window_run("ods.t", day(n), variables={"number": n})]
+        ) as session:
             return lab.finish(session, "ods.t")
 
     return run

@@ -91,7 +91,7 @@ def test_a_column_that_only_newer_files_have_is_read(lab: Lab, form: str):
 
 def test_a_column_that_no_file_has_is_refused(lab: Lab):
     written(lab, "parquet", "SELECT 1 AS a")
-    with pytest.raises(TerminalStepError, match="columns names b, which no file has"):
+    with pytest.raises(TerminalStepError, match="columns has b, which is not in any file"):
         loaded(lab, {"type": "parquet", "path": "in", "columns": "a INT, b INT"})
 
 

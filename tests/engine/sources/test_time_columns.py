@@ -275,5 +275,5 @@ def test_types_that_do_not_say_when_are_refused_with_the_way(lab: Lab):
             lab.run("ods.t", day(2))
         found.append(str(error.value))
     assert "write window_column: {name: n, unit: epoch_s}" in found[0]
-    assert "window_column day is string; unit: epoch_s is for numbers" in found[1]
+    assert "window_column day is string; unit: epoch_s is only for numbers" in found[1]
     assert "write window_column: at" in found[2]

@@ -186,7 +186,9 @@ def test_a_run_without_an_archive_makes_none(java, cache, project):
 
 
 def test_a_training_that_fails_says_why_and_leaves_nothing(java, cache, project):
-    with pytest.raises(UsageError, match=r"made no archive .*\.log says:\n(.|\n)*Java"):
+    with pytest.raises(
+        UsageError, match=r"did not write an archive .*output in .*\.log:\n(.|\n)*Java"
+    ):
         training.train(project)
     assert trainings(cache) == []
 
@@ -198,7 +200,7 @@ warehouse: s3://lake/shop
 storage: {s3.access-key-id: "${env:NOBODY_HAS_IT}"}
 spark: {config: {spark.authenticate.secret: "${env:NOBODY_HAS_IT}", spark.driver.memory: 2g}}
 """)
-    with pytest.raises(UsageError, match="made no archive"):  # which this Java never does
+    with pytest.raises(UsageError, match="did not write an archive"):  # which this Java never does
         training.train(load_project(project.root))
     assert archive_for({"spark.driver.memory": "2g"} | launch_settings(project)).log.exists()
 

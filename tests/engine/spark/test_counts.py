@@ -47,7 +47,7 @@ def test_the_windows_filter_decides_what_counts_as_read(hours_lab: Lab, target: 
 
 def test_a_window_column_of_the_source_filters_before_anything_else(hours_lab: Lab):
     sql = "SELECT origin, count(*) AS n FROM source GROUP BY origin"
-    assert counts(hours_lab, sql, window_column="time_hour") == Counts(24, 2, 2, 0)
+    assert counts(hours_lab, sql, window_column="time_hour") == Counts(24, 2, 2, 0, outside=0)
 
 
 def test_without_a_filter_the_whole_source_counts_as_read(hours_lab: Lab):
@@ -63,7 +63,7 @@ def test_every_source_of_a_join_counts(hours_lab: Lab):
     sql = f"SELECT s.* FROM source s JOIN (SELECT 'EWR' AS origin) o USING (origin) WHERE {WINDOW}"
     assert counts(hours_lab, sql).target == 12
     twice = f"SELECT a.origin FROM source a JOIN source b USING (time_hour) WHERE {WINDOW}"
-    assert counts(hours_lab, twice) == Counts(48, 24, 24, 0)
+    assert counts(hours_lab, twice) == Counts(48, 24, 24, 0, outside=0)
 
 
 @pytest.mark.parametrize("condition", ["1 = 0", "time_hour > '2050-01-01'"])
@@ -184,7 +184,7 @@ def test_what_a_function_reads_counts(hours_lab: Lab):
 def test_what_a_subquery_asks_for_counts(hours_lab: Lab):
     fields = {"window_column": "time_hour"}
     seen = "SELECT * FROM source a WHERE EXISTS (SELECT 1 FROM source b WHERE b.origin = a.origin)"
-    assert counts(hours_lab, seen, **fields) == Counts(48, 24, 24, 0)
+    assert counts(hours_lab, seen, **fields) == Counts(48, 24, 24, 0, outside=0)
     least = "SELECT * FROM source WHERE origin = (SELECT max(origin) FROM source)"
     found = counts(hours_lab, least, **fields)
     assert found.target == 12

@@ -62,18 +62,17 @@ def test_bad_sql_and_bad_data_are_terminal_and_told_in_a_few_lines(lab: Lab, sql
 
 SENTENCES = {
     "SELEC 1": "the query has a syntax error at or near 'SELEC' (line 1, column 1 of the query)",
-    "SELECT orgin FROM VALUES (1) AS t(origin)": "there is no column orgin (line 1, column 8 of "
+    "SELECT orgin FROM VALUES (1) AS t(origin)": "unknown column orgin (line 1, column 8 of "
     "the query); did you mean origin?",
-    "SELECT 1 AS a,\n b FROM range(1)": "there is no column b (line 2, column 2 of the query); "
+    "SELECT 1 AS a,\n b FROM range(1)": "unknown column b (line 2, column 2 of the query); "
     "did you mean id?",
-    "SELECT * FROM ods.nowhere": "there is no table ods.nowhere (line 1, column 15 of the query); "
+    "SELECT * FROM ods.nowhere": "unknown table ods.nowhere (line 1, column 15 of the query); "
     "a query can read source, earlier steps and the tables of depends_on",
-    "SELECT date_tunc(now()) AS a": "Spark has no function date_tunc (line 1, column 8 of the "
-    "query)",
+    "SELECT date_tunc(now()) AS a": "unknown function date_tunc (line 1, column 8 of the query)",
     "SELECT substring() AS a": "the function substring takes 2, 3 arguments, not 0 (line 1, "
     "column 8 of the query)",
     "SELECT id FROM range(1) a JOIN range(1) b ON a.id = b.id": "the column id is in more than one "
-    "table: a.id, b.id; write which one (line 1, column 8 of the query)",
+    "table: a.id, b.id; add the table's name (line 1, column 8 of the query)",
     "SELECT CAST(concat('x', id) AS INT) AS a FROM range(1)": "the value 'x0' is not of type INT "
     "in CAST(concat('x', id) AS INT); correct it, or use try_cast to get NULL instead",
     "SELECT CAST(id + 3000000000 AS INT) AS a FROM range(1)": "the value 3000000000 is too large "
@@ -103,10 +102,10 @@ def test_an_error_of_a_query_is_told_in_one_sentence(lab: Lab, sql: str):
 
 
 FILES = {
-    ("a.csv", "1,2\n3,ten\n"): "{path}, line 2: column b holds 'ten', not a valid int; mend the "
-    "file, or let it through by mode: PERMISSIVE, which counts what is malformed",
+    ("a.csv", "1,2\n3,ten\n"): "{path}, line 2: column b holds 'ten', not a valid int; "
+    "fix the file, or accept it with mode: PERMISSIVE, which counts malformed records",
     ("a.json", '{"a": 1, "b": "ten"}\n'): "{path}, line 1: column b holds 'ten', not a valid int; "
-    "mend the file, or let it through by mode: PERMISSIVE, which counts what is malformed",
+    "fix the file, or accept it with mode: PERMISSIVE, which counts malformed records",
     ("a.parquet", "no Parquet at all"): "cannot read the file {path}: it is not a Parquet file",
 }
 
@@ -257,7 +256,7 @@ def test_what_a_database_says_is_one_sentence_and_the_exception_stands_behind_it
     with pytest.raises(sa.exc.OperationalError) as caught, engine.begin() as conn:
         conn.execute(sa.text("SELECT * FROM nowhere"))
     sentence, _, whole = str(step_error(caught.value)).partition("\n\n")
-    assert sentence.startswith("the database says: no such table: nowhere")
+    assert sentence.startswith("the database: no such table: nowhere")
     assert whole == "OperationalError: no such table: nowhere"
 
 

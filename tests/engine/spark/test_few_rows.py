@@ -38,7 +38,7 @@ def windows(lab: Lab, *names: str, **step: Any) -> Callable[..., bool]:
 
     def compiles(name: str = names[0], **rows: int) -> bool:
         window = day(next(days))
-        with engine.window([lab.window_run(name, window, variables=ROWS | rows)]) as session:
+        with engine.open_session([lab.window_run(name, window, variables=ROWS | rows)]) as session:
             lab.finish(session, name)
         return {"true": True, "false": False}[lab.rows(name, window)[0][0]]
 

@@ -14,6 +14,7 @@ from tests.engine.laboratory import Lab, held
 from tests.patience import PATIENCE
 
 
+@pytest.mark.usefixtures("slow")
 def test_importing_the_engine_imports_neither_spark_nor_iceberg():
     code = (
         "import sys, logdriven_dagster.engine\n"

@@ -125,7 +125,7 @@ def test_frozen_between_the_last_look_and_the_switch_it_changes_nothing(fenced: 
             stage(fenced, successor)
             successor.publish("step_1", held)
 
-    with fenced.engine.window([zombie_run]) as zombie:
+    with fenced.engine.open_session([zombie_run]) as zombie:
         stage(fenced, zombie)
         if fenced.project.table("ods.t").output.type in COMMITTED:
             with pytest.raises(AttemptLostError):
@@ -140,7 +140,7 @@ def test_another_process_goes_on_with_what_was_staged(fenced: Lab):
     step = fenced.project.table("ods.t").steps[0]
     with attempt(fenced, "dead") as session:
         staged = stage(fenced, session)
-    with Engine(fenced.project, fenced.spark).window(
+    with Engine(fenced.project, fenced.spark).open_session(
         [fenced.window_run("ods.t", day(1), variables={"who": "successor"})]
     ) as session:
         session.fence()

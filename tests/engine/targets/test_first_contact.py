@@ -64,9 +64,7 @@ def load(lab: Lab, n: int, target: Any, **fields: Any) -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
 def test_rows_of_others_are_refused_until_somebody_decides(lab: Lab, filled: Any, mode: str):
-    with pytest.raises(
-        TerminalStepError, match=r"t holds rows that no window wrote.*existing_rows"
-    ):
+    with pytest.raises(TerminalStepError, match=r"t has rows that no window wrote.*existing_rows"):
         load(lab, 1, filled, mode=mode)
     assert lab.rows("ods.t") == [OLD]
     assert lab.engine.read("ods.t").columns == ["day", "v"]
@@ -150,15 +148,15 @@ def test_several_windows_are_refused_beside_files_of_others_as_one_is(lab: Lab):
     target = {"type": "parquet", "path": "out", "window_column": "day"}
     lab.table("ods.t", {"sql": "SELECT DATE'2022-01-01' AS day", "target": target})
     with (
-        lab.engine.window([lab.window_run("ods.t", day(n)) for n in (1, 2)]) as session,
-        pytest.raises(TerminalStepError, match=r"holds others\.parquet, which no window wrote"),
+        lab.engine.open_session([lab.window_run("ods.t", day(n)) for n in (1, 2)]) as session,
+        pytest.raises(TerminalStepError, match=r"contains others\.parquet, which no window wrote"),
     ):
         session.stage(lab.project.table("ods.t").steps[0])
 
 
 def test_a_folder_with_files_of_others_is_refused(lab: Lab):
     lab.file("out/others.csv", "1,x\n")
-    with pytest.raises(TerminalStepError, match=r"holds others\.csv, which no window wrote"):
+    with pytest.raises(TerminalStepError, match=r"contains others\.csv, which no window wrote"):
         load(lab, 1, {"type": "csv", "path": "out"})
     for _ in range(2):
         load(lab, 1, {"type": "csv", "path": "out"}, existing_rows="keep")

@@ -43,7 +43,7 @@ def test_a_target_that_takes_one_window_at_a_time_refuses_several(lab: Lab, kind
     lab.table("ods.t", {"sql": QUERY, "target": target})
     runs = [lab.window_run("ods.t", day(n)) for n in (1, 2)]
     with (
-        lab.engine.window(runs) as session,
+        lab.engine.open_session(runs) as session,
         pytest.raises(TerminalStepError, match="one window at a time"),
     ):
         session.stage(lab.project.table("ods.t").steps[0])

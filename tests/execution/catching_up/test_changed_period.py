@@ -55,6 +55,8 @@ def test_a_part_of_a_finished_window_is_refused_with_the_command_that_runs_it_as
     command = "`logdriven refresh ods.a --from 2022-01-01 --to 2022-01-03`"
     assert command in str(refusal.value)
     assert "[2022-01-01, 2022-01-02), [2022-01-02, 2022-01-03)" in str(refusal.value)
+    with pytest.raises(PartOfWindowError, match=r"overlaps \[2022-01-01, 2022-01-02\), which ran"):
+        sandbox.refresh("ods.a", "2022-01-01 05:00", "2022-01-01 06:00", now=NOW)
     assert sandbox.log() == before
     sandbox.refresh("ods.a", "2022-01-01", "2022-01-03", now=NOW)
     days = ["ods.a [2022-01-01, 2022-01-02)", "ods.a [2022-01-02, 2022-01-03)"]

@@ -75,8 +75,11 @@ def test_a_table_that_is_new_makes_nothing_stale_that_was_made_without_it(tmp_pa
     begin(sandbox, "2022-01-01")
     sandbox.write("tables/b.yaml", null_table("t.b", "1 day", "2022-01-01", "t.a"))
     (made,) = made_without(sandbox.runner.plan(at("2022-01-04")).tables)
-    assert "were made without t.a, which has not run yet" in made.text
-    assert "`logdriven refresh t.b --from 2022-01-01 --to 2022-01-03` adds its rows" in made.text
+    assert "ran without t.a, which has not run yet" in made.text
+    assert (
+        "add its rows afterwards with `logdriven refresh t.b --from 2022-01-01 --to 2022-01-03`"
+        in made.text
+    )
     for _ in range(2):
         sandbox.run(now="2022-01-04")
     assert published(sandbox, "t.b") == ["01", "02", "03"]

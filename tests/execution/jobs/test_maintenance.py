@@ -158,7 +158,7 @@ def test_a_failed_step_that_was_disabled_since_leaves_its_place_m06(world, sweep
 def test_a_job_without_enabled_steps_succeeds_with_a_warning_m08(world, sweep):
     sweep(step(10, "a", more=", enabled: false"))
     started, last = run(world, "sweep")
-    assert started.notes == ("it has no step to run",)
+    assert started.notes == ("it has no steps to run",)
     assert last.status.value == "SUCCESS"
 
 
@@ -224,7 +224,7 @@ def test_a_statement_that_takes_too_long_is_cancelled(world, sweep):
     )
     with within(10):
         assert ended(run(world, "sweep")) == "FAILURE"
-    assert "takes longer than its timeout" in runs(world, "sweep")[0]["error"]
+    assert "exceeds its timeout" in runs(world, "sweep")[0]["error"]
 
 
 def test_spark_sql_reads_tables_by_their_names(spark, world, sweep):
@@ -282,11 +282,14 @@ def test_our_own_upkeep_is_a_step(world, sweep):
 @pytest.mark.parametrize(
     ("upkeep", "mistake"),
     [
-        ("upkeep: archive_log", "archive_log keeps at least 1 day of the log"),
-        ("upkeep: clean, options: {x: 1}", "clean has no x"),
+        ("upkeep: archive_log", "must be at least 1 day for archive_log"),
+        ("upkeep: clean, options: {x: 1}", "clean has no option x"),
         ("upkeep: expire_snapshots, options: {keep: 0}", "keep: "),
-        ("upkeep: compact_files, options: {min: 3}", "compact_files has no min; its options are"),
-        ("upkeep: clean, connection: shop", "connection: it is for sql"),
+        (
+            "upkeep: compact_files, options: {min: 3}",
+            "compact_files has no option min; its options are",
+        ),
+        ("upkeep: clean, connection: shop", "connection: only for sql"),
     ],
 )
 def test_upkeep_that_cannot_be_done_is_a_mistake(world, sweep, upkeep, mistake):

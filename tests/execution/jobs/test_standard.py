@@ -57,12 +57,32 @@ def job(world, text=JOB, name="nightly"):
     ("name", "arguments", "refusal", "reason"),
     [
         ("", {}, UsageError, "the job has no name"),
-        ("nigthly", {}, UsageError, "no job 'nigthly' in project world; did you mean 'nightly'"),
+        (
+            "nigthly",
+            {},
+            UsageError,
+            "unknown job 'nigthly' in project world; did you mean 'nightly'",
+        ),
         ("nightly", {"type": "maintenance"}, JobTypeError, "nightly is a standard job"),
-        ("sweep", {"type": "standard"}, JobTypeError, "sweep is a maintenance job, no standard"),
-        ("idle", {}, DisabledError, "idle is disabled: nobody runs it"),
-        ("nightly", {"from_step": "x"}, UsageError, "nightly is a standard job: --from-step is"),
-        ("sweep", {"max_windows": 3}, UsageError, "sweep is a maintenance job: --max-windows is"),
+        (
+            "sweep",
+            {"type": "standard"},
+            JobTypeError,
+            "sweep is a maintenance job, not a standard job",
+        ),
+        ("idle", {}, DisabledError, "idle is disabled"),
+        (
+            "nightly",
+            {"from_step": "x"},
+            UsageError,
+            "nightly is a standard job, for which --from-step is",
+        ),
+        (
+            "sweep",
+            {"max_windows": 3},
+            UsageError,
+            "sweep is a maintenance job, for which --max-windows is",
+        ),
     ],
 )
 def test_a_job_that_may_not_run_is_refused_before_any_log_row_k01_k02_m07(
@@ -185,7 +205,7 @@ def test_a_killed_run_does_not_stay_running_k18(world):
     assert bury_dead_runs(world.runner.run_log, current_owner()) == 1
     (row,) = runs(world)
     assert row["status"] == "FAILURE"
-    assert row["error"].endswith("its process is gone")
+    assert row["error"].endswith("its process has ended")
     assert ended(run(world, max_windows=1)) == "SUCCESS"
 
 
@@ -210,7 +230,7 @@ def test_offline_tables_are_left_to_people_d13(world):
     alone(world, "loud")
     job(world, "job: nightly\ntables: [quiet, loud]")
     started = run(world, trigger="schedule")[0]
-    assert started.notes == ("quiet is left out: it is offline, only people start it",)
+    assert started.notes == ("quiet is left out: it is offline: start it manually",)
     assert world.log("quiet") == []
     assert len(world.log("loud")) == 1
     run(world)
@@ -285,7 +305,7 @@ def test_a_run_that_takes_too_long_is_stopped(world):
     world.steps |= {"one": slow, "two": slow}
     assert ended(run(world)) == "FAILURE"
     (row,) = runs(world)
-    assert "job nightly takes longer than its timeout of 0:00:01" in row["error"]
+    assert "job nightly exceeds its timeout of 0:00:01" in row["error"]
     assert len(world.log()) == 1
     assert world.engine.published() == []
 

@@ -103,7 +103,7 @@ def test_lineage_that_cannot_be_computed_is_logged_and_the_window_succeeds_b30(
     monkeypatch.setattr("logdriven_dagster.execution.listeners.lineage.lineage_of", broken)
     with caplog.at_level(logging.WARNING):
         world.catch_up(tables=["ods.numbers"], max_windows=1)
-    assert "ods.numbers job 1: lineage absent: RuntimeError: out of ideas" in caplog.text
+    assert "ods.numbers job 1: lineage not recorded: RuntimeError: out of ideas" in caplog.text
     assert world.statuses("ods.numbers") == [("01", "SUCCESS")]
     assert ask(world, lineage_answers.by_attempt, 1).queries == ()
 

@@ -57,7 +57,7 @@ def test_a_table_that_becomes_late_is_told_once_and_once_that_it_is_fresh_again(
     for now in ("2022-01-04 02:00", "2022-01-04 02:01", "2022-01-05 02:00"):
         assert watch(world, now) == "late"
     assert world.mail.subjects == [LATE]
-    assert "should have been done by 2022-01-04 02:00:00; has not run" in world.mail.body()
+    assert "should have finished by 2022-01-04 02:00:00; has not run" in world.mail.body()
     world.catch_up(now=at("2022-01-06"))
     for now in ("2022-01-06 02:00", "2022-01-06 02:01"):
         assert watch(world, now) == "fresh"

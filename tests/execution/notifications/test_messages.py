@@ -151,6 +151,7 @@ def test_a_slow_recipient_does_not_hold_the_end_of_a_run_for_long(notified):
     assert world.statuses("ods.numbers") == [("01", "SUCCESS")]
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_runner_that_dies_between_the_end_and_the_message_loses_and_repeats_nothing(notified):
     world = notified("[{to: ops, on: always}]")
     runner = world.runner

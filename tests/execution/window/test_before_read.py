@@ -12,7 +12,7 @@ from logdriven_dagster.engine.window.step_results import StepResults
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from tests.builders import at
 from tests.execution.crashes import crash, kill
-from tests.importers.conftest import Folder
+from tests.plugins.importers.conftest import Folder
 
 NOW = at("2022-01-02 12:00")
 """One window is due. `crash` runs later, and one window only."""

@@ -67,7 +67,7 @@ def test_a_zombie_neither_publishes_nor_finishes_y15_d19(spark, world, after_sta
     after_stage("load", sleep_past_the_lease)
     events = world.catch_up(tables=["ods.numbers"], max_windows=1)
     (lost,) = ended(events, WindowLost)
-    assert "somebody else ended it" in str(lost.reason)
+    assert "another process ended it" in str(lost.reason)
     assert world.statuses("ods.numbers") == [("01", "FAILURE"), ("01", "SUCCESS")]
     assert [n for _, n in world.rows("ods.numbers")] == [11, 12]
     tokens = [row["fencing_token"] for row in world.log()]
@@ -254,7 +254,7 @@ def test_a_timeout_warns_or_fails_or_both_d12(world, caplog, strategy, status, w
     assert ("overdue: " in caplog.text) == warned
     assert len(world.engine.published("slow")) == (status == "SUCCESS")
     if isinstance(event, WindowFailed):
-        assert "longer than its timeout of 0:00:01" in event.error
+        assert "exceeds its timeout of 0:00:01" in event.error
 
 
 def test_a_timeout_stops_a_step_on_spark_d12(spark, world):
@@ -262,7 +262,7 @@ def test_a_timeout_stops_a_step_on_spark_d12(spark, world):
     world.write("tables/slow.yaml", SLOW.format(strategy="fail", limit="1 s"))
     began = time.monotonic()
     event = world.catch_up(tables=["slow"], max_windows=1)[1]
-    assert "longer than its timeout of 0:00:01" in event.error
+    assert "exceeds its timeout of 0:00:01" in event.error
     assert time.monotonic() - began < 12
 
 

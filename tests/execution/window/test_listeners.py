@@ -163,6 +163,7 @@ def test_ours_are_registered_as_those_of_packages_are(monkeypatch, caplog):
         EntryPoint("away", "nowhere.at_all:Listener", registered.GROUP),
         EntryPoint("other", "builtins:dict", registered.GROUP),
     ]
+    points += registered.entry_points_of(registered.GROUP)
     monkeypatch.setattr(registered, "entry_points_of", lambda group: points)
     with caplog.at_level(logging.WARNING):
         made = registered.installed_listeners.__wrapped__()

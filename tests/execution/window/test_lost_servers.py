@@ -65,7 +65,7 @@ def test_one_that_was_started_anew_does_the_window_and_without_one_the_run_ends(
     with foreign_server(tmp_path, port=port):
         said, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 1, said
-    assert "Spark died: its server does not answer, or was started anew" in said
-    assert f"no Spark Connect server answers at 127.0.0.1:{port}" in said
+    assert "Spark died: its server does not answer, or was restarted" in said
+    assert f"the Spark Connect server at 127.0.0.1 does not answer:{port}" in said
     assert world.statuses("ods.deadly") == [("01", "SUCCESS"), ("02", "DISCARDED")]
     assert world.log("ods.deadly")[0]["error_count"] == 1

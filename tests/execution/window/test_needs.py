@@ -60,8 +60,8 @@ ALL = ("shop.t0", "shop.t1", "shop.t2", "shop.t3")
     ("url", "told"),
     [
         (SECRET_URL, "connection shop: the environment variable NEEDS_TEST_PASSWORD is not set"),
-        (NOBODY, "connection shop: its database cannot be opened: connection failed: "),
-        ("mssql+nodriver://h/d", "connection shop: no JDBC driver is known for it"),
+        (NOBODY, "connection shop: could not open its database: connection failed: "),
+        ("mssql+nodriver://h/d", "connection shop: its JDBC driver is unknown"),
     ],
     ids=["variable", "unreachable", "driver"],
 )
@@ -77,13 +77,15 @@ def test_a_connection_that_is_broken_is_one_error_and_no_failed_window(shop, url
 def test_a_database_that_cannot_be_opened_is_told_in_one_line_with_what_to_check(shop):
     shop.write("logdriven.yaml", PROJECT % NOBODY)
     [(_, error)] = unmet(shop.catch_up())
-    assert error.endswith("; check connections.shop in logdriven.yaml, and that the server runs")
+    assert error.endswith(
+        "; check connections.shop in logdriven.yaml, and that the server is running"
+    )
     assert "\n" not in error
 
 
 def test_an_audit_needs_what_the_windows_need(shop):
     shop.write("logdriven.yaml", PROJECT % NOBODY)
-    with pytest.raises(UnmetNeedError, match="connection shop: its database cannot be opened"):
+    with pytest.raises(UnmetNeedError, match="connection shop: could not open its database"):
         shop.runner.audit("shop.t1", NOW)
 
 

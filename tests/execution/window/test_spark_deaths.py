@@ -33,7 +33,7 @@ KILL = """
                     child.kill()
         return view
 """
-TOLD = "Spark died: it was killed by SIGKILL, as the system does where memory runs out"
+TOLD = "Spark died: it was killed by SIGKILL, as the system does if it is out of memory"
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_the_number_of_rows_changes_by_no_more_than_a_step_allows(spark, guarded
     [
         ("change_at_most: half", "'half' must be a percentage, such as 50 %"),
         ("change_at_most: -1", "change_at_most"),
-        ("target: {type: iceberg, mode: upsert, key: [id]}, never_empty: true", "no mode upsert"),
+        ("target: {type: iceberg, mode: upsert, key: [id]}, never_empty: true", "not mode upsert"),
         ("never_empty: true", "need a target whose published rows are replaced"),
     ],
 )
@@ -108,4 +108,4 @@ def test_windows_that_compare_what_they_replace_run_one_by_one(world):
     world.write("tables/t.yaml", TABLE.format(target=target, guard="never_empty: true"))
     project = load_project(world.root)
     reason = stretch_obstacle(project, project.table("ods.t"))
-    assert reason == "step load: never_empty and change_at_most compare window by window"
+    assert reason == "step load: never_empty and change_at_most compare each window separately"

@@ -92,7 +92,7 @@ def test_recorded_runs_the_version_of_the_last_attempt_and_says_so_d04(world, ar
     world.write("tables/numbers.yaml", NUMBERS.replace("period: 1 day", text))
     events = run(world, arguments=arguments)
     assert versions(world) == [("01", "FAILURE", 1), ("01", "FAILURE", 1)]
-    told = "version 1 as in its last attempt, not version 2, which is in force"
+    told = "version 1, as in its last attempt, not version 2, which is in force"
     assert events[0].attempt.claim.other_version == told
     assert world.log("ods.numbers")[-1]["runtime_args"] == {"--definition": told}
 

@@ -40,7 +40,7 @@ def test_a_tick_tells_that_a_table_is_late_and_why(alone: World) -> None:
     tick(alone)
     ((passed, text),) = evaluations(alone.instance)
     assert not passed
-    assert text.startswith(f"[{days_ago(4)}, {days_ago(3)}) should have been done by")
+    assert text.startswith(f"[{days_ago(4)}, {days_ago(3)}) should have finished by")
     assert text.endswith("has not run")
 
 

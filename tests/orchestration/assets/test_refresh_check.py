@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from dagster import AssetCheckEvaluation, AssetCheckKey, AssetCheckSeverity, AssetKey
 
 from logdriven_dagster.config.models.rules import LATEST_REFRESH
@@ -21,6 +22,7 @@ def evaluations(world: World) -> list[AssetCheckEvaluation]:
     return [record.evaluation for record in reversed(records)]
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_run_evaluates_it_once_its_refresh_fails_and_once_it_is_repeated(world: World) -> None:
     world.write(EVENTS).events()
     assert world.materialize("ods.events", *DAYS).success
@@ -37,7 +39,7 @@ def test_a_run_evaluates_it_once_its_refresh_fails_and_once_it_is_repeated(world
     assert passed.passed
     assert (failed.severity, failed.blocking) == (AssetCheckSeverity.WARN, False)
     assert "[2022-01-01, 2022-01-02): its refresh, job 3, failed: " in failed.description
-    assert "check positive finds 4 rows; what job 1 published at " in failed.description
+    assert "check positive finds 4 rows; the rows published by job 1 at " in failed.description
     assert "job 4, failed" in repeated.description
     assert world.colours("ods.events") == {"materialized": list(DAYS)}
 

@@ -43,7 +43,7 @@ def test_a_window_tells_all_attempts_with_steps_counts_versions_and_runs(
     assert cells(oldest)[1] == "FAILURE"
     assert cells(oldest)[4].startswith("load FAILURE: check positive: 4 violations, such as")
     assert failed.run_id in oldest
-    assert log == "All of it: `logdriven log ods.events --window 2022-01-01 --full`"
+    assert log == "Whole log: `logdriven log ods.events --window 2022-01-01 --full`"
     assert report.endswith(f"`logdriven report --from {began[:10]} --job ods.events`")
 
 

@@ -141,7 +141,7 @@ def test_an_hour_of_another_code_location_is_never_taken_for_a_day(
     tick(world, world.definitions)
     assert first(world)[1] == "blocked"
     assert (
-        "asset raw/events: how long its partitions are is not known: it is of another code "
+        "asset raw/events: the length of its partitions is unknown: it is in another code "
         "location; add `period`, such as `period: 1 hour`, to `depends_on`"
     ) in caplog.text
 
@@ -176,7 +176,7 @@ def test_partitions_that_name_no_time_are_told_and_hold_back(
     definitions = with_raw(world, StaticPartitionsDefinition(["EU"]))
     make(world, definitions, "EU")
     tick(world, definitions)
-    assert "asset raw/events: 'EU' is a partition that names no time" in caplog.text
+    assert "asset raw/events: the partition 'EU' is not a time" in caplog.text
     assert first(world)[1] == "blocked"
 
 

@@ -125,7 +125,7 @@ def test_a_table_may_be_a_component_below_tables(world: World) -> None:
     [
         (SECOND.replace("type: parquet", "type: parket"), 7, "parquet"),
         (SECOND.replace("TableComponent", "Table"), 1, "must be logdriven_dagster.TableComponent"),
-        (SECOND + "post_processing: {}\n", 8, "is not known of a table"),
+        (SECOND + "post_processing: {}\n", 8, "is not a field of a table"),
         (SECOND.replace("SELECT 1", "SELECT {{ env.N }}"), 6, "{{ … }} is not replaced in tables"),
         ("type: logdriven_dagster.TableComponent\n", 1, "must be the fields of a table"),
     ],

@@ -37,7 +37,7 @@ def lost_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else ends each attempt before its first step: no Spark is needed."""
 
     def at_once(*_: object) -> None:
-        raise AttemptLostError("job 2 is DISCARDED in the run log: somebody else ended it")
+        raise AttemptLostError("job 2 is DISCARDED in the run log: another process ended it")
 
     monkeypatch.setattr(pass_execution, "needs_discovery", at_once)
 
@@ -92,13 +92,13 @@ def test_a_coordinator_that_cannot_end_it_is_no_error_s10(
     monkeypatch.setattr(type(world.instance.run_coordinator), "cancel_run", away)
     world.write(table("replace"))
     claim(world, 1, Owner("elsewhere", 1, 2, "a-run-of-another-instance"))
-    assert "somebody else ended it" in failure_of(world.materialize("ods.events", DAY))
+    assert "another process ended it" in failure_of(world.materialize("ods.events", DAY))
 
 
 @pytest.mark.usefixtures("lost_at_once")
 def test_a_lost_window_fails_the_run_with_the_reason(world: World) -> None:
     result = world.write(EVENTS).materialize("ods.events", DAY)
-    assert "somebody else ended it" in failure_of(result)
+    assert "another process ended it" in failure_of(result)
     run = world.instance.get_run_by_id(result.run_id)
     assert run is not None
     assert run.status is DagsterRunStatus.FAILURE

@@ -22,7 +22,7 @@ def test_a_range_whose_third_window_fails_is_green_red_and_missing(world: World)
     result = world.materialize("ods.events", DAYS[0], DAYS[4])
     assert not result.success
     assert "check positive" in failure_of(result)
-    assert "What to do: mend the cause, then materialize again" in failure_of(result)
+    assert "To continue: fix the cause, then materialize again" in failure_of(result)
     assert world.colours("ods.events") == {"materialized": DAYS[:2], "failed": [DAYS[2]]}
     assert world.log("ods.events") == [
         ("20220101", "SUCCESS"),
@@ -114,7 +114,10 @@ def test_an_out_of_order_window_is_refused_and_stays_missing(world: World) -> No
     world.write(EVENTS).events()
     result = world.materialize("ods.events", DAYS[4])
     assert not result.success
-    assert "run [2022-01-01, 2022-01-02) first, or `logdriven run ods.events`" in failure_of(result)
+    assert (
+        "run [2022-01-01, 2022-01-02) first, or catch up in order with `logdriven run ods.events`"
+        in failure_of(result)
+    )
     assert world.colours("ods.events") == {}
     assert world.log("ods.events") == []
 
@@ -139,7 +142,7 @@ def test_a_failed_refresh_leaves_the_partition_as_it_was_s08(world: World) -> No
     seen = record.asset_observation
     assert seen is not None
     assert (seen.partition, record.run_id) == (DAYS[0], result.run_id)
-    assert "its refresh failed; what was published before stands: ods.events" in seen.description
+    assert "its refresh failed; the published rows are unchanged: ods.events" in seen.description
     story = seen.metadata["story"].value
     assert story.index("FAILURE") < story.index("SUCCESS")
 

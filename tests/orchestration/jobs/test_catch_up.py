@@ -29,9 +29,9 @@ def test_windows_of_one_pass_are_told_when_they_end(world: World) -> None:
     planned = DagsterEventType.ASSET_MATERIALIZATION_PLANNED
     assert world.instance.all_logs(result.run_id, planned) == []
     told = [entry.user_message for entry in world.instance.all_logs(result.run_id)]
-    (begun,) = [text for text in told if "in one pass" in text]
+    (begun,) = [text for text in told if "in one batch" in text]
     first = "ods.events [2022-01-01, 2022-01-02): job 1"
-    assert begun == f"{first}, with 4 windows behind it in one pass"
+    assert begun == f"{first}, with 4 later windows in one batch"
 
 
 def test_where_one_of_a_pass_fails_it_is_red_and_those_before_it_are_green(world: World) -> None:

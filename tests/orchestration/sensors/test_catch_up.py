@@ -97,7 +97,7 @@ def test_a_failed_window_is_requested_again_after_a_pause_that_doubles(
     first = tick()
     add_run(world, DagsterRunStatus.FAILURE)
     paused = tick(first.cursor)
-    assert "tried again at" in reason(paused)
+    assert "next attempt at" in reason(paused)
     over = json.loads(first.cursor) | {"until": 0}
     second = tick(json.dumps(over))
     assert second.run_requests[0].run_key != first.run_requests[0].run_key

@@ -15,13 +15,18 @@ from dagster import (
 from dagster._core.utils import make_new_run_id
 
 from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.model.attempts import (
+    Counts,
     Owner,
     Status,
     Trigger,
 )
+from logdriven_dagster.model.quality import QualityReport
+from logdriven_dagster.model.runs import Published, Staged
+from logdriven_dagster.orchestration.assets.metadata import success_metadata
 from logdriven_dagster.orchestration.assets.partitions import partitions_of, table_partitions
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.events.records import report_planned
@@ -49,6 +54,34 @@ def test_windows_of_other_runners_are_green_and_red_with_their_counts(world: Wor
     assert metadata["dagster/partition_row_count"].value == 3
     assert metadata["source_count"].value == 4
     assert metadata["owner"].value == "elsewhere:1:2"
+
+
+def test_a_mirrored_window_has_the_numbers_that_its_own_run_would_report(world: World) -> None:
+    step = {**EVENTS["steps"][0], "quality": {"id": ["at"], "columns": {"value": ["not_null"]}}}
+    world.write({**EVENTS, "steps": [step]})
+    attempt = claim(world, 1)
+    counts = Counts(9, 6, 6, 1, inserted=4, updated=2, malformed=3, outside=5)
+    end(world, attempt, counts=counts)
+    tick(world)
+    (record,) = world.instance.fetch_materializations(KEY, limit=10).records
+    assert record.asset_materialization is not None
+    mirrored = {n: m.value for n, m in record.asset_materialization.metadata.items()}
+    quality = QualityReport(7, 1, ())
+    staged = Staged("load", counts, "csv", "iceberg", (), quality=quality)
+    published = (Published("load", "ods.events"),)
+    reported = success_metadata(WindowSucceeded(attempt, (staged,), published, 0.1))
+    numbers = {n: value for n, value in reported.items() if isinstance(value, int)}
+    assert numbers == {n: mirrored[n] for n in numbers}
+    assert set(numbers) == {
+        "source_count",
+        "rows_of_no_window",
+        "malformed_count",
+        "rejected_count",
+        "target_count",
+        "inserted_count",
+        "updated_count",
+        "dagster/partition_row_count",
+    }
 
 
 def test_a_window_is_shown_with_its_own_times(world: World) -> None:
@@ -141,7 +174,7 @@ def test_a_failed_refresh_is_told_at_its_partition_which_stays_materialized_s08(
     tick(world, tick(world, cursor))
     assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
     [told] = observed(world)
-    assert "what was published before stands" in told
+    assert "the published rows are unchanged" in told
     assert "broken" in told
     (record,) = world.instance.fetch_observations(KEY, limit=10).records
     story = record.asset_observation.metadata["story"].value
@@ -170,7 +203,7 @@ def test_a_refresh_that_died_is_told_at_its_partition_which_stays_materialized_s
         world.instance.report_run_failed(run)
     tick(world, cursor)
     assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
-    assert "its process is gone" in observed(world)[0]
+    assert "its process has ended" in observed(world)[0]
 
 
 def test_a_long_history_is_shown_tick_by_tick(

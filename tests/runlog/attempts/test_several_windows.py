@@ -145,7 +145,7 @@ def test_nothing_is_durable_of_an_attempt_that_somebody_else_has_ended(log):
         states = {(each.job_id, "load"): "{}" for each in attempts}
         alone = len(attempts) == 1
         named = f"job {mine[1].job_id}" if alone else f"jobs {mine[0].job_id} to {mine[2].job_id}"
-        with pytest.raises(AttemptLostError, match=f"{named}: somebody else"):
+        with pytest.raises(AttemptLostError, match=f"{named}: another process"):
             log.write(lambda conn, states=states: steps.stage(conn, states), alone=alone)
     assert {row["staged"] for row in rows(log, "SELECT staged FROM step_log")} == {None}
 

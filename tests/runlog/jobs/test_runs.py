@@ -58,7 +58,7 @@ def test_a_job_runs_once_at_a_time(log):
 def test_of_two_starts_at_once_the_index_lets_one_through(log, monkeypatch):
     start(log)
     monkeypatch.setattr(LeasedRows, "found", lambda *_: [])
-    with pytest.raises(AlreadyRunningError, match="just been started elsewhere"):
+    with pytest.raises(AlreadyRunningError, match="another process has just started"):
         start(log, owner=OTHER)
 
 
@@ -102,12 +102,13 @@ def test_no_run_stays_running_for_ever_k18(log):
     assert rows(log, "SELECT * FROM job_run WHERE status = 'RUNNING'") == []
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_run_of_a_dead_process_is_ended_without_waiting_k18(log):
     start(log)
     ((number, owner),) = log.ask(job_runs.living_owners)
     assert log.write(lambda conn: job_runs.RUNS.bury(conn, number, owner))
     (row,) = rows(log, "SELECT * FROM job_run")
-    assert row["error"] == "taken over from here:10:20: its process is gone"
+    assert row["error"] == "taken over from here:10:20: its process has ended"
     assert not log.write(lambda conn: job_runs.RUNS.bury(conn, number, owner))
 
 
@@ -123,7 +124,7 @@ def test_who_was_taken_over_can_neither_renew_nor_write_nor_finish(log):
         lambda conn: job_runs.end_step(conn, dead, LOAD, done),
         lambda conn: job_runs.finish(conn, dead, Status.SUCCESS),
     ):
-        with pytest.raises(AttemptLostError, match="somebody else ended it"):
+        with pytest.raises(AttemptLostError, match="another process ended it"):
             log.write(write)
 
 

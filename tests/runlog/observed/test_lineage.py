@@ -221,5 +221,5 @@ def test_what_is_not_known_is_told(log):
     for question, number in ((lineage_answers.by_attempt, 7), (lineage_answers.by_batch, 7)):
         with pytest.raises(UsageError):
             ask(log, question, number)
-    with pytest.raises(UsageError, match=r"no lineage of a\.x is known"):
+    with pytest.raises(UsageError, match=r"the lineage of a\.x is unknown"):
         ask(log, lineage_answers.by_column, ref("a.x"))

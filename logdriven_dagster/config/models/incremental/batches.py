@@ -21,7 +21,7 @@ class _Batches(SlicedType):
     def start(self, value: Any, info: ValidationInfo) -> NoReturn:
         """Raise ValueError: a queue of batches has no start."""
         _ = value, info
-        raise ValueError(f"tables of type {self.name} take whatever has come; remove it")
+        raise ValueError(f"tables of type {self.name} take all new deliveries; remove it")
 
     def slice_text(self, number: str, start: str | None, end: str | None) -> str:
         return f"{number}, batches {start} – {end}" if end else number
@@ -46,7 +46,7 @@ class Files(_Batches):
                 continue
             if source.on_empty == "succeed":
                 problem = (
-                    "on_empty: succeed needs columns, since there is no file to read them from"
+                    "on_empty: succeed needs columns, because there is no file to infer them from"
                 )
                 yield f"step {step.step}: {problem}"
 
@@ -61,11 +61,13 @@ class Upstreams(_Batches):
     def mistakes(self, table: DeclaredTable) -> Iterator[str]:
         yield from super().mistakes(table)
         if not table.batch_dependencies:
-            yield "incremental_type upstream needs a table in depends_on that makes the batches"
+            yield (
+                "incremental_type upstream needs a table in depends_on that provides the deliveries"
+            )
         steps = [step.step for step in table.steps]
         for dependency in table.table_dependencies:
             if dependency.step is not None and dependency.step not in steps:
-                yield f"depends_on: {dependency.table}: there is no step {dependency.step}"
+                yield f"depends_on: {dependency.table}: unknown step {dependency.step}"
 
 
 def file_source(table: DeclaredTable) -> FilesSource:

@@ -22,35 +22,35 @@ class FreshConfig(Model):
 
     within: DurationField | None = Field(
         None,
-        description="from when on it is late; by default as `fresh: auto`",
+        description="the time after which it is late; default: as `fresh: auto`",
         examples=["2 h"],
     )
     warn: DurationField | None = Field(
         None,
-        description="from when on that is a warning; shorter than within",
+        description="the time after which a warning is shown; must be shorter than within",
         examples=["90 min"],
     )
 
     @model_validator(mode="after")
     def _possible(self) -> "FreshConfig":
         if self.within == timedelta(0):
-            raise ValueError("within: a window needs time to run; write more than 0, or auto")
+            raise ValueError("within: must be longer than 0; a window needs time to run")
         if self.warn and self.within and self.warn >= self.within:
-            raise ValueError("warn: it must be shorter than within, from which on it is late")
+            raise ValueError("warn: must be shorter than within, after which it is late")
         return self
 
     def contradictions(self, incremental: IncrementalType, delay: timedelta) -> Iterator[str]:
         """Yield each setting that contradicts the table's incremental type or delay."""
         if incremental.takes_upstream_batches:
             yield (
-                f"fresh: a table of type {incremental.name} follows no clock, it takes what its "
-                "upstreams hand over; write it in the files of those"
+                f"fresh: a table of type {incremental.name} has no schedule of its own; set "
+                "fresh in the files of its upstreams"
             )
         for name, given in (("within", self.within), ("warn", self.warn)):
             if given is not None and given <= delay:
                 yield (
-                    f"fresh.{name}: no window runs before its delay of {delay} is over; write "
-                    "more than that, it is counted from the end of the window"
+                    f"fresh.{name}: must be longer than delay, which is {delay}; both are "
+                    "counted from the end of the window"
                 )
 
 

@@ -46,4 +46,4 @@ class Keys(SlicedType):
         yield from super().mistakes(table)
         modes = [step.target.write_mode for step in table.steps if step.target]
         if table.overlap and not (modes and all(mode.merges_by_key for mode in modes)):
-            yield "overlap: keys that are read twice need targets of mode upsert"
+            yield "overlap: needs targets of mode upsert, because keys are read twice"

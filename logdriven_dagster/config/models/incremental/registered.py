@@ -30,9 +30,9 @@ def mistakes(table: DeclaredTable) -> Iterator[str]:
     for name in sorted(table.model_fields_set - own.options):
         others = [each.name for each in _ALL if name in each.options]
         if others:
-            yield f"{name}: it is for incremental_type {' and '.join(others)}"
+            yield f"{name}: only for incremental_type {' and '.join(others)}"
     if not own.takes_upstream_batches:
         for dependency in table.table_dependencies:
             if dependency.cut_pattern is not None or dependency.step is not None:
-                yield "depends_on: cut_pattern and step are for incremental_type upstream"
+                yield "depends_on: cut_pattern and step are only for incremental_type upstream"
     yield from own.mistakes(table)

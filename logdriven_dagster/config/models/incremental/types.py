@@ -119,24 +119,24 @@ class SlicedType(IncrementalType):
     def mistakes(self, table: DeclaredTable) -> Iterator[str]:
         """Yield each setting in a table's file that contradicts windows without data time."""
         if not table.ordered:
-            yield f"ordered: slices follow each other; {self.name} tables are always ordered"
+            yield f"ordered: cannot be false; {self.name} tables are always ordered"
         if table.lookback:
-            yield f"lookback: it is for windows of time, not for {self.name}"
+            yield f"lookback: only for time windows, not for {self.name}"
         if table.catch_up == "latest_only":
-            yield f"catch_up: nothing of {self.name} can be passed over"
+            yield f"catch_up: windows of type {self.name} cannot be skipped"
         yield from self._mistakes_of_cut(table)
         for step in table.steps:
             for part, given in (("source", step.source), ("target", step.target)):
                 if given is not None and given.window_column is not None:
-                    yield f"step {step.step}: {part}.window_column is for windows of time"
+                    yield f"step {step.step}: {part}.window_column is only for time windows"
             for problem in step.source.slicing_mistakes() if step.source else ():
                 yield f"step {step.step}: {problem}"
 
     def _mistakes_of_cut(self, table: DeclaredTable) -> Iterator[str]:
         cut = [step for step in table.steps if step.source and self.cuts(step.source)]
         if self.cut and len(cut) != 1:
-            yield f"incremental_type {self.name} needs {self.cut}; there are {len(cut)}"
+            yield f"incremental_type {self.name} needs {self.cut}; found {len(cut)}"
         for step in cut:
             if step.loop_over is not None:
-                problem = f"{self.name} cuts the source of this step into slices, as a whole"
+                problem = f"{self.name} divides the whole source of this step into windows"
                 yield f"step {step.step}: loop_over: {problem}"

@@ -43,7 +43,7 @@ def column_mistakes(
         if top and top.lower() not in map(str.lower, names):
             near = difflib.get_close_matches(top, names, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(names[1:])}"
-            yield field, f"columns has no {top}", hint
+            yield field, f"columns does not have {top}", hint
 
 
 def declared_type(columns: str, name: str) -> str | None:
@@ -62,7 +62,7 @@ def _of_type(column: re.Match[str]) -> tuple[str, str | None] | None:
     rest = _QUOTED.sub("", column.string[column.start(3) - 1 :])
     if found := _OF_NO_FILE.search(rest):
         other = " for text, BIGINT for Parquet" if found[1].lower() == "time" else ""
-        return f"column {name}: Spark reads no {found[1]} from files", f"write STRING{other}"
+        return f"column {name}: Spark cannot read {found[1]} from files", f"write STRING{other}"
     if kind.lower() in _TYPES:
         return None
     near = difflib.get_close_matches(kind.lower(), sorted(_TYPES), n=1)

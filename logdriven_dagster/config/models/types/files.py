@@ -28,22 +28,22 @@ class FilesSource(Source):
     )
     columns: str | None = Field(
         None,
-        description="the columns with their types, as Spark's DDL; by default Spark looks into the "
-        "files for them",
+        description="the columns with their types, as Spark DDL; default: Spark infers them "
+        "from the files",
         examples=["id BIGINT, at TIMESTAMP"],
     )
     version: Literal["modified", "hash"] = Field(
         "modified",
-        description="what makes a file with a known path a new one: its size and time of "
-        "modification, or the hash of its content",
+        description="the change that makes a known path a new file: size and modification "
+        "time, or the hash of the content",
     )
     on_empty: Literal["skip_following_steps", "succeed", "fail"] = Field(
         "skip_following_steps",
-        description="when no new file is there: nothing runs; the steps run without its rows; or "
-        "the window fails",
+        description="the action without new files: run nothing; run the steps without its "
+        "rows; or fail the window",
     )
     after_success: Literal["keep", "delete", "move"] = Field(
-        "keep", description="what becomes of files whose rows are published"
+        "keep", description="the action for files whose rows are published"
     )
     move_to: str | None = Field(
         None, description="after_success move: the folder to move them to", examples=["done"]
@@ -72,7 +72,7 @@ class FilesSource(Source):
 
     def only_of_slices(self) -> Iterator[str]:
         if given := _OF_REGISTERED_FILES & self.model_fields_set:
-            yield f"{', '.join(sorted(given))}: for incremental_type files"
+            yield f"{', '.join(sorted(given))}: only for incremental_type files"
         yield from super().only_of_slices()
 
     def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
@@ -120,9 +120,9 @@ class RecordsSource(FilesSource):
 
     mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = Field(
         "FAILFAST",
-        description="what becomes of a record that does not fit: FAILFAST, its window fails; "
-        "PERMISSIVE, what cannot be read of it is NULL; DROPMALFORMED, it is left out. Of the last "
-        "two the log tells how many there were",
+        description="for malformed records: FAILFAST fails the window; PERMISSIVE sets "
+        "unreadable values to NULL; DROPMALFORMED drops the records. The log has "
+        "their number in the last two cases",
     )
 
     @model_validator(mode="after")
@@ -130,12 +130,14 @@ class RecordsSource(FilesSource):
         for name in self.options:
             field = _FIELDS_OF_OPTIONS.get(name.lower())
             if field in type(self).model_fields:
-                raise ValueError(f"options.{name}: write {field} beside options, not in it")
+                raise ValueError(
+                    f"options.{name}: write it as {field} of the source, not as an option"
+                )
         return self
 
     def _misfit(self, kind: str) -> str | None:
         if isinstance(self.window_column, TimeColumn) and kind.startswith(("decimal", "numeric")):
-            return f"{kind} of a text is no number of times; write BIGINT or DOUBLE in columns"
+            return f"{kind} of a text is not a number; write BIGINT or DOUBLE in columns"
         return super()._misfit(kind)
 
     @property
@@ -162,12 +164,12 @@ class CsvSource(RecordsSource):
     """Comma-separated files, with quotes doubled within quotes (RFC 4180)."""
 
     type: Literal["csv"]
-    header: bool = Field(False, description="whether the first line of each file names the columns")
-    sep: str = Field(",", description="what stands between two columns", examples=[";"])
+    header: bool = Field(False, description="whether the first line of each file is a header")
+    sep: str = Field(",", description="the separator of columns", examples=[";"])
     null_value: str | None = Field(
         None,
-        description="what stands for NULL, in quotes or not; by default nothing between two "
-        'commas does, and `""` is an empty text',
+        description="the text for NULL, with or without quotes; default: no text between two "
+        'separators is NULL, and `""` is an empty text',
         examples=["NULL"],
     )
 
@@ -177,12 +179,13 @@ class JsonSource(RecordsSource):
 
     type: Literal["json"]
     multiline: bool = Field(
-        False, description="whether a file is one document, or a list of them, over several lines"
+        False,
+        description="whether a file is one JSON document or one list of documents over several "
+        "lines",
     )
     unknown_fields: Literal["refuse", "ignore"] = Field(
         "refuse",
-        description="what becomes of fields that columns does not name: the window fails, or they "
-        "are left out",
+        description="for fields that are not in columns: fail the window, or ignore them",
     )
 
 
@@ -191,12 +194,13 @@ class FileTarget(Target):
 
     store = "logdriven_dagster.engine.targets.files.table:WindowFiles"
     contents = "logdriven_dagster.engine.targets.files.contents:FilesContents"
+    creates_files_once = True
 
     type: Literal["parquet", "orc", "csv", "json"]
     mode: Literal["append", "overwrite_window", "overwrite"] = Field(
         "overwrite_window",
-        description="what a window does with the rows that are there: append adds its own; "
-        "overwrite_window replaces the window's; overwrite replaces all",
+        description="the write mode: append adds rows; overwrite_window replaces the rows of "
+        "the window; overwrite replaces all rows",
     )
     path: LocationText | None = Field(
         None,
@@ -205,8 +209,8 @@ class FileTarget(Target):
     )
     existing_rows: Literal["refuse", "keep"] = Field(
         "refuse",
-        description="when the folder holds files of others before the first window: it is refused; "
-        "or they stay there, and no reader of this table sees them",
+        description="for other files in the folder before the first window: refuse the window; "
+        "or keep them there, where readers of this table do not see them",
     )
 
     def place(self, table: str) -> str:

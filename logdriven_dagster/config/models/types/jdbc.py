@@ -26,7 +26,10 @@ class JdbcSource(Source):
         examples=["SELECT * FROM orders WHERE country = 'NL'"],
     )
     partitions: int = Field(
-        1, ge=1, description="auto_inc_id: read a window by so many queries at once", examples=[4]
+        1,
+        ge=1,
+        description="auto_inc_id: the number of parallel queries to read a window",
+        examples=[4],
     )
 
     @model_validator(mode="after")
@@ -58,7 +61,7 @@ class JdbcSource(Source):
 
     def slicing_mistakes(self) -> Iterator[str]:
         if self.partitions > 1 and not self.key_column:
-            yield "partitions cut along a key_column"
+            yield "partitions needs key_column"
 
     def whole(self) -> "JdbcSource":
         return self.model_copy(update={"window_column": None, "key_column": None})
@@ -78,8 +81,9 @@ class JdbcTarget(TableTarget):
     table: str = Field(description="a table of the database", examples=["daily_sales"])
     pre_sql: tuple[str, ...] = Field(
         (),
-        description="statements that run first in the transaction that publishes, after the step "
-        "has read; for statements before the read: commit_before_read of the step",
+        description="statements to execute first in the transaction that publishes, after the "
+        "step has read; for statements before the read, use commit_before_read of "
+        "the step",
         examples=[["SET LOCAL work_mem = '1GB'"]],
     )
 
@@ -102,7 +106,7 @@ class JdbcTarget(TableTarget):
 
     @property
     def stretch_obstacle(self) -> str | None:
-        return "pre_sql is executed window by window" if self.pre_sql else None
+        return "pre_sql runs for each window separately" if self.pre_sql else None
 
     def statements(self) -> Iterator[Statement]:
         for n, sql in enumerate(self.pre_sql):

@@ -28,6 +28,11 @@ class Part(Model):
 
     group: ClassVar[str]
     """Group of entry points in which packages register types."""
+    transient_errors: ClassVar[str | None] = None
+    """Path `package.module:function` that returns whether a retry may help after an exception.
+
+    None if exceptions of this type's client are judged as those of files, databases and Spark are.
+    """
     in_catalog: ClassVar[bool] = False
     """True if the type needs the project's Iceberg catalog."""
 

@@ -1,8 +1,8 @@
 """Registry of source, target and connection types: built-in ones and those of installed packages.
 
 A package registers the model of a type as an entry point of the group `logdriven.sources`,
-`logdriven.targets` or `logdriven.connections` (docs/extending.md). An unusable type affects only
-the tables and connections that name it: their error gives the reason.
+`logdriven.targets` or `logdriven.connections` (docs/custom-sources-and-targets.md). An unusable
+type affects only the tables and connections that name it: their error gives the reason.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,16 @@ from inspect import isabstract
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel, Discriminator, Field, Tag
+from pydantic import (
+    BaseModel,
+    Discriminator,
+    Field,
+    Tag,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from logdriven_dagster.config.models.types.connections import ConnectionConfig, ConnectionType
-from logdriven_dagster.config.models.types.delta import DeltaSource, DeltaTarget
 from logdriven_dagster.config.models.types.files import (
     CsvSource,
     FileSource,
@@ -25,7 +31,6 @@ from logdriven_dagster.config.models.types.files import (
 )
 from logdriven_dagster.config.models.types.iceberg import IcebergSource, IcebergTarget
 from logdriven_dagster.config.models.types.jdbc import JdbcSource, JdbcTarget
-from logdriven_dagster.config.models.types.kafka import KafkaSource, KafkaTarget
 from logdriven_dagster.config.models.types.parts import Part
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.spark_table import CatalogSource
@@ -59,12 +64,12 @@ def _refuse_unusable(
     point: EntryPoint, model: object, base: Any, known: Sequence[type[BaseModel]]
 ) -> None:
     if not (isinstance(model, type) and issubclass(model, base)) or isabstract(model):
-        raise TypeError(f"it must be a whole subclass of {base.__module__}.{base.__name__}")
+        raise TypeError(f"it must be a concrete subclass of {base.__module__}.{base.__name__}")
     named = types_of(model)
     if point.name not in named:
-        raise TypeError(f"its field `type` must be a Literal that holds {point.name!r}")
+        raise TypeError(f"its field `type` must be a Literal of {point.name!r}")
     if taken := {name for other in known for name in types_of(other)} & {*named}:
-        raise TypeError(f"another one is called {', '.join(sorted(taken))}")
+        raise TypeError(f"{', '.join(sorted(taken))} is already registered")
 
 
 SOURCES = _with_registered(
@@ -76,20 +81,39 @@ SOURCES = _with_registered(
     JdbcSource,
     CatalogSource,
     IcebergSource,
-    KafkaSource,
-    DeltaSource,
 )
-TARGETS = _with_registered(Target, IcebergTarget, FileTarget, JdbcTarget, KafkaTarget, DeltaTarget)
+TARGETS = _with_registered(Target, IcebergTarget, FileTarget, JdbcTarget)
 
 CONNECTIONS = _with_registered(ConnectionType, ConnectionConfig)
 
 
 def _connection_model(values: Any) -> str:
-    """Name the model of a connection by its `type`, ours where it has none."""
+    """Name the model of a connection by its `type`, or else by the field that marks one."""
     given = values.get("type") if isinstance(values, dict) else getattr(values, "type", None)
     if given is None:
-        return ConnectionConfig.__name__
+        marked = [each for each in CONNECTIONS if each.mark in _keys(values)]
+        return (marked or [ConnectionConfig])[0].__name__
     return next((each.__name__ for each in CONNECTIONS if given in types_of(each)), str(given))
+
+
+def _keys(values: Any) -> frozenset[str]:
+    return frozenset(values) if isinstance(values, dict) else frozenset()
+
+
+def _of_one_type(values: Any, handler: ValidatorFunctionWrapHandler) -> ConnectionType:
+    """Validate a connection; refuse one whose type does not follow from its fields."""
+    keys, marks = _keys(values), [each.mark for each in CONNECTIONS if each.mark]
+    marked = [mark for mark in marks if mark in keys]
+    if "type" not in keys:
+        is_bare = isinstance(values, dict) and keys <= ConnectionConfig.model_fields.keys()
+        if len(marked) > 1 or (is_bare and not marked):
+            raise ValueError(f"write either {' or '.join(marks)}")
+    elif marked:
+        for each in CONNECTIONS:
+            if values["type"] in types_of(each) and each.mark and each.mark not in keys:
+                raise ValueError(f"type {values['type']} needs {each.mark}")
+    found: ConnectionType = handler(values)
+    return found
 
 
 if TYPE_CHECKING:
@@ -100,7 +124,8 @@ else:
     ConnectionField = ConnectionConfig
     if len(CONNECTIONS) > 1:
         _tagged = [Annotated[each, Tag(each.__name__)] for each in CONNECTIONS]
-        ConnectionField = Annotated[reduce(or_, _tagged), Discriminator(_connection_model)]
+        _chosen = Annotated[reduce(or_, _tagged), Discriminator(_connection_model)]
+        ConnectionField = Annotated[_chosen, WrapValidator(_of_one_type)]
     SourceField = Annotated[reduce(or_, SOURCES), Field(discriminator="type")]
     TargetField = Annotated[reduce(or_, TARGETS), Field(discriminator="type")]
 
@@ -115,5 +140,6 @@ def not_registered(name: str, models: list[type[BaseModel]]) -> tuple[str, str] 
     group = next(groups, None)
     if group is None:
         return None
-    others = f"or that of a package which registers it as {group} (docs/extending.md)"
+    page = "docs/custom-sources-and-targets.md"
+    others = f"or a type that a package registers as {group} ({page})"
     return _UNUSABLE.get(f"{group} {name}", ""), others

@@ -28,13 +28,13 @@ class Source(Part):
 
     window_column: WindowColumn | None = Field(
         None,
-        description="read only rows whose value of this column lies in the window: a column of "
-        "timestamps or dates, or of numbers or texts whose unit or format is given",
+        description="read only rows whose value in this column is in the window: a column of "
+        "timestamps or dates, or of numbers or texts with a given unit or format",
         examples=["ordered_at", {"name": "ts", "unit": "epoch_ms"}],
     )
     key_column: str | None = Field(
         None,
-        description="incremental_type auto_inc_id: read only rows whose key lies in the window",
+        description="incremental_type auto_inc_id: read only rows whose key is in the window",
         examples=["id"],
     )
     options: dict[str, Option] = Field(

@@ -29,13 +29,15 @@ class Target(Part):
     """Path of the class that reads the content of such targets without Spark."""
     upkeep: ClassVar[str | None] = None
     """Path of the class that expires old versions and compacts files, or None if it has none."""
+    creates_files_once: ClassVar[bool] = False
+    """True if a commit needs storage that refuses to overwrite a file."""
     is_counted_slowly: ClassVar[bool] = False
     """True if counting its rows requires a full scan."""
 
     window_column: str | None = Field(
         None,
-        description="the column whose value places a row in a window; "
-        "without it a technical column `_window_start` does",
+        description="the column whose value assigns a row to a window; default: a technical "
+        "column `_window_start`",
         examples=["ordered_at"],
     )
     options: dict[str, Option] = Field(
@@ -49,7 +51,7 @@ class Target(Part):
     def _is_a_time(cls, value: object) -> object:
         if isinstance(value, dict):
             raise ValueError(
-                "a target takes the name of a column of timestamps or dates; compute one in sql, "
+                "must be the name of a column of timestamps or dates; compute one in sql, "
                 "as in SELECT *, timestamp_millis(ts) AS at FROM source"
             )
         return value
@@ -84,7 +86,7 @@ class Target(Part):
     @property
     def stretch_obstacle(self) -> str | None:
         """The reason why adjoining windows cannot be written in one pass, or None if they can."""
-        return f"targets of type {self.type} take one window at a time"
+        return f"targets of type {self.type} write one window at a time"
 
     def rejected(self, table: str, mode: str) -> "Target | None":
         """Return a target of this type for a table's rejected rows, or None for Parquet."""
@@ -97,15 +99,16 @@ class TableTarget(Target):
 
     mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = Field(
         "overwrite_window",
-        description="what a window does with the rows that are there: append adds its own; "
-        "overwrite_window replaces the window's; overwrite replaces all; upsert updates rows with "
-        "the same key and adds the others. Run again, a window leaves the same rows in every mode",
+        description="the write mode: append adds rows; overwrite_window replaces the rows of "
+        "the window; overwrite replaces all rows; upsert updates rows with the "
+        "same key and adds the others. A rerun of a window gives the same rows in "
+        "every mode",
     )
     existing_rows: Literal["refuse", "keep", "replace"] = Field(
         "refuse",
-        description="when no row of the table has a `_window_start`, as others wrote them: the "
-        "first window is refused; they stay beside what is loaded; or the first window replaces "
-        "them all",
+        description="for existing rows without `_window_start`, which other programs wrote: "
+        "refuse the first window; keep them in addition to the loaded rows; or let "
+        "the first window replace them all",
     )
     key: tuple[str, ...] = Field(
         (), description="mode upsert: the columns that identify a row", examples=[["id"]]
@@ -115,7 +118,7 @@ class TableTarget(Target):
     def _existing_rows_have_a_meaning(self) -> Self:
         if "existing_rows" not in self.model_fields_set:
             return self
-        whatever = "whoever wrote them; remove existing_rows"
+        whatever = "regardless of their writer; remove existing_rows"
         if self.write_mode.merges_by_key:
             raise ValueError(f"mode upsert updates rows by their key, {whatever}")
         if self.write_mode.replaces_whole_table:

@@ -53,9 +53,10 @@ class TimeColumn(Model):
     )
     format: str | None = Field(
         None,
-        description="for texts, and for numbers such as 20220131: the times of the project's zone "
-        "from the year on, each part with its zeros: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and "
-        "fractions `S`, with or without one of `-/._: ` or `'T'` between them",
+        description="for texts, and for numbers such as 20220131: times in the project's zone, "
+        "beginning with the year, each part with leading zeros: `yyyy`, `MM`, "
+        "`dd`, `HH`, `mm`, `ss` and fractions `S`, with or without one of `-/._: ` "
+        "or `'T'` between them",
         examples=["yyyyMMdd"],
     )
 
@@ -63,13 +64,13 @@ class TimeColumn(Model):
     def _one_meaning(self) -> "TimeColumn":
         if (self.unit is None) == (self.format is None):
             raise ValueError(
-                "give either unit or format; for timestamps and dates write the name alone"
+                "give either unit or format; for timestamps and dates, write only the name"
             )
         if self.format is not None and not _parts(self.format):
             raise ValueError(
-                f"format: {self.format} does not sort as time passes, or has parts of other widths "
-                "than yyyy, MM, dd, HH, mm, ss and S, in this order from the year on; make it a "
-                "timestamp first, in a view of the database or a table before this one"
+                f"format: {self.format} does not sort by time, or has other parts than "
+                "yyyy, MM, dd, HH, mm, ss and S, in this order from the year on; convert "
+                "it to a timestamp first, in a view of the database or in an upstream table"
             )
         return self
 
@@ -132,7 +133,7 @@ class TimeColumn(Model):
         if self.format is not None and head in ("string", "varchar", "char"):
             return None
         wanted = "numbers" if self.unit else "texts" if has_separators else "numbers and texts"
-        how = f"{self.shown} is for {wanted}"
+        how = f"{self.shown} is only for {wanted}"
         if head in ("timestamp", "timestamp_ntz", "timestamp_ltz", "timestamptz", "date"):
             return f"window_column {self.name} is {kind}; {how}: write window_column: {self.name}"
         if head in ("string", "varchar", "char"):
@@ -192,9 +193,9 @@ def not_a_time(name: str, kind: str) -> str | None:
     head = kind.partition("(")[0].partition("<")[0].lower()
     if head.startswith(("timestamp", "date", "string", "varchar", "char", "void", "datetime")):
         return None
-    problem = f"window_column {name} is {kind}, which does not say when"
+    problem = f"window_column {name} is {kind}, which is not a time"
     if head not in _NUMBERS:
-        return f"{problem}; it must be a timestamp, a date, or a number or text that means a time"
+        return f"{problem}; it must be a timestamp, a date, or a number or text for a time"
     return (
         f"{problem}; write window_column: {{name: {name}, unit: epoch_s}} (or epoch_ms, epoch_us, "
         f"epoch_ns), or {{name: {name}, format: yyyyMMdd}} for numbers such as 20220131"

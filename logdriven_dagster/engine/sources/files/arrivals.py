@@ -41,7 +41,9 @@ def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[Foun
     elif system.exists(root):
         found = {root: system.info(root)}
     else:
-        raise TerminalStepError(f"{url} does not exist; a glob may match nothing, a folder must be")
+        raise TerminalStepError(
+            f"{url} does not exist; a folder must exist, but a glob may match no files"
+        )
     base = root.split("*", 1)[0]
     files = [
         _file(url, system, path, info, source.version)
@@ -61,7 +63,9 @@ def current(project: Project, source: FilesSource, file: FoundFile) -> FoundFile
         return _file(file.location, system, path, system.info(path), source.version)
     except FileNotFoundError:
         fix = "put it back, or set batch_state = 1 in batch_queue for its batch"
-        raise TerminalStepError(f"{file.location} was registered and is gone; {fix}") from None
+        raise TerminalStepError(
+            f"{file.location} was registered, but does not exist any more; {fix}"
+        ) from None
 
 
 def refuse_changed(project: Project, source: FilesSource, files: Sequence[FoundFile]) -> None:

@@ -64,9 +64,9 @@ def refuse_changed_values(columns: "StructType", values: Values, zone: ZoneInfo)
         for text in sorted(values.get(field.name.lower(), ())):
             if not _is_of(text, field.dataType, zone):
                 raise TerminalStepError(
-                    f"the folder {field.name}={text} is no {field.dataType.simpleString()} that "
-                    f"Spark reads exactly; write {field.name} STRING in `columns`, and CAST in the "
-                    "query"
+                    f"the folder {field.name}={text} is not a {field.dataType.simpleString()} "
+                    f"that Spark reads exactly; write {field.name} STRING in `columns`, and "
+                    "CAST in the query"
                 )
 
 
@@ -79,9 +79,10 @@ def refuse_hidden_columns(files: Fingerprint, base: str, names: Collection[str],
         for name, text in _pairs(path.rpartition("/")[0], base) if "=" in path else ():
             if name in names and not _holds_only(path, size, changed, form, name, text):
                 raise TerminalStepError(
-                    f"{path}: the column {name} stands in the file, and in the name of its folder "
-                    f"({name}={text}), which would hide the file's values; rename the folder, or "
-                    "name the files by a pattern that ends with them, as in in/*/*.parquet"
+                    f"{path}: the column {name} is in the file and in the name of its folder "
+                    f"({name}={text}), "
+                    "which would hide the values of the file; rename the folder, or use a path "
+                    "that ends with a pattern for the files, as in in/*/*.parquet"
                 )
 
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import DataType, StructType
 
-_FIX_OF_FIELDS = "name it there, or leave such fields out by unknown_fields: ignore"
-_FIX_OF_KEYS = "mend the file, or let it through by mode: PERMISSIVE, which takes the last value"
+_FIX_OF_FIELDS = "add it to columns, or ignore such fields with unknown_fields: ignore"
+_FIX_OF_KEYS = "fix the file, or accept it with mode: PERMISSIVE, which reads the last value"
 _PROBLEMS = {
-    "field": f"is not among columns; {_FIX_OF_FIELDS}",
+    "field": f"is not in columns; {_FIX_OF_FIELDS}",
     "key": f"appears twice in one object; {_FIX_OF_KEYS}",
-    "escape": "is half of a character, for which Spark reads a question mark; mend the file, or "
-    "let it through by mode: PERMISSIVE",
+    "escape": "is half of a character, which Spark reads as a question mark; fix the "
+    "file, or accept it with mode: PERMISSIVE",
 }
 _HIGH, _LOW = (rf"\\u[dD][{digits}][0-9a-fA-F]{{2}}" for digits in ("89abAB", "c-fC-F"))
 _HALF = rf"(?<!\\)(?:\\\\)*({_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
@@ -84,9 +84,9 @@ def _refuse_several_documents(reading: Reading, source: JsonSource) -> None:
     found = found.selectExpr("_metadata.file_path AS file").limit(1)
     for row in run_action(reading.spark, label, found.collect):
         raise TerminalStepError(
-            f"{shown(unquote(row['file']))}: the file holds several JSON documents, of which "
-            "multiline: true reads the first alone; leave it out where each line is a document, or "
-            "make the file one list of them"
+            f"{shown(unquote(row['file']))}: the file has several JSON documents, but "
+            "multiline: true reads only the first one; remove it if each line is a "
+            "document, or write the documents as one list"
         )
     reading.sources.trust(what, key.path, reading.run.files)
 

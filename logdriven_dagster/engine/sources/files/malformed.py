@@ -47,17 +47,17 @@ _MISFIT = re.compile(
 )
 _UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
 _MOST_RECORDS = 100
-_FIX = "mend the file, or let it through by mode: PERMISSIVE, which counts what is malformed"
+_FIX = "fix the file, or accept it with mode: PERMISSIVE, which counts malformed records"
 _OTHER_ENCODING = "its text is not UTF-8"
 _WITHIN_QUOTES = "the line ends within quotes"
-_OVER_LINES = "as if it went on in the next line"
+_OVER_LINES = "as if it continued in the next line"
 _DECIMAL_COMMA = re.compile(rf"holds .*\d,\d.*{MISFIT} [a-z<:_,]*decimal")
 _FIX_OF_COMMAS = (
-    "say how numbers are written, as in options: {locale: de-DE} for decimal commas, "
-    f"{_FIX.replace('mend', 'or mend')}"
+    f"set the number format, as in options: {{locale: de-DE}} for decimal commas, or {_FIX}"
 )
 _FIX_OF_HEADERS = (
-    "name the columns as all files do, or go by their position with options: {enforceSchema: true}"
+    "use the column names of all files, or read columns by position with "
+    "options: {enforceSchema: true}"
 )
 
 
@@ -115,7 +115,7 @@ class Suspect:
             return self._placed([file], problem, lambda line: f'"{found[1]}"' in line)
         if "MALFORMED_RECORD_IN_PARSING" not in text:
             return None
-        return self._of_record(file, text) or f"{shown(file)}: a record does not fit the columns"
+        return self._of_record(file, text) or f"{shown(file)}: a record does not match the columns"
 
     def _of_record(self, file: str, text: str) -> str | None:
         """Find the record to which the value or text in Spark's error belongs."""
@@ -144,7 +144,7 @@ class Suspect:
         if column := self.source.window_column:
             values = window_values(column, frame, self.window.zone)
             frame = frame.where(f"coalesce({values.lies_within(self.window)}, true)")
-        label = f"{shown(file)}: what is malformed"
+        label = f"{shown(file)}: malformed records"
         for row in run_action(self.spark, label, frame.limit(_MOST_RECORDS).collect):
             values = row.asDict()
             yield values.pop(CORRUPT), values
@@ -173,7 +173,7 @@ class Suspect:
                 )
         if any(value == "" for value in values.values()) and empty is None:
             return 'an empty text in quotes cannot be read; null_value: "" makes it NULL', None
-        return f"{short(record)} does not fit the columns", None
+        return f"{short(record)} does not match the columns", None
 
     def _values(self, record: str, names: Sequence[str]) -> Mapping[str, str | None]:
         """Return the texts of a record by column; ValueError if the record cannot be split."""

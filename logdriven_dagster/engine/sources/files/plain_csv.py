@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.files import CsvSource
 from logdriven_dagster.engine.queries.quoting import plain, quoted
-from logdriven_dagster.engine.sources.files.plain_columns import plain_columns
 from logdriven_dagster.engine.sources.files.plain_files import plain_files, refuse_odd_texts
 from logdriven_dagster.engine.sources.files.records import MISFIT
 from logdriven_dagster.engine.spark import functions as sf
+from logdriven_dagster.engine.spark.modes import mode_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,9 +34,10 @@ _NO_QUOTES = {"quote": "\x01", "escape": "\x02"}
 
 def read_plain_csv(spark: "SparkSession", source: CsvSource, location: str) -> "DataFrame":
     """Return the rows of the files; TerminalStepError for files of another form."""
-    fields = plain_columns(source.columns).fields
-    files = plain_files(location, "csv")
-    refuse_odd_texts(files, source.sep.join(field.name for field in fields))
+    mode = mode_of(spark)
+    fields = mode.parse_columns(str(source.columns)).fields
+    files = plain_files(location, "csv", mode.title)
+    refuse_odd_texts(files, source.sep.join(field.name for field in fields), mode.title)
     texts = ", ".join(f"{quoted(field.name)} STRING" for field in fields)
     reader = spark.read.format("csv").schema(texts)
     reader = reader.options(header="true", sep=source.sep, **_NO_QUOTES)

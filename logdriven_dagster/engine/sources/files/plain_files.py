@@ -14,12 +14,15 @@ from logdriven_dagster.config.locations import as_path, location_of
 from logdriven_dagster.errors import TerminalStepError
 
 _CHUNK = 1 << 20
-_FIX = "which is not proven on Sail; run the project on Spark (spark.engine: spark)"
+_FIX = "which is not supported on {}; run the project on Spark (spark.engine: spark)"
 _ODD = {'"': "a quote", "\x01": "the character 1", "\x00": "the character 0", "\ufdd0": "U+FDD0"}
 
 
-def plain_files(location: str, form: str) -> list[Path]:
-    """Return the files sorted by name; TerminalStepError for any other content."""
+def plain_files(location: str, form: str, engine: str) -> list[Path]:
+    """Return the files sorted by name; TerminalStepError for any other content.
+
+    `engine` is the name in the error of the engine that reads them.
+    """
     path = Path(as_path(location_of(location)))
     if not path.is_dir():
         found = [path] if path.is_file() else []
@@ -27,23 +30,25 @@ def plain_files(location: str, form: str) -> list[Path]:
         found = sorted(each for each in path.iterdir() if each.name[0] not in "._")
     for each in found:
         if each.is_dir() or each.suffix != f".{form}" or not each.stat().st_size:
-            what = "is a folder" if each.is_dir() else f"is empty, or its name ends not in .{form}"
-            raise TerminalStepError(f"{each} {what}, {_FIX}")
+            what = (
+                "is a folder" if each.is_dir() else f"is empty, or its name does not end in .{form}"
+            )
+            raise TerminalStepError(f"{each} {what}, {_FIX.format(engine)}")
     if not found:
-        raise TerminalStepError(f"there is no file {path}, nor one in a folder of this name")
+        raise TerminalStepError(f"file {path} does not exist, nor a folder with files")
     return found
 
 
-def refuse_odd_texts(files: Sequence[Path], header: str) -> None:
+def refuse_odd_texts(files: Sequence[Path], header: str, engine: str) -> None:
     """Raise TerminalStepError for a CSV file with another header, quotes or invalid UTF-8."""
     for file in files:
         stat = file.stat()
-        if problem := _problem(str(file), stat.st_size, stat.st_mtime_ns, header):
+        if problem := _problem(str(file), stat.st_size, stat.st_mtime_ns, header, engine):
             raise TerminalStepError(f"{file}: {problem}")
 
 
 @lru_cache(maxsize=10_000)
-def _problem(path: str, _size: int, _changed: int, header: str) -> str | None:
+def _problem(path: str, _size: int, _changed: int, header: str, engine: str) -> str | None:
     """Return the problem of a file, cached for each version of it."""
     decoder = codecs.getincrementaldecoder("utf-8")("strict")
     first = True
@@ -55,9 +60,9 @@ def _problem(path: str, _size: int, _changed: int, header: str) -> str | None:
                 if first and line != header:
                     return f"its header is {line[:200]}, but the columns are {header}"
                 if odd := next((name for sign, name in _ODD.items() if sign in text), None):
-                    return f"it holds {odd}, {_FIX}"
+                    return f"it holds {odd}, {_FIX.format(engine)}"
                 if text.count("\r") != text.count("\r\n") and not text.endswith("\r"):
-                    return f"a carriage return stands within a line, {_FIX}"
+                    return f"there is a carriage return within a line, {_FIX.format(engine)}"
                 first = False
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:

@@ -22,13 +22,12 @@ from logdriven_dagster.engine.sources.files.folders import (
 from logdriven_dagster.engine.sources.files.listing import local_files, without_hidden
 from logdriven_dagster.engine.sources.files.malformed import Suspect
 from logdriven_dagster.engine.sources.files.old_days import without_old_days
-from logdriven_dagster.engine.sources.files.plain_columns import plain_columns, refuse_other_columns
+from logdriven_dagster.engine.sources.files.plain_columns import refuse_other_columns
 from logdriven_dagster.engine.sources.files.plain_csv import read_plain_csv
 from logdriven_dagster.engine.sources.files.plain_files import plain_files
 from logdriven_dagster.engine.sources.files.records import (
     UNDECODABLE,
     checked,
-    columns_of_ddl,
     declared,
     read_as,
     record_options,
@@ -73,13 +72,14 @@ class TypedFilesReader(FilesReader):
     """Reader of Parquet and ORC files."""
 
     def whole(self, reading: Reading, source: FileSource) -> "DataFrame":
-        if not mode_of(reading.spark).converts_files:
+        mode = mode_of(reading.spark)
+        if not mode.capabilities.casts_on_read:
             return _unconverted(reading, source)
         files = _local_files(reading, source)
         if not files:
             return load_files(reading, source, source.columns)
         key = known_as(reading, source)
-        declared = columns_of_ddl(source.columns) if source.columns else None
+        declared = mode.parse_columns(source.columns) if source.columns else None
         missing = reading.table.missing_columns
         read = footers(files, source.type)
         refuse_hidden_columns(files, _base(key), column_names(read), source.type)
@@ -95,7 +95,7 @@ class TypedFilesReader(FilesReader):
         return part.converted(load_files(reading, source, part.schema))
 
     def settled(self, reading: Reading, source: FileSource, frame: "DataFrame") -> "DataFrame":
-        if source.type != "orc" or not mode_of(reading.spark).converts_files:
+        if source.type != "orc" or not mode_of(reading.spark).capabilities.casts_on_read:
             return frame
         found = footers(_local_files(reading, source) or frozenset(), source.type)
         others = [footer.path for footer in found if not footer.is_of_java]
@@ -106,7 +106,7 @@ class RecordsReader(FilesReader):
     """Reader of text files, whose records may be malformed."""
 
     def whole(self, reading: Reading, source: RecordsSource) -> "DataFrame":
-        if isinstance(source, CsvSource) and not mode_of(reading.spark).converts_files:
+        if isinstance(source, CsvSource) and not mode_of(reading.spark).capabilities.casts_on_read:
             return read_plain_csv(reading.spark, source, known_as(reading, source).path)
         columns = declared(source)
         if columns is None and not source.is_strict and not isinstance(source, TextSource):
@@ -115,7 +115,7 @@ class RecordsReader(FilesReader):
         return load_files(reading, source, read_as(source, columns) if columns else None)
 
     def settled(self, reading: Reading, source: RecordsSource, frame: "DataFrame") -> "DataFrame":
-        if not mode_of(reading.spark).converts_files:
+        if not mode_of(reading.spark).capabilities.casts_on_read:
             return frame  # every value was checked when it was read
         if source.is_strict:
             path = known_as(reading, source).path
@@ -127,7 +127,7 @@ class RecordsReader(FilesReader):
 
     def may_pass(self, reading: Reading, source: RecordsSource, error: Exception) -> bool:
         """Return True if a retry may succeed, because the files are not the cause of the error."""
-        if not source.is_strict or not mode_of(reading.spark).converts_files:
+        if not source.is_strict or not mode_of(reading.spark).capabilities.casts_on_read:
             return False
         path = known_as(reading, source).path
         suspect = Suspect(
@@ -171,9 +171,10 @@ def _unconverted(reading: Reading, source: FileSource) -> "DataFrame":
 
     One list of the files serves all queries of the window.
     """
-    reader = reading.spark.read.format(source.type).schema(str(source.columns))
-    files = plain_files(known_as(reading, source).path, source.type)
-    refuse_other_columns(files, plain_columns(source.columns))
+    columns, mode = str(source.columns), mode_of(reading.spark)
+    reader = reading.spark.read.format(source.type).schema(columns)
+    files = plain_files(known_as(reading, source).path, source.type, mode.title)
+    refuse_other_columns(files, mode.parse_columns(columns), mode.title)
     return reader.load([file.as_uri() for file in files])
 
 
@@ -210,14 +211,14 @@ def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -
     """
     mode = mode_of(reading.spark)
     files = reading.sources.found(key)
-    if files is None and not mode.lists_files:
+    if files is None and not mode.capabilities.lists_files_eagerly:
         return frame  # a server would list the files again
     paths = [path for path, _, _ in files] if files is not None else mode.input_files(frame)
     values = values_in_folders(paths, _base(key))
     if not values:
         return frame
     zone = reading.project.zone
-    declared = columns_of_ddl(source.columns) if source.columns else None
+    declared = mode.parse_columns(source.columns) if source.columns else None
     if declared is not None:
         refuse_changed_values(declared, values, zone)
         names = {name.lower() for name in declared.fieldNames()}

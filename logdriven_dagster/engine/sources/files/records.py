@@ -8,8 +8,7 @@ are counted in the pass that reads them.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.files import (
     CsvSource,
@@ -22,6 +21,7 @@ from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.window_index import bins_by_window, counts_of_bins
 from logdriven_dagster.engine.sources.readers import Malformed
 from logdriven_dagster.engine.spark import functions as sf
+from logdriven_dagster.engine.spark.mode import columns_of_ddl
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import option_text, option_texts
 from logdriven_dagster.model.windows import TimeWindow
@@ -95,15 +95,6 @@ def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
 def declared(source: RecordsSource) -> "StructType | None":
     """Return the columns that the configuration declares; None if it declares none."""
     return columns_of_ddl(source.columns) if source.columns else None
-
-
-@lru_cache
-def columns_of_ddl(ddl: str) -> "StructType":
-    """Parse a DDL text into a Spark schema; the result is cached."""
-    from pyspark.sql.types import StructType
-
-    columns: Any = StructType.fromDDL(ddl)
-    return columns  # type: ignore[no-any-return]
 
 
 def checked(frame: "DataFrame", source: RecordsSource, *, decodable: bool = False) -> "DataFrame":

@@ -24,8 +24,8 @@ def refuse_client_alone() -> None:
     """Raise UsageError if only the client for Spark Connect is installed, without Spark itself."""
     if not is_whole():
         raise UsageError(
-            "Spark is not on this host, only its client for Spark Connect (pyspark-client), so no "
-            "Spark and no Java starts here; name a server by spark.remote: sc://host:port in "
-            "logdriven.yaml or by LOGDRIVEN_SPARK_REMOTE, or make a new environment with "
-            "`pip install logdriven_dagster`, which brings Spark"
+            "Spark is not installed on this host, only its client for Spark Connect "
+            "(pyspark-client); set a server with spark.remote: sc://host:port in "
+            "logdriven.yaml or with LOGDRIVEN_SPARK_REMOTE, or make a new environment "
+            "with `pip install logdriven_dagster`, which includes Spark"
         )

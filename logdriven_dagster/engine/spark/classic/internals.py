@@ -1,8 +1,7 @@
 """Access to PySpark's private API in a classic session; no other module uses it.
 
 Py4J leads from a few private attributes to Spark's Java objects, for which PySpark has no public
-API. ARCHITECTURE.md ("Private APIs") lists the purpose of each, and the test that breaks without
-it.
+API. docs/evidence/private-apis.md lists the purpose of each, and the test that breaks without it.
 """
 # ruff: noqa: SLF001 - only this module uses private names
 
@@ -27,8 +26,8 @@ def machine() -> Any:
 def start_machine() -> None:
     """Start the JVM as `SparkContext` does, in a process session that Ctrl-C does not reach.
 
-    It is not forked, as in PySpark: where gRPC is active, as it is with Sail, one of fifty forked
-    children dies before it becomes Java.
+    It is not forked, as in PySpark: where gRPC is active, as it is with Spark Connect, one of fifty
+    forked children dies before it becomes Java.
     """
     from pyspark.java_gateway import launch_gateway
 

@@ -47,8 +47,8 @@ def ensure_java() -> None:
     runtime = _bundled_runtime()
     if runtime is None:
         raise UsageError(
-            f"Spark needs Java {OLDEST_JAVA} or newer and none was found; "
-            "run `pip install 'logdriven_dagster[java]'`, or install a JRE and set JAVA_HOME"
+            f"Spark needs Java {OLDEST_JAVA} or newer, but none was found; run `pip "
+            "install 'logdriven_dagster[java]'`, or install a JRE and set JAVA_HOME"
         )
     os.environ["JAVA_HOME"] = str(_java_home(runtime))
 

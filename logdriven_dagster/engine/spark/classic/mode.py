@@ -9,7 +9,13 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.classic.java_values import python_value
 from logdriven_dagster.engine.spark.classic.metrics import query_plan
-from logdriven_dagster.engine.spark.mode import BY_PROCESS, CountedReads, Mark
+from logdriven_dagster.engine.spark.mode import (
+    BY_PROCESS,
+    BackendCapabilities,
+    CountedReads,
+    Mark,
+    columns_of_ddl,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -23,12 +29,10 @@ _MODIFIABLE: dict[str, bool] = {}
 class ClassicMode:
     """The mode of a classic session, which is reached through Py4J."""
 
-    lists_files = True
-    divides_by_texts = True
-    tells_files = True
-    converts_files = True
-    takes_lists = True
+    title = "Spark"
+    capabilities = BackendCapabilities()
     functions = BY_PROCESS
+    parse_columns = staticmethod(columns_of_ddl)
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:  # noqa: ARG002 - as SparkMode has it
         """Set the JVM's time zone, in which JDBC drivers interpret times without a zone."""

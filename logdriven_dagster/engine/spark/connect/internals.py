@@ -1,7 +1,7 @@
 """Access to the private API of PySpark's Connect client; no other module uses it.
 
-ARCHITECTURE.md ("Private APIs") lists the purpose of each attribute, and the test that breaks
-without it.
+docs/evidence/private-apis.md lists the purpose of each attribute, and the test that breaks without
+it.
 """
 # ruff: noqa: SLF001 - only this module uses private names
 

@@ -19,7 +19,13 @@ from logdriven_dagster.engine.spark.connect.metrics import (
     query_plan,
     tells_plans,
 )
-from logdriven_dagster.engine.spark.mode import BY_PROCESS, CountedReads, Mark
+from logdriven_dagster.engine.spark.mode import (
+    BY_PROCESS,
+    BackendCapabilities,
+    CountedReads,
+    Mark,
+    columns_of_ddl,
+)
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,12 +49,10 @@ PySpark's default is ten minutes, in which no other runner could take over the w
 class ConnectMode:
     """The mode of a Spark Connect session, which is reached through PySpark's Connect client."""
 
-    lists_files = False
-    divides_by_texts = True
-    tells_files = True
-    converts_files = True
-    takes_lists = True
+    title = "Spark"
+    capabilities = BackendCapabilities(lists_files_eagerly=False)
     functions = BY_PROCESS
+    parse_columns = staticmethod(columns_of_ddl)
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """Set the retry policy; raise UsageError if the server would misread database times."""

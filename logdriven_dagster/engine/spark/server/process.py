@@ -132,7 +132,7 @@ def _free_ports(wanted: str | None) -> tuple[int, int]:
         own, pages = one.getsockname()[1], other.getsockname()[1]
     port = int(wanted) if wanted else own
     if wanted and is_open(port):
-        raise UsageError(f"spark.config: {_PORT}: something else listens on port {port}")
+        raise UsageError(f"spark.config: {_PORT}: port {port} is in use")
     return port, pages
 
 
@@ -170,7 +170,7 @@ def _wait_for(process: psutil.Popen, port: int, log: Path) -> None:
         if ended or time.monotonic() > deadline:
             problem = "ended while it started" if ended else "did not start in time"
             said = redact(log.read_text(errors="replace").strip()[-_LOG_TAIL:])
-            raise UsageError(f"the Spark server {problem}; {log} says:\n{said or 'nothing'}")
+            raise UsageError(f"the Spark server {problem}; output in {log}:\n{said or 'nothing'}")
         time.sleep(_POLL_SECONDS)
 
 

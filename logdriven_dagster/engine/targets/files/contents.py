@@ -62,8 +62,8 @@ class FilesContents(Contents):
             folder = files_folder(project, table, target)
             other = file_of_others(folder)
             keep = target.existing_rows == "keep"
-            then = "it stays there unread" if keep else "the first window will be refused"
-            held = f"{as_path(folder.location)} holds {other}, which no window wrote: {then}"
+            then = "it stays there and is not read" if keep else "the first window will be refused"
+            held = f"{as_path(folder.location)} contains {other}, which no window wrote: {then}"
             yield held if other else None
 
     def leftovers(self, search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:

@@ -31,12 +31,12 @@ def storable(frame: "DataFrame", form: str) -> "DataFrame":
         name, kind = field.name, field.dataType
         if form == "csv" and kind.typeName() == "binary":
             fix = f"write it as text, as in base64({name}) AS {name}"
-            raise TerminalStepError(f"column {name}: a CSV file cannot hold binary; {fix}")
+            raise TerminalStepError(f"column {name}: a CSV file cannot store binary; {fix}")
         if form == "json" and (problem := _problem_in_json(kind)):
-            refused = f"a JSON file cannot hold {kind.simpleString()}"
+            refused = f"a JSON file cannot store {kind.simpleString()}"
             raise TerminalStepError(f"column {name}: {refused}, {problem}")
         if form == "orc" and (changed := any_leaf(quoted(name), kind, _changed_by_orc)):
-            error = f"column {plain(name)}: an ORC file cannot hold this time; write it as text"
+            error = f"column {plain(name)}: an ORC file cannot store this time; write it as text"
             v = quoted(name)
             changes[name] = sf.expr(f"CASE WHEN {changed} THEN raise_error('{error}') ELSE {v} END")
     return frame.withColumns(changes) if changes else frame

@@ -103,7 +103,7 @@ class Pointers:
         place = self._at(f"{name}.{pointer.fencing_token}.{pointer.edition}.json")
         content = json.dumps(asdict(pointer), indent=1).encode()
         if not self._folder.storage.put_if_absent(place, content):
-            raise TransientStepError(f"another writer has just put up {as_path(place)}")
+            raise TransientStepError(f"another writer has just created {as_path(place)}")
         return pointer
 
     def forget(self, name: str, keep: int) -> None:

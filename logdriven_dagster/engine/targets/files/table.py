@@ -111,9 +111,9 @@ class WindowFiles:
             return
         if other := file_of_others(self._folder):
             raise TerminalStepError(
-                f"{self._table}: {self._place} holds {other}, which no window wrote, and "
-                "which no reader of this table would see. Move it away, write another `path` in "
-                "the target, or `existing_rows: keep` to leave it there unread"
+                f"{self._table}: {self._place} contains {other}, which no window wrote and "
+                "which no reader of this table would see. Move it away, set another `path` "
+                "in the target, or set `existing_rows: keep` to leave it there"
             )
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":

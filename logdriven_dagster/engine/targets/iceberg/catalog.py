@@ -135,9 +135,10 @@ def _refuse_elsewhere(table: "Table", warehouse: str) -> None:
     if place.startswith(f"{warehouse}/") or storage_of(place, {}).is_below(place, warehouse):
         return
     raise TerminalStepError(
-        f"the table {'.'.join(table.name())} of the Iceberg catalog lies in {as_path(place)}, "
-        f"outside of the warehouse {as_path(warehouse)}, as after a copy of the folder; set "
-        "`warehouse` to where its tables are, or remove the copied warehouse and load them anew"
+        f"the table {'.'.join(table.name())} of the Iceberg catalog is in "
+        f"{as_path(place)}, outside of the warehouse {as_path(warehouse)}, for "
+        "example after a copy of the folder; set `warehouse` to the place of its "
+        "tables, or remove the copied warehouse and load them again"
     )
 
 

@@ -63,7 +63,7 @@ class IcebergUpkeep(Upkeep):
             if not old or remove_snapshots(table, old):
                 remove_files(self.project, sizes, named_files(table, table.metadata.snapshots).all)
                 return done
-        text = "it is being written to: nothing is removed this time"
+        text = "it is being written: nothing is removed this time"
         return Upkept(text, table=self.table.table)
 
     @cached_property

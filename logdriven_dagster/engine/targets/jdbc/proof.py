@@ -56,8 +56,9 @@ class Proof:
             if (values := self._differences([move])) is not None:
                 raise TerminalStepError(_changed(table, move, values))
         raise TerminalStepError(
-            f"{table}: the target does not hold the rows that were written to it; a trigger, a "
-            "rule, a policy or the condition of a view changes or hides them. Nothing was written"
+            f"{table}: the target does not contain the rows that were written to it; a "
+            "trigger, a rule, a policy or the condition of a view changes or hides "
+            "them. Nothing was written"
         )
 
     def _are_equal(self) -> bool:
@@ -124,11 +125,12 @@ def _hash_of(conn: "Connection") -> str | None:
 
 def _changed(table: str, move: Move, values: "tuple[Any, Any]") -> str:
     sent, found = values
-    is_held = "" if found is _ABSENT else f"; it holds {_shown(found)} instead"
+    is_held = "" if found is _ABSENT else f"; it contains {_shown(found)} instead"
     was = "a row that was not written" if sent is _ABSENT else f"{_shown(sent)}"
     return (
-        f"{table}: column {move.target.name} ({move.declared}) does not hold {was}{is_held}. "
-        "Nothing was written; convert the value in the step's SQL, or change the column"
+        f"{table}: column {move.target.name} ({move.declared}) does not store {was}{is_held}. "
+        "Nothing was written; convert the value in the step's SQL, or change the "
+        "column"
     )
 
 

@@ -155,7 +155,7 @@ class JdbcTable:
             found = self._load_by_spark(kept, run, staging, engine)
         if found != kept.rows:
             raise TransientStepError(
-                f"{self._target.table}: {found} rows were loaded of {kept.rows} that were written"
+                f"{self._target.table}: only {found} of {kept.rows} written rows were loaded"
             )
         if self._target.write_mode.merges_by_key:
             with engine.connect() as conn:

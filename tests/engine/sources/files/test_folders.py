@@ -82,14 +82,14 @@ def test_a_value_in_a_folder_that_its_declared_type_would_change_is_refused(lab:
     column, text, kind = DECLARED[case]
     put(lab, f"v={text}/f.parquet", a=1)
     problem = refused(lab, {"type": "parquet", "path": "in", "columns": f"a BIGINT, {column}"})
-    assert f"is no {kind} that Spark reads exactly; write v STRING in `columns`" in problem
+    assert f"is not a {kind} that Spark reads exactly; write v STRING in `columns`" in problem
     assert texts(lab, "v", columns="a BIGINT, v STRING")[0].endswith("string")
 
 
 def test_a_column_of_a_file_that_its_folder_hides_is_refused(lab: Lab):
     path = put(lab, "id=7/f.parquet", id=1, a=1)
     problem = refused(lab, {"type": "parquet", "path": "in"})
-    assert f"{path}: the column id stands in the file, and in the name of its folder" in problem
+    assert f"{path}: the column id is in the file and in the name of its folder" in problem
     assert texts(lab, "id", path="in/*/*.parquet") == ["1 bigint"]
 
 

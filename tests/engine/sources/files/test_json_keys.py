@@ -10,27 +10,27 @@ from tests.engine.sources.files.loading import TARGET, json_lines, load, refused
 KEYS = {
     "a field that no column names": (
         '{"a": 1}\n{"a": 1, "c": 2}\n',
-        "line 2: field c is not among columns; name it there",
+        "line 2: field c is not in columns; add it to columns",
     ),
     "a renamed field of an object": (
         '{"o": {"x": 1.50, "why": 1}}\n',
-        "line 1: field o.why is not among columns",
+        "line 1: field o.why is not in columns",
     ),
     "a field of an object in an array": (
         '{"l": [{"x": 1}, {"Y": 1}]}\n',
-        "line 1: field l.Y is not among columns",
+        "line 1: field l.Y is not in columns",
     ),
     "a field of an object in a map": (
         '{"m": {"k": {"x": 1, "\'": 1}}}\n',
-        "line 1: field m.' is not among columns",
+        "line 1: field m.' is not in columns",
     ),
     "a field of an object in a line of them": (
         '[{"a": 1}, {"z": 1}]\n',
-        "line 1: field z is not among columns",
+        "line 1: field z is not in columns",
     ),
     "a key that appears twice": (
         '{"a": 1}\n{"a": 1, "a": 1}\n',
-        "line 2: key a appears twice in one object; mend the file",
+        "line 2: key a appears twice in one object; fix the file",
     ),
     "a key that appears twice in an object": (
         '{"o": {"x": 1, "x": 2}}\n',
@@ -72,7 +72,7 @@ def test_another_windows_unknown_field_is_another_windows_matter(lab: Lab):
         {"source": json_lines("at TIMESTAMP, n INT", window_column="at"), "target": TARGET},
     )
     assert lab.run("ods.t", day(1)).counts.target == 1
-    with pytest.raises(TerminalStepError, match=r"line 2: field m is not among columns"):
+    with pytest.raises(TerminalStepError, match=r"line 2: field m is not in columns"):
         lab.run("ods.t", day(2))
 
 
@@ -91,7 +91,7 @@ def test_an_escape_of_half_a_character_is_refused_with_its_line(lab: Lab):
         lab.file(f"in{number}/f.json", "\n".join(lines))
         message = refused(lab, json_lines() | {"path": f"in{number}"})
         assert f"in{number}/f.json, line {len(lines)}: escape \\u" in message
-        assert "is half of a character, for which Spark reads a question mark" in message
+        assert "is half of a character, which Spark reads as a question mark" in message
     lab.file("whole/f.json", "\n".join(lines[:-1]))
     load(lab, json_lines() | {"path": "whole"})
     assert [row[1] for row in lab.rows("ods.t")] == ["😀", r"\ud83d", "😀", "é"]

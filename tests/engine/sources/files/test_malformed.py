@@ -212,7 +212,7 @@ def test_json_over_several_lines_is_refused_with_the_field_that_reads_it(lab: La
 
 @pytest.mark.usefixtures("long")
 def test_a_file_of_several_documents_is_refused_where_only_the_first_would_be_read(lab: Lab):
-    problem = "in/f.json: the file holds several JSON documents, of which multiline: true reads"
+    problem = "in/f.json: the file has several JSON documents, but multiline: true reads"
     for text in ('{"a": 1}\n{"a": 2}\n', '{\n"a": 1\n}{"a": [\n]}', '[{"a": 1}]\n[{"a": 2}]'):
         lab.file("in/f.json", text)
         for source in (
@@ -242,13 +242,13 @@ def test_a_long_malformed_value_and_folders_of_two_depths_are_named(lab: Lab):
     lab.file("in/x=1/f.csv", "a,b,c\n1,x,1\n")
     lab.file("in/x=1/y=2/f.csv", "a,b,c\n1,x,1\n")
     problem = refused(lab, csv())
-    assert "the names of folders are other columns in some places" in problem
+    assert "folder names are different columns in different places" in problem
     assert "path: in/*/*" in problem
 
 
 def test_an_empty_text_of_json_is_no_number(lab: Lab):
     lab.file("in/f.json", '{"a": 1}\n{"a": ""}\n')
-    assert "in/f.json, line 2: column a holds '', not a valid int; mend" in refused(
+    assert "in/f.json, line 2: column a holds '', not a valid int; fix" in refused(
         lab, json_lines()
     )
 
@@ -353,9 +353,7 @@ def test_times_in_texts_are_of_the_clocks_of_the_project(lab: Lab, kind: str):
     ],
 )
 def test_an_option_that_is_a_field_has_one_place(lab: Lab, kind: str, option: str, field: str):
-    with pytest.raises(
-        InvalidProjectError, match=f"options.{option}: write {field} beside options"
-    ):
+    with pytest.raises(InvalidProjectError, match=f"options.{option}: write it as {field}"):
         load(lab, {"type": kind, "path": "in", "options": {option: ";"}})
 
 
@@ -459,7 +457,7 @@ def test_each_window_of_a_stretch_counts_its_own(lab: Lab, sql: str | None):
     step = {"source": source, "target": {**TARGET, "window_column": "at"}}
     lab.table("ods.t", step | ({"sql": sql} if sql else {}))
     runs = [lab.window_run("ods.t", days(n, n + 1)) for n in (1, 2, 3)]
-    with lab.engine.window(runs) as session:
+    with lab.engine.open_session(runs) as session:
         staged = session.stage(lab.project.table("ods.t").steps[0])
     assert [each.counts.malformed for each in staged] == [0, 2, 1]
     assert [each.counts.source for each in staged] == [1, 2, 1]
@@ -486,5 +484,5 @@ def test_a_time_that_is_none_fails_every_window(lab: Lab):
 
 def test_the_mode_is_written_in_one_place(lab: Lab):
     lab.table("ods.t", {"source": csv(options={"mode": "PERMISSIVE"}), "target": TARGET})
-    with pytest.raises(InvalidProjectError, match="write mode beside options"):
+    with pytest.raises(InvalidProjectError, match="write it as mode"):
         _ = lab.project

@@ -119,7 +119,10 @@ def test_types_without_one_for_all_values_are_refused_with_both_files(lab: Lab):
     one = write(lab.root / "in/1.parquet", {"n": pa.array([1]), "v": pa.array([7])})
     other = write(lab.root / "in/2.parquet", {"n": pa.array([2]), "v": pa.array(["x"])})
     problem = refused(lab, {"type": "parquet", "path": "in"})
-    assert f"the column v is bigint in {one} and string in {other}, which no type reads" in problem
+    assert (
+        f"the column v is bigint in {one} and string in {other}, which no single type reads"
+        in problem
+    )
     line = 'columns: "n BIGINT, v STRING"'
     assert f"write {line}, and CAST in the query" in problem
     assert rows(lab, columns="n BIGINT, v STRING") == [{"n": 1, "v": "7"}, {"n": 2, "v": "x"}]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from logdriven_dagster.config.sql import proven
+from logdriven_dagster.engine.spark.connect.sail import supported_sql as proven
 from tests.engine.spark.sail.tables import VALUES
 
 Entry = tuple[str, ...]

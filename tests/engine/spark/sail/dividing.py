@@ -19,7 +19,8 @@ from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.engine.queries.window_check import placed
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
 from logdriven_dagster.engine.spark import functions as sf
-from logdriven_dagster.engine.spark.connecting import connect_to_sail
+from logdriven_dagster.engine.spark.connect.sail.engine_type import connect_to_sail
+from logdriven_dagster.engine.spark.dead_sessions import served_by_others
 from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import session_settings
@@ -53,7 +54,7 @@ def _ids(file: str) -> list[int]:
 
 def main() -> None:
     project = load_project(Path(sys.argv[1]))
-    spark = connect_to_sail(project)
+    spark = connect_to_sail(project, served_by_others)
     mode_of(spark).configure(spark, session_settings(project))
     for line in sys.stdin:
         try:

@@ -5,7 +5,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from logdriven_dagster.config.sql import proven
+from logdriven_dagster.engine.spark.connect.sail import supported_sql as proven
 from tests.engine.spark.sail.cases import COLUMNS
 from tests.engine.spark.sail.tables import WIDE
 

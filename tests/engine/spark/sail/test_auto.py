@@ -78,7 +78,7 @@ def test_what_sail_cannot_read_is_left_to_spark_in_the_same_attempt(mixed: Path)
     assert len(rows) == 2
     for row in rows:
         assert row["application_id"].startswith("local-")
-        assert "could not do it" in row["output"]
+        assert "could not run it" in row["output"]
         assert "a quote" in row["output"]
     assert [row["name"] for row in published(mixed, "c.quoted")] == ["B, C", "B, C"]
 
@@ -110,26 +110,26 @@ def test_where_java_does_not_start_what_runs_on_sail_runs(tmp_path: Path, parall
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 1, said
     assert "Spark: it does not start" in said
-    assert "not begun: b.unproven, c.unproven" in said
+    assert "not started: b.unproven, c.unproven" in said
     quoted, proven = log_of(tmp_path, ENGINES)
     assert (quoted["job_name"], quoted["status"]) == ("a.quoted", "FAILURE")
     assert (proven["job_name"], proven["status"]) == ("d.proven", "SUCCESS")
     assert proven["application_id"].startswith("sail-")
     assert "a quote" in said
-    assert "left to another engine, in vain: Spark: it does not start" in said
+    assert "the fallback engine failed as well: Spark: could not start it" in said
 
 
 def test_validate_tells_the_engine_of_each_table_and_why(mixed: Path) -> None:
     said = logdriven(mixed, "validate")
     assert "On Sail: a.proven, c.quoted, d.above." in said
-    assert "On Spark: b.unproven (steps[0].sql: the function reverse is not proven" in said
+    assert "On Spark: b.unproven (steps[0].sql: the function reverse is not supported" in said
     assert "e.beside (steps[0].sql: the table b.unproven, whose columns are not known" in said
 
 
 def test_an_environment_without_sail_runs_all_on_spark(mixed: Path) -> None:
     remote = {"LOGDRIVEN_SPARK_REMOTE": "sc://localhost:1"}
     said = logdriven(mixed, "validate", **remote)
-    assert "LOGDRIVEN_SPARK_REMOTE names a server of Spark" in said
+    assert "LOGDRIVEN_SPARK_REMOTE names a Spark server" in said
     assert "On Sail" not in said
 
 
@@ -145,5 +145,6 @@ def test_another_zone_keeps_all_tables_from_sail(tmp_path: Path) -> None:
     text = (tmp_path / "logdriven.yaml").read_text()
     (tmp_path / "logdriven.yaml").write_text(text.replace("UTC", "Europe/Berlin"))
     add(tmp_path, "a.proven", PROVEN)
-    reason = EngineChoice(load_project(tmp_path)).why_spark("a.proven")
-    assert reason == "timezone: times of Europe/Berlin are not proven on Sail"
+    engine, reason = EngineChoice(load_project(tmp_path)).engine_and_reason("a.proven")
+    assert engine == "spark"
+    assert reason == "timezone: times in Europe/Berlin are not supported on Sail"

@@ -108,7 +108,7 @@ def test_files_of_a_folder_are_those_of_spark_or_refused(tmp_path: Path) -> None
     query = "SELECT error FROM step_log s JOIN job_log j USING (job_id) ORDER BY j.job_name"
     ending, folder, _ = log_of(tmp_path, query)
     for each in (ending, folder):
-        assert "which is not proven on Sail" in each["error"]
+        assert "which is not supported on Sail" in each["error"]
     assert [row["name"] for row in published(tmp_path, "csv.hidden")] == ["a.csv"]
 
 

@@ -107,7 +107,7 @@ def test_a_row_of_no_window_stops_the_pass_and_leaves_no_folder(
 ) -> None:
     asked, _ = rows_of(tmp_path, "1 day", "at")
     found = dividing({**asked, "tasks": 2, "mode": "append", "lost": 5})
-    assert "a row belongs to none of the windows" in found["error"]
+    assert "a row does not belong to any of the windows" in found["error"]
     assert list((tmp_path / "rows.parquet.staged").iterdir()) == []
 
 

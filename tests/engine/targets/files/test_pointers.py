@@ -45,7 +45,7 @@ def test_a_publication_counts_over_the_fence_of_its_own_attempt(pointers: Pointe
 def test_two_that_follow_the_same_pointer_are_told_apart(pointers: Pointers):
     fence = pointers.put(NAME, pointer("old", 7), None)
     pointers.put(NAME, pointer("one", 7), fence)
-    with pytest.raises(TransientStepError, match="another writer has just put up"):
+    with pytest.raises(TransientStepError, match="another writer has just created"):
         pointers.put(NAME, pointer("other", 7), fence)
     assert pointers.current()[NAME].folder == "one"
 

@@ -223,7 +223,7 @@ def test_a_copied_project_folder_does_not_change_the_tables_of_the_first_one(tmp
     copy = load_project(tmp_path / "copy")
     with pytest.raises(TerminalStepError, match=r"outside of the warehouse .* remove the copied"):
         load_existing(open_catalog(copy), ("ods", "t"))
-    with pytest.raises(TerminalStepError, match=r"the table ods\.t of the Iceberg catalog lies in"):
+    with pytest.raises(TerminalStepError, match=r"the table ods\.t of the Iceberg catalog is in"):
         list(find_garbage(copy, lambda _job, _token: False, timedelta(0)))
 
 

@@ -32,8 +32,8 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-_LOST = "which nanoseconds a TIMESTAMP cannot hold; name it BIGINT in `columns`"
-_NO_TIME = "which is no time of a day; name it BIGINT in `columns`"
+_LOST = "whose nanoseconds a TIMESTAMP cannot store; declare it as BIGINT in `columns`"
+_NO_TIME = "which is not a time of day; declare it as BIGINT in `columns`"
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 
 

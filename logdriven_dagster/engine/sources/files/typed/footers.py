@@ -117,9 +117,9 @@ def _footer(path: str, _size: int, _changed: int, form: str) -> Footer | None:
         held = Struct(tuple((field.name, _of_orc(field)) for field in file.schema))
         return Footer(path, _shared(held), file.writer == "ORC_JAVA", form="orc")
     except pa.ArrowNotImplementedError as error:
-        fix = "write the column as a text, or leave it out"
+        fix = "write the column as text, or leave it out"
         raise TerminalStepError(
-            f"{path}: the file has a type of its own ({error}); {fix}"
+            f"{path}: the file has an extension type ({error}); {fix}"
         ) from None
     except (OSError, pa.ArrowException):
         return None

@@ -54,8 +54,8 @@ def refuse_lost_columns(found: Iterable[Footer]) -> None:
         ]:
             older = seen[lost[0]]
             raise TerminalStepError(
-                f"{footer.path}: the file has no column {_listed(lost)}, which {older} has; mend "
-                "it, or say missing_columns: allow for the table, and it is NULL there"
+                f"{footer.path}: the file has no column {_listed(lost)}, which {older} has; "
+                "fix the file, or set missing_columns: allow for the table to read NULL"
             )
         if names is not known:
             seen |= {name: footer.path for name in names if name and name not in seen}
@@ -68,9 +68,9 @@ def refuse_unions(found: Iterable[Footer]) -> None:
         for path, kind in leaves(footer.columns):
             if kind == UNION:
                 raise TerminalStepError(
-                    f"{footer.path}: the column {_shown(path)} is a union, and Spark reads no "
-                    "column of a file that has one; write the file without it, or with a column "
-                    "for each type"
+                    f"{footer.path}: the column {_shown(path)} is a union, and Spark cannot "
+                    "read a file with a union; write the file without it, or with a column for "
+                    "each type"
                 )
 
 
@@ -160,14 +160,14 @@ def refuse_mixed_types(
             raise TerminalStepError(_two_types(path, files, _BY_TWO))
 
 
-_BY_TWO = "read the files by a step for each of the two, and CAST in the query"
+_BY_TWO = "read the files with a separate step for each type, and CAST in the query"
 
 
 def _two_types(path: Names, files: Mapping[str, str], fix: str) -> str:
     (one, file), (other, another), *_ = files.items()
     return (
-        f"the column {_shown(path)} is {one} in {file} and {other} in {another}, which no type "
-        f"reads exactly; {fix}"
+        f"the column {_shown(path)} is {one} in {file} and {other} in {another}, "
+        f"which no single type reads exactly; {fix}"
     )
 
 
@@ -212,7 +212,7 @@ def refuse_inexact(
         if name not in known and name[:-1] in known and name[:-1] not in nulls
     ]:
         named = [_cased(name, columns) for name in missing]
-        raise TerminalStepError(f"columns names {', '.join(sorted(named))}, which no file has")
+        raise TerminalStepError(f"columns has {', '.join(sorted(named))}, which is not in any file")
     for columns_of_file, file in {footer.columns: footer.path for footer in found}.items():
         for problem in _problems(columns_of_file, declared):
             raise TerminalStepError(f"{file}: {problem}")
@@ -221,8 +221,8 @@ def refuse_inexact(
         if not have_one_meaning(files, kind):
             (one, file), (other, another), *_ = files.items()
             raise TerminalStepError(
-                f"the column {_shown(path)} is {one} in {file} and {other} in {another}; read the "
-                "files by a step for each of the two"
+                f"the column {_shown(path)} is {one} in {file} and {other} in {another}; "
+                "read the files with a separate step for each type"
             )
 
 
@@ -235,9 +235,9 @@ def _problems(held: Held, declared: Held, path: Names = ()) -> Iterator[str]:
         case str(), str():
             if not is_exact(held, declared):
                 yield (
-                    f"the column {name} is {held} in the file and {declared.upper()} in `columns`, "
-                    f"which would change its values; write {name} {readable_type(held)} there, and "
-                    "CAST in the query"
+                    f"the column {name} is {held} in the file and {declared.upper()} in "
+                    f"`columns`, which would change its values; write {name} "
+                    f"{readable_type(held)} in `columns`, and CAST in the query"
                 )
         case Struct(), Struct():
             wanted = {field.lower(): part for field, part in declared.fields}
@@ -245,7 +245,7 @@ def _problems(held: Held, declared: Held, path: Names = ()) -> Iterator[str]:
                 if field.lower() in wanted:
                     yield from _problems(part, wanted[field.lower()], (*path, field))
                 elif path:
-                    yield f"`columns` does not name the field {name}.{field}; name it there"
+                    yield f"`columns` does not contain the field {name}.{field}; add it"
         case Array(), Array():
             yield from _problems(held.element, declared.element, (*path, "element"))
         case Map(), Map():
@@ -262,7 +262,10 @@ def _problems_of_shapes(name: str, held: Held, declared: Held) -> Iterator[str]:
     in_file, wanted = (
         each if isinstance(each, str) else _SHAPES[type(each)] for each in (held, declared)
     )
-    yield f"the column {name} is {in_file} in the file and {wanted} in `columns`; name it as it is"
+    yield (
+        f"the column {name} is {in_file} in the file and {wanted} in `columns`; use "
+        "the name in the file"
+    )
 
 
 _KNOWN = {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date"}

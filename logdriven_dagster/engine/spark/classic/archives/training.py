@@ -57,9 +57,10 @@ def train(project: Project) -> Trained:
     archive = archive_for(launch_settings(_without_secrets(project)))
     if archive is None:
         raise UsageError(
-            "this Spark can have no archive of its classes: XDG_CACHE_HOME names no folder that we "
-            "can write to, a folder on Spark's class path has files (conf, SPARK_CONF_DIR, "
-            "HADOOP_CONF_DIR), or spark.driver.extraJavaOptions speaks of archives"
+            "cannot make an archive of Spark's classes: XDG_CACHE_HOME is not a "
+            "writable folder, a folder on Spark's class path has files (conf, "
+            "SPARK_CONF_DIR, HADOOP_CONF_DIR), or spark.driver.extraJavaOptions has "
+            "options for archives"
         )
     with _exclusive_lock(archive.file.parent):
         seconds = 0.0 if archive.can_be_used() else _train(archive)
@@ -114,7 +115,7 @@ def _train(archive: Archive) -> float:
                 _kill(process)
         if code != 0 or not draft.is_file():
             said = redact(archive.log.read_text(errors="replace").strip()[-_LOG_TAIL:])
-            problem = f"Java made no archive of Spark's classes; {archive.log} says"
+            problem = f"Java did not write an archive of Spark's classes; output in {archive.log}"
             raise UsageError(f"{problem}:\n{said or 'nothing'}")
         draft.chmod(0o600)
         draft.replace(archive.file)

@@ -23,8 +23,9 @@ def files_found(frame: "DataFrame") -> set[Path]:
     found = set(frame.inputFiles()) if named else set()
     if len(found) != len(named):
         raise TerminalStepError(
-            f"Sail finds {len(found)} of {len(named)} files, such as {min(named)}; it cannot have "
-            "odd characters in a path: rename the folder, or use spark.engine: spark"
+            f"Sail finds {len(found)} of {len(named)} files, such as {min(named)}; it "
+            "does not support special characters in a path: rename the folder, or use "
+            "spark.engine: spark"
         )
     return {_path(place) for place in found}
 

@@ -9,10 +9,10 @@ from logdriven_dagster.engine.spark.connect import internals
 from logdriven_dagster.engine.spark.connect.channels import CauseKeepingChannel
 from logdriven_dagster.engine.spark.connect.mode import ConnectMode
 from logdriven_dagster.engine.spark.connect.sail.found_files import files_of_plan
-from logdriven_dagster.engine.spark.connect.sail.queries import sail_query
+from logdriven_dagster.engine.spark.connect.sail.queries import sail_query, supported_columns
 from logdriven_dagster.engine.spark.connect.sail.reads import SailReads
 from logdriven_dagster.engine.spark.connect.sail.server import SailServer
-from logdriven_dagster.engine.spark.mode import CountedReads, Mark
+from logdriven_dagster.engine.spark.mode import BackendCapabilities, CountedReads, Mark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,12 +28,7 @@ class SailChannel(CauseKeepingChannel):
 
     def __init__(self, server: SailServer) -> None:
         super().__init__(server.url)
-        self.server_name = server.name
-
-
-def is_sail(spark: "SparkSession") -> bool:
-    """Return whether a Spark Connect session belongs to Sail."""
-    return isinstance(internals.channel_builder(spark), SailChannel)
+        self.server_name, self.mode = server.name, SailMode()
 
 
 def impatient(session: "SparkSession") -> "SparkSession":
@@ -54,11 +49,16 @@ def impatient(session: "SparkSession") -> "SparkSession":
 class SailMode(ConnectMode):
     """The mode of a Sail session, which refuses queries that are not proven on Sail."""
 
-    divides_by_texts = False
-    tells_files = False
-    converts_files = False
-    takes_lists = False
+    title = "Sail"
+    capabilities = BackendCapabilities(
+        lists_files_eagerly=False,
+        can_partition_by_string=False,
+        has_input_file_name=False,
+        casts_on_read=False,
+        reads_file_sink_log=False,
+    )
     functions = "pyspark.sql.connect.functions"
+    parse_columns = staticmethod(supported_columns)
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """Accept the session: the project was checked for Sail when it was loaded."""

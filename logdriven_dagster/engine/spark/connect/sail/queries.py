@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.sql.proven import Type
-from logdriven_dagster.config.sql.proven_casts import UnprovenError, type_named
-from logdriven_dagster.config.sql.proven_queries import Columns, safe_query
 from logdriven_dagster.config.sql.references import UnreadableSqlError, named_tables
 from logdriven_dagster.engine.spark.connect.queries import query_over
+from logdriven_dagster.engine.spark.connect.sail.supported_casts import UnprovenError, type_named
+from logdriven_dagster.engine.spark.connect.sail.supported_queries import Columns, safe_query
+from logdriven_dagster.engine.spark.connect.sail.supported_sql import Type
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,8 @@ def _proven(sql: str, tables: tuple[tuple[str, tuple[tuple[str, Type], ...]], ..
         safe = safe_query(sql, {name: dict(columns) for name, columns in tables})
     except UnprovenError as error:
         raise TerminalStepError(
-            f"{error} is not proven to be on Sail what it is on Spark; write the query otherwise, "
-            "or run the project on Spark (spark.engine: spark)"
+            f"{error} is not supported on Sail; rewrite the query, or run the project "
+            "on Spark (spark.engine: spark)"
         ) from None
     except UnreadableSqlError as error:
         raise TerminalStepError(f"the query cannot be read: {error}") from None
@@ -78,7 +79,41 @@ def columns_of(frame: "DataFrame") -> Columns:
             field.name: type_named(field.dataType.simpleString()) for field in frame.schema.fields
         }
     except UnprovenError as error:
-        raise TerminalStepError(f"{error} is not proven on Sail") from None
+        raise TerminalStepError(f"{error} is not supported on Sail") from None
+
+
+@lru_cache
+def supported_columns(ddl: str) -> "StructType":
+    """Parse the columns of a DDL text; TerminalStepError for an unsupported type.
+
+    PySpark would parse the text in the process's only session.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    from logdriven_dagster.engine.spark.connect.sail.supported_projects import declared_columns
+
+    try:
+        columns = declared_columns(ddl)
+    except UnprovenError as error:
+        raise TerminalStepError(f"{error} is not supported on Sail") from None
+    return StructType([StructField(name, _spark_type(kind)) for name, kind in columns.items()])
+
+
+def _spark_type(found: Type) -> "DataType":
+    from pyspark.sql import types as ty
+
+    if found.kind == "decimal":
+        return ty.DecimalType(found.precision, found.scale)
+    simple = {
+        "boolean": ty.BooleanType,
+        "int": ty.IntegerType,
+        "bigint": ty.LongType,
+        "double": ty.DoubleType,
+        "string": ty.StringType,
+        "date": ty.DateType,
+        "timestamp": ty.TimestampType,
+    }
+    return simple[found.kind]()
 
 
 def refuse_other_types(frame: "DataFrame", columns: Columns) -> None:
@@ -88,8 +123,9 @@ def refuse_other_types(frame: "DataFrame", columns: Columns) -> None:
     if found != wanted:
         differing = next(pair for pair in zip(found, wanted, strict=False) if pair[0] != pair[1])
         raise TerminalStepError(
-            f"Sail makes {' '.join(differing[0])} where Spark makes {' '.join(differing[1])}; run "
-            "the project on Spark (spark.engine: spark)"
+            f"the result has {' '.join(differing[0])} on Sail, but "
+            f"{' '.join(differing[1])} on Spark; run the project on Spark "
+            "(spark.engine: spark)"
         )
 
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.config.sql.proven import VERSION
+from logdriven_dagster.engine.spark.connect.sail.supported_sql import VERSION
 from logdriven_dagster.errors import UsageError
 
 _READY_SECONDS = 60.0
@@ -120,8 +120,8 @@ def _started(project: Project, meanwhile: Callable[[], None]) -> SailServer:
     if version != VERSION:
         _end(server)
         raise UsageError(
-            f"pysail {version} is installed, and what runs on Sail is proven of {VERSION}; run "
-            f"`pip install pysail=={VERSION}`"
+            f"pysail {version} is installed, but the supported version is {VERSION}; "
+            f"run `pip install pysail=={VERSION}`"
         )
     atexit.register(stop)
     return server
@@ -153,7 +153,7 @@ def _address(process: "subprocess.Popen[bytes]", log: IO[bytes]) -> tuple[str, i
             log.seek(0)
             said = redact(log.read()[-_LOG_TAIL:].decode(errors="replace").strip())
             problem = "ended while it started" if ready else "did not start in time"
-            raise UsageError(f"the server of Sail {problem}; it says: {said or 'nothing'}")
+            raise UsageError(f"the server of Sail {problem}; its output: {said or 'nothing'}")
         line += read
     version, port = line.decode().split()
     return version, int(port)

@@ -1,0 +1,35 @@
+"""Names of engines: built-in ones and those of installed packages.
+
+A package registers an `EngineType` as an entry point of the group `logdriven.engines`
+(docs/engines.md). `config.checking.engines` loads it when a project needs it.
+"""
+
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from logdriven_dagster.entry_points import entry_points_of
+
+GROUP = "logdriven.engines"
+SPARK, AUTO = "spark", "auto"
+_ROOM = "logdriven_dagster.engine.spark"
+_OURS = {
+    SPARK: f"{_ROOM}.session:Spark",
+    "sail": f"{_ROOM}.connect.sail.engine_type:Sail",
+}
+
+
+def registered_engines() -> dict[str, EntryPoint]:
+    """Return the entry points of engines by name, the built-in ones first."""
+    found = {name: EntryPoint(name, value, GROUP) for name, value in _OURS.items()}
+    for point in entry_points_of(GROUP):
+        if point.name != AUTO:
+            found.setdefault(point.name, point)
+    return found
+
+
+_NAMES = (*registered_engines(), AUTO)
+
+if TYPE_CHECKING:
+    EngineField: TypeAlias = str
+else:
+    EngineField = Literal[_NAMES]

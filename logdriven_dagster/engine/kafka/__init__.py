@@ -1,1 +1,0 @@
-"""Kafka support that sources and targets share: clients and offsets."""

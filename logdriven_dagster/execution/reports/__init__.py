@@ -1,1 +1,0 @@
-"""Reports from the run log: the daily report with its page and drawings, and metrics."""

@@ -1,0 +1,1 @@
+"""Optional features, found through the entry points that packages of users register, too."""

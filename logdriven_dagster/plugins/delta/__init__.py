@@ -1,0 +1,1 @@
+"""Delta tables as sources and targets, which delta-rs reads and commits."""

@@ -1,0 +1,96 @@
+"""Rows of a Delta table's files as a frame, completed from its log."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+from uuid import uuid4
+
+from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.spark import functions as sf
+from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
+from logdriven_dagster.engine.storage.spark_files import read_files
+from logdriven_dagster.plugins.delta.format.features import lists_deletion_vectors
+from logdriven_dagster.plugins.delta.format.schema import spark_schema
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FILE, _ROW, _KNOWN = "_delta_file", f"{SURVIVING}_row", "_delta_known"
+"""Columns with the path of a row's file, the row number in it, and whether the log names it."""
+
+_PLACE = (
+    "regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '^[A-Za-z0-9]+:/*', '')"
+)
+"""The path of a row's file, in the spelling of `_place`."""
+
+
+def frame_of(
+    spark: "SparkSession",
+    snapshot: Snapshot,
+    files: Sequence[DataFile],
+    options: Mapping[str, str] | None = None,
+) -> "DataFrame":
+    """Return the rows of these files that the table contains.
+
+    `options` are Spark's options for the files. If partition values or deletion vectors are added
+    from the log, a file that the log does not name fails the query.
+    """
+    if not files:
+        return read_files(spark, "parquet", (), snapshot.schema)
+    partitions = snapshot.partition_columns
+    stored = [field for field in snapshot.fields if field["name"] not in partitions]
+    schema = spark_schema(stored, snapshot.name)
+    frame = read_files(spark, "parquet", sizes(files), schema, options)
+    if not partitions and not lists_deletion_vectors(snapshot):
+        return frame
+    frame = frame.selectExpr("*", f"{_PLACE} AS {_FILE}", f"_metadata.row_index AS {_ROW}")
+    frame = _with_partitions(spark, snapshot, files, frame)
+    frame = _without_deleted(spark, snapshot, frame)
+    return frame.select([quoted(field.name) for field in snapshot.schema.fields])
+
+
+def _with_partitions(
+    spark: "SparkSession", snapshot: Snapshot, files: Sequence[DataFile], frame: "DataFrame"
+) -> "DataFrame":
+    """Add the partition columns, whose values only the log contains."""
+    from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+
+    kinds = [snapshot.schema[name] for name in snapshot.partition_columns]
+    values = [snapshot.bounds(field.name) for field in kinds]
+    rows = [
+        (_place(file.location), True, *(column[file.number][0] for column in values))
+        for file in files
+    ]
+    fields = [StructField(_FILE, StringType()), StructField(_KNOWN, BooleanType()), *kinds]
+    known = _looked_up(spark.createDataFrame(rows, StructType(fields)))
+    problem = sf.concat(sf.lit(f"{snapshot.name}: its log does not name the file "), sf.col(_FILE))
+    there = sf.coalesce(sf.col(_KNOWN), sf.raise_error(problem).cast("boolean"))
+    return frame.join(sf.broadcast(known), _FILE, "left").where(there)
+
+
+def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFrame") -> "DataFrame":
+    """Remove the rows that deletion vectors contain, by their row numbers in the files."""
+    vectors = snapshot.deletion_vectors() if lists_deletion_vectors(snapshot) else ()
+    gone = [
+        (_place(location_of(unquote(file))), row)
+        for file, keeps in vectors
+        for row, keep in enumerate(keeps)
+        if not keep
+    ]
+    if not gone:
+        return frame
+    rows = _looked_up(spark.createDataFrame(gone, f"{_FILE} STRING, {_ROW} BIGINT"))
+    return frame.join(sf.broadcast(rows), [_FILE, _ROW], "left_anti")
+
+
+def _looked_up(frame: "DataFrame") -> "DataFrame":
+    """Mark rows that serve only for comparison, so that they do not count as rows of a source."""
+    # Two observations of one query must have different names.
+    return frame.observe(f"{LOOKED_UP}_{uuid4().hex}", sf.count(sf.lit(1)))
+
+
+def _place(location: str) -> str:
+    return re.sub("^[A-Za-z0-9]+:/*", "", location)

@@ -1,0 +1,51 @@
+"""Files of a Delta table for an upsert, selected by the statistics of their keys."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.engine.spark import functions as sf
+from logdriven_dagster.engine.storage.spark_files import FILE, read_files
+from logdriven_dagster.engine.targets.upserted_files import KeyRanges
+from logdriven_dagster.plugins.delta.format.pruning import within_keys
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class DeltaFiles:
+    """The files of a Delta table; implements `KeyedFiles`."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    @property
+    def schema(self) -> "StructType":
+        return self._snapshot.schema
+
+    def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
+        frame = read_files(spark, "parquet", sizes(self.named(files)), self.schema)
+        return frame.withColumn(FILE, sf.col("_metadata.file_path"))
+
+    def divided(self, frame: "DataFrame") -> "DataFrame":
+        return frame
+
+    def with_keys(self, ranges: KeyRanges) -> list[str]:
+        """Return the files that may hold rows whose keys lie in all these ranges."""
+        numbers = {file.number for file in self._snapshot.files}
+        kinds = {field["name"]: field["type"] for field in self._snapshot.fields}
+        for name, ends in ranges.items():
+            low, high = (_as_value(each, kinds[name]) for each in ends)
+            numbers &= within_keys(self._snapshot, name, low, high)
+        return [file.location for file in self._snapshot.files if file.number in numbers]
+
+    def named(self, locations: Iterable[str]) -> list[DataFile]:
+        """Return the table's files at these locations."""
+        wanted = set(locations)
+        return [file for file in self._snapshot.files if file.location in wanted]
+
+
+def _as_value(end: int | str, kind: Any) -> Any:
+    return date.fromisoformat(str(end)) if kind == "date" else end

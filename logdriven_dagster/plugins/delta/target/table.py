@@ -1,0 +1,300 @@
+"""Delta tables: Spark writes Parquet files, and one delta-rs commit adds them to the table.
+
+A commit that is killed leaves either the old rows or the new ones, never both.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.locations import location_of, location_text
+from logdriven_dagster.config.models.tables import MissingColumns
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.queries.schemas import (
+    conform,
+    given_columns,
+    window_column,
+)
+from logdriven_dagster.engine.spark.settings import option_texts
+from logdriven_dagster.engine.storage.locations import Folder, folder_at
+from logdriven_dagster.engine.storage.spark_files import read_files
+from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
+from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
+from logdriven_dagster.engine.targets.upserted_files import merge, refuse_duplicate_keys
+from logdriven_dagster.errors import NotPublishedError, TerminalStepError, TransientStepError
+from logdriven_dagster.model.runs import Merged, Published, WindowRun
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.plugins.delta.format.features import refuse_unwritable
+from logdriven_dagster.plugins.delta.format.pruning import Selection
+from logdriven_dagster.plugins.delta.format.schema import delta_fields
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, open_table, sizes
+from logdriven_dagster.plugins.delta.models import DeltaTarget
+from logdriven_dagster.plugins.delta.target.commits import (
+    commit_files,
+    create_table,
+    evolve,
+    new_columns,
+)
+from logdriven_dagster.plugins.delta.target.first_contact import files_of_others
+from logdriven_dagster.plugins.delta.target.history import (
+    commit_of,
+    described,
+    fences,
+    is_out_of_date,
+    merged_by,
+    publications,
+    refuse_superseded,
+    unpublished,
+)
+from logdriven_dagster.plugins.delta.target.keyed_files import DeltaFiles
+from logdriven_dagster.plugins.delta.target.rewriting import rows_but
+from logdriven_dagster.plugins.delta.target.statistics import Statistics, column_names, statistics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_COMMIT_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """Changes of one commit to a table's files."""
+
+    removed: Sequence[DataFile]
+    added: tuple[str, ...]
+    merged: Merged | None = None
+    """Counts of an upsert; None for other modes."""
+
+
+def delta_folder(project: Project, table: str, target: DeltaTarget) -> Folder:
+    """Return the folder of a target's table; TerminalStepError for an unknown file system."""
+    if not target.path:
+        return folder_at("/".join([project.warehouse, *table.split(".")]), project.storage)
+    try:
+        place = location_of(location_text(project.path(target.path)))
+    except ValueError as error:
+        raise TerminalStepError(f"target.path: {error}") from None
+    return folder_at(place, project.storage)
+
+
+def open_target(project: Project, table: str, target: DeltaTarget) -> Snapshot | None:
+    """Return the current snapshot of a target's table; None if there is no table."""
+    return open_table(delta_folder(project, table, target).location, project.storage)
+
+
+class DeltaTable:
+    """A target of type `delta`; implements `Store`."""
+
+    def __init__(self, context: StoreContext, table: str, target: DeltaTarget) -> None:
+        self._context, self._table, self._target = context, table, target
+        self._folder = delta_folder(context.project, table, target)
+        self._data = self._folder.within("data")
+
+    @property
+    def takes_stretches(self) -> bool:
+        return self._target.write_mode.keeps_windows_apart
+
+    def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
+        """Write Parquet files below the table's folder that no commit names yet."""
+        known = self._now()
+        if known is not None:
+            refuse_unwritable(known)
+            files_of_others(known, self._target)
+        missing = self._context.missing_columns(runs[0].table)
+        schema = known.schema if known else None
+        upserts = self._target.write_mode.merges_by_key
+        fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
+        fitting = conform(frame, schema, self._table, missing=missing, missing_fields=fields)
+        frame = given_columns(fitting, frame) if upserts else fitting
+        # Before any work: every column must have a type in Delta, and keep it.
+        _ = new_columns(known, frame.schema) if known else delta_fields(frame.schema)
+        options, check = option_texts(self._target.options), self._refuse_duplicates
+        return stage_files(frame, self._data, runs, options=options, check=check)
+
+    def _refuse_duplicates(self, staged: Sequence[StagedRows]) -> None:
+        if self._target.write_mode.merges_by_key:
+            refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._table)
+
+    def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
+        """Return the staged rows, read with their exact schema."""
+        return staged_frame(self._context.spark, staged)
+
+    def holds(self, staged: StagedRows) -> bool:
+        """Return True if all staged files exist and are complete."""
+        return are_whole(staged, self._data)
+
+    def publish(
+        self, staged: Sequence[StagedRows], verify: Callable[[], None]
+    ) -> tuple[Published, ...]:
+        """Commit all windows at once; transactions in the log prove the publication.
+
+        The commit is a compare-and-swap on the version that was current when `verify` was called.
+        """
+        runs = [rows.run for rows in staged]
+        for snapshot in self._tries(staged[0].schema):
+            refuse_superseded(snapshot, runs)
+            if self._target.write_mode.replaces_whole_table and is_out_of_date(snapshot, runs[0]):
+                outdated = self._published(staged[0], snapshot, snapshot.rows)
+                return (replace(outdated, rows=0),)
+            left = unpublished(snapshot, staged)
+            if not left:
+                return tuple(self._found(snapshot, rows, snapshot.rows) for rows in staged)
+            if new_columns(snapshot, staged[0].schema):
+                verify()
+                evolve(snapshot, staged[0].schema)
+                continue
+            change = self._changed(snapshot, left)
+            added = {path: statistics(path, self._data.storage) for path in change.added}
+            said, tokens = described(left, change.merged), publications(snapshot, left)
+            verify()
+            if commit_files(snapshot, change.removed, added, tokens, said):
+                held = _rows_after(snapshot, change, added)
+                return tuple(
+                    self._published(rows, snapshot, held, change.merged, snapshot.version + 1)
+                    if rows in left
+                    else self._found(snapshot, rows, held)
+                    for rows in staged
+                )
+        raise self._lost()
+
+    def _found(self, snapshot: Snapshot, rows: StagedRows, held: int | None) -> Published:
+        """Describe rows that an earlier commit has published."""
+        said = commit_of(snapshot, self._folder, rows)
+        return self._published(rows, snapshot, held, merged_by(said), said.get("version"))
+
+    def _published(
+        self,
+        staged: StagedRows,
+        snapshot: Snapshot,
+        held: int | None,
+        merged: Merged | None = None,
+        version: int | None = None,
+    ) -> Published:
+        return Published(
+            staged.run.step_id,
+            snapshot.name,
+            snapshot_id=None if version is None else str(version),
+            rows=None if self._target.write_mode.merges_by_key else staged.rows,
+            merged=merged,
+            table_rows=held,
+        )
+
+    def fence(self, runs: Sequence[WindowRun]) -> None:
+        """Commit transactions that change no row, so that any commit that began earlier fails."""
+        for snapshot in self._tries():
+            refuse_superseded(snapshot, runs)
+            if commit_files(snapshot, (), {}, fences(snapshot, runs), {}):
+                return
+        if self._now() is not None:
+            raise self._lost()
+
+    def _tries(self, schema: "StructType | None" = None) -> Iterator[Snapshot]:
+        """Yield the current snapshot for each try, with back-off between tries.
+
+        A missing table is created with the schema; without a schema, nothing is yielded.
+        """
+        for attempt in range(_COMMIT_TRIES):
+            if attempt > 1:
+                pause = random.uniform(0.01, 0.05)  # noqa: S311 - spreads the retries
+                time.sleep(pause * 2**attempt)
+            snapshot = self._now()
+            if snapshot is None and schema is not None:
+                create_table(self._folder.location, self._context.project.storage, schema)
+                snapshot = self._now()
+            if snapshot is None:
+                return
+            refuse_unwritable(snapshot)
+            yield snapshot
+
+    def _now(self) -> Snapshot | None:
+        return open_target(self._context.project, self._table, self._target)
+
+    def _lost(self) -> TransientStepError:
+        return TransientStepError(f"{self._table}: {_COMMIT_TRIES} commits lost to other writers")
+
+    def discard(self, staged: Sequence[StagedRows]) -> None:
+        """Remove the staging folders, unless the table names their files."""
+        snapshot = self._now()
+        named: set[str] = set()
+        if snapshot is not None:
+            staged = unpublished(snapshot, staged)
+            named = {file.location for file in snapshot.files}
+        for rows in staged:
+            if not named & set(rows.files):
+                self._data.storage.remove(rows.location)
+
+    def read(self, window: TimeWindow | None) -> "DataFrame":
+        """Read the current version; for a `window`, open only the files that may hold its rows."""
+        snapshot = self._now()
+        if snapshot is None:
+            raise NotPublishedError(f"{self._table} was never published, so it cannot be read")
+        refuse_unwritable(snapshot)
+        if window is None:
+            return self._frame(snapshot, snapshot.files)
+        column = snapshot.column_name(window_column(self._target))
+        if column is None:
+            return self._frame(snapshot, ())
+        wanted = Selection(snapshot, column, [window])
+        files = wanted.possible()
+        frame = self._frame(snapshot, files)
+        return frame if wanted.holds_all_of(files) else frame.where(wanted.condition)
+
+    def _frame(self, snapshot: Snapshot, files: Sequence[DataFile]) -> "DataFrame":
+        return read_files(self._context.spark, "parquet", sizes(files), snapshot.schema)
+
+    def _changed(self, snapshot: Snapshot, staged: Sequence[StagedRows]) -> FileChange:
+        """Return the files to remove and to add, by mode; the windows adjoin each other."""
+        added = tuple(path for rows in staged for path in rows.files)
+        if self._target.write_mode.merges_by_key:
+            return self._merged(snapshot, staged[0])
+        if self._target.write_mode.replaces_whole_table:
+            return FileChange(snapshot.files, added)
+        if others := files_of_others(snapshot, self._target):
+            return FileChange(others, added)
+        replaced = self._replaced(snapshot, [rows.run.window for rows in staged])
+        files = replaced.possible()
+        empty = {file for file in replaced.unknown(files) if not self._has(file, replaced.column)}
+        files = [file for file in files if file not in empty]
+        if replaced.holds_all_of(files):
+            return FileChange(files, added)
+        # A file of a larger window, of another mode or of another program keeps its other rows.
+        kept = rows_but(
+            self._context.spark,
+            snapshot,
+            files,
+            replaced.condition,
+            run=staged[0].run,
+            data=self._data,
+        )
+        return FileChange(files, (*added, *kept))
+
+    def _has(self, file: DataFile, column: str) -> bool:
+        """Return True if a file without statistics has this column at all."""
+        names = column_names(file.location, self._data.storage)
+        return column.lower() in map(str.lower, names)
+
+    def _replaced(self, snapshot: Snapshot, windows: Sequence[TimeWindow]) -> Selection:
+        """Select the rows that these adjoining windows replace."""
+        column = snapshot.column_name(window_column(self._target))
+        assert column is not None  # the table has gained the columns of the staged rows
+        return Selection(snapshot, column, [windows[0].up_to_end_of(windows[-1])])
+
+    def _merged(self, snapshot: Snapshot, staged: StagedRows) -> FileChange:
+        files = DeltaFiles(snapshot)
+        removed, added, merged = merge(
+            self._context.spark, files, self._target.key, staged, self._data
+        )
+        return FileChange(files.named(removed), added, merged)
+
+
+def _rows_after(
+    snapshot: Snapshot, change: FileChange, added: Mapping[str, Statistics]
+) -> int | None:
+    """Return the row count of the table after a commit; None if a file has no row count."""
+    counts = [file.rows for file in change.removed]
+    if snapshot.rows is None or None in counts:
+        return None
+    return snapshot.rows - sum(filter(None, counts)) + sum(each.rows for each in added.values())

@@ -1,0 +1,65 @@
+"""Scripts of a transformation that may run at publication instead of before the read."""
+
+from collections.abc import Sequence
+
+from logdriven_dagster.config.sql.committing import ending_statement
+from logdriven_dagster.config.sql.references import UnreadableSqlError, named_tables, parse_query
+from logdriven_dagster.plugins.importers.drafts import Values
+
+
+def can_wait(
+    scripts: Sequence[Values],
+    source: Values,
+    target: Values,
+    dialect_read: str | None,
+    dialect_written: str | None,
+) -> bool:
+    """Return True if the scripts change only the target, which the source does not read.
+
+    The dialects are sqlglot's names for the databases of the source and the target.
+    """
+    table, connection = target["table"], target["connection"]
+    if any(script["connection"] != connection for script in scripts):
+        return False
+    if source["connection"] == connection and _may_read(source["query"], table, dialect_read):
+        return False
+    texts = [sql for script in scripts for sql in script["sql"]]
+    return all(_changes_only(sql, table, dialect_written) for sql in texts)
+
+
+def _may_read(query: str, table: str, dialect: str | None) -> bool:
+    try:
+        names = [name for name, _ in named_tables(parse_query(query, dialect))]
+    except UnreadableSqlError:
+        return True
+    return _plain(table) in {_plain(name) for name in names}
+
+
+def _plain(name: str) -> str:
+    """Return the name without its schema, which may be omitted."""
+    return name.rpartition(".")[2].lower()
+
+
+def _changes_only(statement: str, table: str, dialect: str | None) -> bool:
+    """Return True if the statement reads and changes only rows of one table."""
+    from sqlglot import exp
+
+    try:
+        tree = parse_query(statement, dialect)
+    except UnreadableSqlError:
+        return False
+    if not isinstance(tree, exp.Delete | exp.Insert | exp.TruncateTable | exp.Update):
+        return False
+    # A database function may read anything.
+    others = {name.lower() for name, _ in named_tables(tree)} != {table.lower()}
+    return not others and tree.find(exp.Anonymous) is None
+
+
+def deleting(statement: str, backend: str | None) -> str:
+    """Return the statement, or DELETE FROM instead of a TRUNCATE that commits implicitly."""
+    if backend is None or ending_statement(statement, backend) != "TRUNCATE":
+        return statement
+    from sqlglot import exp
+
+    (table,) = parse_query(statement, "mysql").find_all(exp.Table)
+    return f"DELETE FROM {table.sql('mysql')}"  # noqa: S608 - a name of the script

@@ -1,0 +1,178 @@
+"""Translation of the steps of a Sharp ETL workflow."""
+
+import re
+from dataclasses import dataclass, field
+
+from logdriven_dagster.config.sql.references import UnreadableSqlError, replace_tables
+from logdriven_dagster.plugins.importers.drafts import UntranslatableError, Values, stub_query
+from logdriven_dagster.plugins.importers.naming import step_name
+from logdriven_dagster.plugins.importers.sharpetl.context import (
+    Context,
+    WorkflowStep,
+    original,
+)
+from logdriven_dagster.plugins.importers.sharpetl.parser import Step
+from logdriven_dagster.plugins.importers.sharpetl.quality import quality
+from logdriven_dagster.plugins.importers.sharpetl.sources import JDBC, SPARK, read_from
+from logdriven_dagster.plugins.importers.sharpetl.targets import write_to
+from logdriven_dagster.plugins.importers.sharpetl.variables import NoVariablesError
+from logdriven_dagster.plugins.importers.yaml_text import block
+
+_KNOWN = frozenset({"writeMode", "skipFollowStepWhenEmpty", "throwExceptionIfEmpty", "loopOver"})
+_DEPENDENCY_CHECK = frozenset({"className", "methodName", "transformerType", "dependencies"})
+_BOUNDS = frozenset({"lowerBound", "upperBound"})
+_SPARK_TYPES = frozenset({"kafka"})
+
+
+@dataclass(slots=True)
+class Steps:
+    """The steps of a table, with facts collected during translation."""
+
+    context: Context
+    steps: list[Values] = field(default_factory=list)
+    checks: list[Values] = field(default_factory=list)
+    comments: dict[str, list[str]] = field(default_factory=dict)
+    incomplete: bool = False
+    """True if a part is missing without which the table cannot replace the workflow."""
+
+    def add(self, step: Step) -> None:
+        """Translate one step; an untranslatable step becomes a stub that fails, and is recorded."""
+        self._list(step)
+        if step.target.kind == "variables":
+            self.context.leave_unknown(step.target.headers.values(), (), "target variables")
+            self._define(step)
+            return
+        if step.source.get("className").endswith("JobDependencyCheckTransformer"):
+            known = _DEPENDENCY_CHECK
+            self.context.leave_unknown(step.source.headers.values(), known, "such a step")
+            return  # its tables are among depends_on
+        name = self._name(step)
+        try:
+            made = self._made(step)
+        except UntranslatableError as error:
+            made = self._stub(step, str(error))
+        values: Values = {"step": name}
+        if made.source is not None:
+            values["source"] = made.source
+        if made.sql is not None:
+            values["sql"] = block(self._renamed(made.sql))
+        values |= made.extra
+        if made.target is not None:
+            values["target"] = self._wrapped(values, made.target)
+        self._finish(step, values)
+        self.steps.append(values)
+        self.comments[f"steps.{name}"] = made.comments
+        if step.target.kind == "temp" and step.target.get("tableName"):
+            self.context.temps[_temp(self.context, step).lower()] = name
+
+    def _made(self, step: Step) -> WorkflowStep:
+        made = read_from(self.context, step)
+        made.target = write_to(self.context, step)
+        if not (made.source or made.sql):
+            raise UntranslatableError("it has no source")
+        return made
+
+    def _stub(self, step: Step, reason: str) -> WorkflowStep:
+        self.incomplete = True
+        self.context.leave(step.line, f"step {step.name}", reason)
+        comments = [f"TODO: step {step.name} was not translated: {reason}"]
+        comments += original(step)
+        return WorkflowStep(sql=stub_query(f"step {step.name}: {reason}"), comments=comments)
+
+    def _define(self, step: Step) -> None:
+        if self.context.kind == "auto_inc_id" and all(f"`{b}`" in step.sql for b in _BOUNDS):
+            return  # a key_column determines the newest key itself
+        problem = f"{step.source.kind} cannot be read into variables here"
+        if step.source.kind in SPARK | JDBC:
+            try:
+                self.context.variables.define(step.sql)
+                return
+            except NoVariablesError as error:
+                problem = str(error)
+        self.incomplete = True
+        self.context.leave(step.line, f"step {step.name}, target=variables", problem)
+
+    def _name(self, step: Step) -> str:
+        """Return a temporary table's name, so that queries can still read it, or the step's."""
+        taken = {values["step"].lower() for values in self.steps} | {"source"}
+        wanted = _temp(self.context, step) if step.target.kind == "temp" else ""
+        wanted = wanted or (f"step_{step.name}" if step.name[:1].isdigit() else step.name)
+        return step_name(wanted, taken)
+
+    def _renamed(self, sql: str) -> str:
+        """Replace temporary tables in a query by the names of the steps that produce them."""
+        views = {t: s for t, s in self.context.temps.items() if t != s.lower()}
+        try:
+            return replace_tables(sql, views) if views else sql
+        except UnreadableSqlError:
+            return sql
+
+    def _wrapped(self, values: Values, target: Values) -> Values:
+        """Wrap a query for Kafka: one message for each row, with its columns as JSON."""
+        if target["type"] in _SPARK_TYPES:
+            inner = str(values.get("sql", "SELECT * FROM source")).strip()
+            values["sql"] = f"SELECT to_json(struct(*)) AS value\nFROM (\n{inner}\n)\n"
+        return target
+
+    def _list(self, step: Step) -> None:
+        """Record settings of a step without a counterpart, outside its source and target."""
+        self.context.leave_unknown(step.headers.values(), _KNOWN, "a step")
+        for header in step.conf:
+            text = f"conf {header.key}={header.value}"
+            reason = "settings of Spark are the project's: spark.config in logdriven.yaml"
+            self.context.leave(header.line, text, reason)
+
+    def _finish(self, step: Step, values: Values) -> None:
+        self._loop(step, values)
+        self._empty(step, values)
+        rules = quality(self.context, step)
+        if rules and "target" in values:
+            values["quality"] = rules
+        elif rules:
+            line = min(header.line for header in step.source.options.values())
+            self.context.leave(line, "quality rules", "only the rows of a target can have them")
+        texts = [values.get("sql", ""), *map(str, (values.get("source") or {}).values())]
+        if unknown := self.context.variables.unknown(" ".join(texts).replace("${row_", "${env:")):
+            self.incomplete = True
+            names = ", ".join(f"${{{name}}}" for name in unknown)
+            self.context.leave(step.line, f"step {step.name}", f"{names} are not set here")
+
+    def _loop(self, step: Step, values: Values) -> None:
+        if "loopOver" not in step.headers:
+            return
+        over = step.headers["loopOver"].value.strip("`'\"")
+        values["loop_over"] = self.context.temps.get(over.lower(), over)
+        for name in ("sql", "source"):
+            if name in values:
+                values[name] = self._rows(values[name])
+
+    def _rows(self, value: object) -> object:
+        """Replace undefined variables by columns of the row for which a step runs."""
+        if isinstance(value, dict):
+            return {key: self._rows(part) for key, part in value.items()}
+        if not isinstance(value, str):
+            return value
+        for name in self.context.variables.unknown(value):
+            if re.fullmatch(r"\w+", name):
+                value = value.replace(f"${{{name}}}", f"${{row_{name}}}")
+        return value
+
+    def _empty(self, step: Step, values: Values) -> None:
+        of_files = self.context.kind == "files" and "source" in values
+        if step.says("skipFollowStepWhenEmpty") and not of_files:
+            if "target" in values:
+                values["on_empty"] = "skip_following_steps"
+            else:
+                line = step.headers["skipFollowStepWhenEmpty"].line
+                reason = "only written rows are counted, and the step has no target"
+                self.context.leave(line, "skipFollowStepWhenEmpty", reason)
+        if step.says("throwExceptionIfEmpty") and not of_files:
+            check = step_name(f"{values['step']}_is_not_empty")
+            found = f"SELECT 1 FROM {values['step']}"  # noqa: S608 - a valid name
+            sql = f"SELECT 'no rows' AS problem WHERE NOT EXISTS ({found})"
+            self.checks.append({"check": check, "sql": sql})
+
+
+def _temp(context: Context, step: Step) -> str:
+    """Return a temporary table's name, without quotes and with constants replaced."""
+    return context.variables.constant(step.target.get("tableName").strip("`'\""))

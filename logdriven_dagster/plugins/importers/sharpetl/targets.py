@@ -1,0 +1,122 @@
+"""Translation of the targets of Sharp ETL's steps."""
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.plugins.importers.database.reflection import open_database
+from logdriven_dagster.plugins.importers.drafts import UntranslatableError, Values
+from logdriven_dagster.plugins.importers.naming import table_name
+from logdriven_dagster.plugins.importers.sharpetl.context import Context, option
+from logdriven_dagster.plugins.importers.sharpetl.parser import Step
+from logdriven_dagster.plugins.importers.sharpetl.sources import JDBC
+
+NOWHERE = frozenset({"temp", "console", "do_nothing"})
+_DATABASE = frozenset({"connectionName", "dbName", "tableName", "transaction", "batchSize"})
+_KAFKA = frozenset({"topics"})
+_FILES = frozenset({"filePath", "fileDir", "sep", "header", "encoding"})
+
+
+def write_to(context: Context, step: Step) -> Values | None:
+    """Return the target, or None if a result is only displayed or read by later steps."""
+    kind, end = step.target.kind, step.target
+    if kind in NOWHERE:
+        context.leave_unknown(end.headers.values(), _DATABASE, f"target {kind}")
+        if kind == "console":
+            context.note(end.line, "target=console", "it is not shown; use a `target` to keep it")
+        return None
+    if kind in JDBC:
+        target = _database(context, step)
+    elif kind in ("hive", "spark_sql", "delta_lake"):
+        target = _lake(context, step)
+    elif kind in ("csv", "json", "parquet", "orc"):
+        target = _files(context, step)
+    elif kind in ("batch_kafka", "kafka"):
+        context.leave_unknown(end.headers.values(), _KAFKA, f"target {kind}")
+        target = {"type": "kafka", "connection": context.kafka(end), "topic": end.get("topics")}
+    else:
+        raise UntranslatableError(f"{kind} cannot be written here")
+    if given := context.options(end):
+        target["options"] = {**target.get("options", {}), **given}
+    return target
+
+
+def _mode(step: Step) -> str:
+    return step.headers["writeMode"].value.lower() if "writeMode" in step.headers else ""
+
+
+def _database(context: Context, step: Step) -> Values:
+    end, mode = step.target, _mode(step)
+    context.leave_unknown(end.headers.values(), {*_DATABASE, "numPartitions"}, "a target")
+    if mode not in ("append", "overwrite", "upsert"):
+        raise UntranslatableError(f"writeMode {mode or 'none'} of a database")
+    connection = context.connection(end)
+    table = context.variables.constant(end.get("tableName"))
+    if not table:
+        raise UntranslatableError("the target has no tableName")
+    target: Values = {"type": "jdbc", "connection": connection, "table": table, "mode": mode}
+    if mode == "upsert":
+        target["key"] = _primary_key(context.project, connection, table)
+    if mode == "append":
+        target["existing_rows"] = "keep"  # as Sharp ETL does
+    if "batchSize" in end.headers:
+        target["options"] = {"batchsize": option(end.get("batchSize"))}
+    return target
+
+
+def _primary_key(project: Project, connection: str, table: str) -> list[str]:
+    """Return the primary key of the table in its database, by which Sharp ETL upserts."""
+    import sqlalchemy as sa
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from logdriven_dagster.errors import UsageError
+
+    schema, _, name = table.rpartition(".")
+    try:
+        inspector = sa.inspect(open_database(project.connection(connection)))
+        key = inspector.get_pk_constraint(name, schema or None)["constrained_columns"]
+    except (UsageError, SQLAlchemyError) as error:
+        raise UntranslatableError(f"could not read the key of {table}: {error}") from None
+    if not key:
+        raise UntranslatableError(f"{table} has no primary key to upsert by")
+    return list(key)
+
+
+def _lake(context: Context, step: Step) -> Values:
+    end, mode = step.target, _mode(step)
+    context.leave_unknown(end.headers.values(), _DATABASE, "a target")
+    if mode not in ("append", "overwrite"):
+        raise UntranslatableError(f"writeMode {mode or 'none'} of {end.kind}")
+    if not end.get("tableName"):
+        raise UntranslatableError("the target has no tableName")
+    database = end.get("dbName")
+    given = f"{database}.{end.get('tableName')}" if database else end.get("tableName")
+    name = table_name(context.variables.constant(given))
+    reason = (
+        "it is an Iceberg table of the project now, because a window cannot be "
+        "published atomically in Spark's catalog; existing rows stay there, and "
+        "queries read it by depends_on"
+    )
+    context.note(end.line, f"{end.kind} {given}", reason)
+    # Sharp ETL overwrites the partitions that contain rows of the window.
+    whole = context.kind == "full"
+    mode = mode if mode == "append" or whole else "overwrite_window"
+    return {"type": "iceberg", "name": name, "mode": mode}
+
+
+def _files(context: Context, step: Step) -> Values:
+    end = step.target
+    context.leave_unknown(end.headers.values(), _FILES, "a target")
+    path = end.get("filePath") or end.get("fileDir")
+    if not path:
+        raise UntranslatableError("the folder of its files is in application.properties")
+    if "${" in path:
+        raise UntranslatableError(
+            "the path of a target cannot have variables here; windows are separate"
+        )
+    mode = {"append": "append"}.get(_mode(step), "overwrite_window")
+    context.note(end.line, path, "it is a folder now, with the files of each window in it")
+    target: Values = {"type": end.kind, "path": path, "mode": mode}
+    if end.kind == "csv":
+        target["options"] = {"header": end.get("header", "true").lower() == "true"}
+        target["options"] |= {
+            k: option(end.get(k)) for k in ("sep", "encoding") if k in end.headers
+        }
+    return target

@@ -1,0 +1,1 @@
+"""Kafka topics as sources and targets, and connections to Kafka clusters."""

@@ -1,0 +1,1 @@
+"""The daily report: attempts of a period as CSV, JSON and an HTML page with drawings."""

@@ -1,0 +1,1 @@
+"""Listeners that export windows: spans of OpenTelemetry and events of OpenLineage."""
