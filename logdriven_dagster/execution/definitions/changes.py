@@ -27,6 +27,7 @@ from logdriven_dagster.model.definitions import (
     Operation,
     Version,
     VersionChange,
+    canonical,
     code_of,
     content_differences,
 )
@@ -167,7 +168,10 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
     applying, rolling = author("apply", operator), author(f"rollback to {version}", operator)
     settings = {n: value for n, value in old.columns.items() if n in OPERATIONAL[old.kind]}
     columns = {n: value for n, value in old.columns.items() if n not in settings}
-    item = Declared(old.kind, name, old.content, columns)
+    content = json.loads(old.content)
+    if old.kind is Kind.TABLE:
+        content["values"]["table"] = name  # the table may have had another name
+    item = Declared(old.kind, name, canonical(content), columns)
     digest = folder.file_digests.get((old.kind, name))
 
     def work(conn: Connection, standing: DefinitionsInForce) -> list[VersionChange]:
@@ -177,7 +181,7 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
         return changes + (standing.derive(conn, rolling) if changes else [])
 
     try:
-        registered = change(folder, work, {old.kind: {name: json.loads(old.content)}})
+        registered = change(folder, work, {old.kind: {name: content}})
     except InvalidProjectError as error:
         problem = f"version {version} of {name} is not valid in the project any more"
         raise UsageError(f"{problem}; nothing was changed:\n{error}") from None

@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _COMMIT_TRIES = 8
+TAKEN = "_renamed"
+"""The file that marks the folder of a renamed table, which does not have its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,21 @@ class FileChange:
 
 
 def table_folder(project: Project, name: str) -> Folder:
-    """Return the folder of a table that this package creates."""
+    """Return the folder that a table has by its name."""
     return folder_at("/".join([project.warehouse, *identifier(name)]), project.storage)
+
+
+def choose_table_folder(project: Project, name: str) -> Folder:
+    """Return the folder of a table that is still to be created.
+
+    A renamed table keeps its folder, so a new table of its earlier name gets a numbered one.
+    """
+    first = folder = table_folder(project, name)
+    number = 1
+    while folder.storage.exists(f"{folder.location}/{TAKEN}"):
+        number += 1
+        folder = Folder(first.storage, f"{first.location}.{number}")
+    return folder
 
 
 class IcebergTable:
@@ -107,7 +122,7 @@ class IcebergTable:
     def _data(self, table: "Table | None") -> Folder:
         """Return the folder for new files; in another program's table, its data folder."""
         if table is None:
-            return self._folder.within("data")
+            return choose_table_folder(self._context.project, self._name).within("data")
         return folder_at(data_location(table), self._context.project.storage)
 
     @property
@@ -313,7 +328,7 @@ class IcebergTable:
             self._catalog.create_table(
                 self._identifier,
                 iceberg_schema(schema),
-                location=self._folder.location,
+                location=choose_table_folder(self._context.project, self._name).location,
                 partition_spec=self._layout(schema),
                 properties=properties_of_new_tables(self._catalog),
             )
