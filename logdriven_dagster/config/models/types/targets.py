@@ -9,7 +9,12 @@ from typing_extensions import Self
 
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.types.parts import Part
-from logdriven_dagster.config.models.types.write_modes import WriteMode, write_mode
+from logdriven_dagster.config.models.types.write_modes import (
+    ModeField,
+    WriteMode,
+    is_registered,
+    write_mode,
+)
 
 REJECTED = "__rejected"
 """Suffix of the names of targets that receive rejected rows."""
@@ -29,6 +34,8 @@ class Target(Part):
     """Path of the class that reads the content of such targets without Spark."""
     upkeep: ClassVar[str | None] = None
     """Path of the class that expires old versions and compacts files, or None if it has none."""
+    takes_registered_modes: ClassVar[bool] = False
+    """True if its store applies `WriteMode.replaced_range`, so that packages can add modes."""
     is_counted_slowly: ClassVar[bool] = False
     """True if counting its rows requires a full scan."""
 
@@ -95,7 +102,7 @@ class Target(Part):
 class TableTarget(Target):
     """A table that other programs may have filled before the first window."""
 
-    mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = Field(
+    mode: ModeField = Field(
         "overwrite_window",
         description="what a window does with the rows that are there: append adds its own; "
         "overwrite_window replaces the window's; overwrite replaces all; upsert updates rows with "
@@ -110,6 +117,12 @@ class TableTarget(Target):
     key: tuple[str, ...] = Field(
         (), description="mode upsert: the columns that identify a row", examples=[["id"]]
     )
+
+    @model_validator(mode="after")
+    def _takes_its_mode(self) -> Self:
+        if is_registered(self.mode) and not self.takes_registered_modes:
+            raise ValueError(f"mode {self.mode} is not available in targets of type {self.type}")
+        return self
 
     @model_validator(mode="after")
     def _existing_rows_have_a_meaning(self) -> Self:
