@@ -115,11 +115,12 @@ def history(
     """Show every version with its operator, time, reason and changed fields."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.cli.shown.definitions import convert_version
+    from logdriven_dagster.config.derived.declaring import rename_content
     from logdriven_dagster.execution.definitions.changes import ProjectRegistry
     from logdriven_dagster.model.definitions import content_differences
 
     versions = ProjectRegistry.opened(_get_folder(project)).versions(name)
-    contents = [version.in_force for version in versions]
+    contents = [rename_content(version.kind, version.in_force) for version in versions]
     changed = [[], *map(content_differences, contents[:-1], contents[1:])]
     if as_json:
         rendering.print_json_list(map(convert_version, versions, changed))

@@ -92,6 +92,7 @@ def validate(
             {
                 "valid": True,
                 "errors": [],
+                "warnings": [_mistake_json(hint) for hint in loaded.renamed_fields],
                 "missing_here": missing,
                 **({"why_spark": reasons} if engines else {}),
                 **({"renames": renames} if renames else {}),

@@ -28,7 +28,7 @@ from logdriven_dagster.config.models.fields import (
     PeriodField,
     TableName,
 )
-from logdriven_dagster.config.models.incremental.freshness import CHECK, FreshField
+from logdriven_dagster.config.models.incremental.freshness import CHECK, FreshnessField
 from logdriven_dagster.config.models.incremental.registered import (
     IncrementalName,
     incremental_type,
@@ -221,7 +221,7 @@ class TableConfig(Settings):
     notify: tuple[NotifyRule, ...] = Field(
         (), description="the recipients of notifications about windows", examples=[[{"to": "ops"}]]
     )
-    fresh: FreshField = Field(
+    freshness: FreshnessField = Field(
         None,
         description="the deadline of a window after its end; auto: the delay and one period, "
         "but at most a day in addition to the delay; none: no deadline",
@@ -275,11 +275,11 @@ class TableConfig(Settings):
             raise ValueError("end: must be later than default_start")
 
     def _explain_absent_freshness(self) -> Iterator[str]:
-        if self.fresh is not None:
-            yield from self.fresh.contradictions(self.incremental, self.delay)
+        if self.freshness is not None:
+            yield from self.freshness.contradictions(self.incremental, self.delay)
             if any(check.check == CHECK for check in self.checks):
                 yield (
-                    f"checks: {CHECK} is the name of the check for `fresh` in Dagster; choose "
+                    f"checks: {CHECK} is the name of the check for `freshness` in Dagster; choose "
                     "another name"
                 )
         if any(check.check == LATEST_REFRESH for check in self.checks):

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config.derived.declaring import declare_content, rename_content
 from logdriven_dagster.config.derived.uses import USED_KINDS
 from logdriven_dagster.config.loading import read_sources
 from logdriven_dagster.config.models.setting_values import parse_setting
@@ -21,13 +22,11 @@ from logdriven_dagster.execution.definitions.registering import (
     register,
 )
 from logdriven_dagster.model.definitions import (
-    Declared,
     Difference,
     Kind,
     Operation,
     Version,
     VersionChange,
-    canonical,
     code_of,
     content_differences,
 )
@@ -168,10 +167,10 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
     applying, rolling = author("apply", operator), author(f"rollback to {version}", operator)
     settings = {n: value for n, value in old.columns.items() if n in OPERATIONAL[old.kind]}
     columns = {n: value for n, value in old.columns.items() if n not in settings}
-    content = json.loads(old.content)
+    content = rename_content(old.kind, json.loads(old.content))
     if old.kind is Kind.TABLE:
         content["values"]["table"] = name  # the table may have had another name
-    item = Declared(old.kind, name, canonical(content), columns)
+    item = declare_content(old.kind, name, content, columns)
     digest = folder.file_digests.get((old.kind, name))
 
     def work(conn: Connection, standing: DefinitionsInForce) -> list[VersionChange]:
@@ -222,7 +221,7 @@ def diff(root: Path | str, name: str, first: Side | None, second: Side | None) -
             return _file_content(root, name)
         if side not in versions:
             raise UsageError(f"{name} has no version {side}; it has {numbers[0]} to {numbers[-1]}")
-        return versions[side].in_force
+        return rename_content(versions[side].kind, versions[side].in_force)
 
     return Compared(first, second, content_differences(content(first), content(second)))
 

@@ -160,7 +160,7 @@ def test_a_refresh_that_died_is_told_below_the_tables_s08(shop, logdriven):
 
 def _fresh_orders(shop):
     file = shop / "tables/ods/orders.yaml"
-    file.write_text(file.read_text() + "\nfresh: {within: 2 h}\n")
+    file.write_text(file.read_text() + "\nfreshness: {within: 2 h}\n")
 
 
 def test_status_tells_which_tables_are_late_and_by_which_window(shop, logdriven):
