@@ -53,8 +53,9 @@ def test_forget_counts_asks_and_removes(folder: Path, logdriven):
 
 
 def test_a_table_that_is_defined_or_unknown_is_not_forgotten(folder: Path, logdriven):
-    defined = logdriven("forget", "ods.kept", "--yes")
-    assert (defined.code, "remove its file first" in defined.err) == (2, True)
+    for options in ([], ["--drop-target"], ["--drop-target", "--dry-run"]):
+        defined = logdriven("forget", "ods.kept", "--yes", *options)
+        assert (defined.code, "remove its file first" in defined.err) == (2, True)
     assert "has never had a table ods.never" in logdriven("forget", "ods.never", "--yes").err
 
 
