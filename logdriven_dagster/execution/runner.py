@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.relations import project_of_job
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.auditing import audit
@@ -49,8 +49,9 @@ from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
-from logdriven_dagster.planning import Freshness, Plan, plan
+from logdriven_dagster.planning.freshness import Freshness
 from logdriven_dagster.planning.pending import refreshable_windows
+from logdriven_dagster.planning.plan import Plan, plan
 from logdriven_dagster.planning.slices import next_slice
 from logdriven_dagster.processes import garbage_kept
 from logdriven_dagster.runlog import RunLog

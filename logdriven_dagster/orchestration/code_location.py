@@ -15,7 +15,7 @@ from dagster import (
 )
 from dagster.components.resolved.core_models import OpSpec
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.definitions.changed_targets import changed_when_loaded
 from logdriven_dagster.execution.definitions.registering import located

@@ -18,13 +18,13 @@ from logdriven_dagster.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.engine.targets.existing_rows import ExistingRows
     from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
     from logdriven_dagster.execution.definitions.renames import RenameNote
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.logs import OpenWindow
-    from logdriven_dagster.planning import Plan, PlannedWindow, TablePlan
+    from logdriven_dagster.planning.plan import Plan, PlannedWindow, TablePlan
     from logdriven_dagster.planning.unread import MadeWithout
 
 
@@ -196,7 +196,7 @@ def status(
     from logdriven_dagster.execution.definitions.removed_tables import removed_tables
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
     from logdriven_dagster.execution.opening import open_runner
-    from logdriven_dagster.planning import freshness
+    from logdriven_dagster.planning.freshness import freshness
     from logdriven_dagster.planning.unread import made_without
     from logdriven_dagster.runlog.history.logs import read_latest_statuses
     from logdriven_dagster.runlog.observed import audits

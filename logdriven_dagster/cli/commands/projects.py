@@ -11,8 +11,8 @@ import typer
 from logdriven_dagster.cli.options import JsonOption, NowOption, ProjectOption
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config import Project
     from logdriven_dagster.config.derived.needs import Need
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.errors import ConfigError
 
 
@@ -68,7 +68,7 @@ def validate(
 ) -> None:
     """Check all files, queries and Python functions of the project; report all errors."""
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
-    from logdriven_dagster.config import examined_project
+    from logdriven_dagster.config.loading import examined_project
     from logdriven_dagster.errors import InvalidProjectError
 
     try:

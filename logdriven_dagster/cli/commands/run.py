@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from logdriven_dagster.cli.shown.progress import Output
-    from logdriven_dagster.config import Project
     from logdriven_dagster.config.models.jobs import StandardJob
     from logdriven_dagster.config.models.tables import CatchUp
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.execution.arguments import RunArguments
     from logdriven_dagster.execution.events import WindowEvent
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.windows import TimeWindow
-    from logdriven_dagster.planning import Plan, PlannedWindow
+    from logdriven_dagster.planning.plan import Plan, PlannedWindow
     from logdriven_dagster.planning.unread import MadeWithout
 
 

@@ -10,7 +10,7 @@ from logdriven_dagster.cli.shown.results import RunSummary, Tally, WindowResult,
 from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.events import NeedUnmet, WindowEvent, WindowStarted
 from logdriven_dagster.execution.listeners.log_lines import lines_to
-from logdriven_dagster.planning import PlannedWindow, State
+from logdriven_dagster.planning.plan import PlannedWindow, State
 from logdriven_dagster.planning.unread import MadeWithout
 
 if TYPE_CHECKING:

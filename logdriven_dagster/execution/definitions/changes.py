@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.uses import USED_KINDS
 from logdriven_dagster.config.loading import read_sources
-from logdriven_dagster.config.models.settings import parse_setting
+from logdriven_dagster.config.models.setting_values import parse_setting
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.in_force import DefinitionsInForce, Folder
 from logdriven_dagster.execution.definitions.registering import (

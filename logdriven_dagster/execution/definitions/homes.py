@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.places import place_of_project, place_of_table
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import RunLogError, UsageError
 from logdriven_dagster.model.definitions import Home
 from logdriven_dagster.runlog import RunLog, homes

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.loading import build_project, read_sources
 from logdriven_dagster.config.models.project import ProjectConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.definitions.homes import settle_project

@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.places import place_of_table
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.targets.contents import Named, contents_of
 from logdriven_dagster.engine.targets.rejected import list_named_targets

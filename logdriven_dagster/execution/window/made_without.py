@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.execution.window.claiming import read_logs
-from logdriven_dagster.planning import plan
+from logdriven_dagster.planning.plan import plan
 from logdriven_dagster.planning.unread import MadeWithout, made_without
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history.logs import find_published_tables

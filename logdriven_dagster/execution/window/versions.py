@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.declaring import recorded
 from logdriven_dagster.config.derived.job_settings import in_job
 from logdriven_dagster.config.derived.relations import also_waiting
 from logdriven_dagster.config.loading import table_of
 from logdriven_dagster.config.models.settings import RetryVersion, with_settings
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import definitions_folder
 from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.homes import refuse_earlier_name

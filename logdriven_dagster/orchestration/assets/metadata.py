@@ -13,9 +13,9 @@ from dagster import (
     TableSchema,
 )
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.connections import given_url
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded

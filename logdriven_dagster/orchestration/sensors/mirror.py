@@ -38,6 +38,7 @@ from logdriven_dagster.orchestration.assets.metadata import (
     rows_shown,
     window_metadata,
 )
+from logdriven_dagster.orchestration.assets.next_partitions import add_first_partitions
 from logdriven_dagster.orchestration.assets.partitions import (
     add_partitions,
     remove_partitions,
@@ -59,15 +60,14 @@ from logdriven_dagster.orchestration.events.records import (
     report_planned,
 )
 from logdriven_dagster.orchestration.events.unreported import BrokenRuns
-from logdriven_dagster.orchestration.jobs.catch_up import add_first_partitions
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
 from logdriven_dagster.orchestration.sensors.renamed import RenamedTables
 from logdriven_dagster.runlog import RunLog, forgetting
 from logdriven_dagster.runlog.attempts.steps import read_counts
+from logdriven_dagster.runlog.history.windows import build_window
 from logdriven_dagster.runlog.observed import quality
 from logdriven_dagster.runlog.observed.mirror import list_begun_in, list_ended_since, present
-from logdriven_dagster.runlog.sql.windows import build_window
 
 MIRROR = "run_log_mirror"
 JOB_TAG = "logdriven/job_id"
