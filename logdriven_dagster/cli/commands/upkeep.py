@@ -119,6 +119,7 @@ def forget(
         forget_table,
         list_parts,
         refuse_held,
+        remove_parts,
         rows_to_forget,
     )
 
@@ -133,8 +134,7 @@ def forget(
             question = f"Remove {sum(rows.values()):,} rows of {table} from the run log{places}?"
             typer.confirm(question, abort=True, err=True)
         refuse_held(registered, table)
-        for part in parts:
-            part.remove()
+        remove_parts(parts)
         rows = forget_table(registered, table)
     if as_json:
         listed = [{"kind": p.kind, "location": p.location, "bytes": p.bytes} for p in parts]

@@ -133,9 +133,9 @@ def _build_note(project: Project, run_log: RunLog, new: str, old: str) -> Rename
 
 
 def _apply(project: Project, run_log: RunLog, new: str, old: str) -> None:
+    run_log.ask(lambda conn: _refuse(conn, project, new, old))
     if not run_log.ask(lambda conn: renaming.is_known(conn, project.name, old)):
         return
-    run_log.ask(lambda conn: _refuse(conn, project, new, old))
     _refuse_immovable(project, _read_recorded(project, run_log, old, new), new, old)
 
     def write(conn: Connection) -> None:
@@ -158,6 +158,7 @@ def _refuse(conn: Connection, project: Project, new: str, old: str) -> None:
     """Raise an error if the log does not allow the rename; nothing is written."""
     where = f"{project.files[new]}: renamed_from"
     if not renaming.is_known(conn, project.name, old):
+        _refuse_skipped_rename(conn, project, new, old)
         return
     if renaming.has_history(conn, new):
         raise UsageError(
@@ -170,6 +171,19 @@ def _refuse(conn: Connection, project: Project, new: str, old: str) -> None:
         by = f"job {held[0].job_id} of {held[0].owner}"
         fix = "wait for its end, or stop its runner"
         raise AlreadyRunningError(f"{where}: {old} is running in {by}; {fix}")
+
+
+def _refuse_skipped_rename(conn: Connection, project: Project, new: str, old: str) -> None:
+    """Raise UsageError if table `old` got another name meanwhile, from which `new` would follow."""
+    later = {each.renamed_from: each.table for each in renaming.find_renames(conn)}
+    name = old
+    while name in later and later[name] != new:
+        name = later.pop(name)
+    if name != old and not renaming.has_history(conn, new):
+        fix = "remove renamed_from"
+        if name not in project.tables:
+            fix = f"write `renamed_from: {name}`, or {fix} for a new table"
+        raise UsageError(f"{project.files[new]}: renamed_from: {old} was renamed to {name}; {fix}")
 
 
 def _refuse_immovable(project: Project, before: TableConfig | None, new: str, old: str) -> None:
