@@ -9,7 +9,7 @@ from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.sources.readers import Ask, Frontier, reader_of
-from logdriven_dagster.engine.sources.source_rows import can_tell, refuse_rows_outside
+from logdriven_dagster.engine.sources.source_rows import can_tell, count_rows, refuse_rows_outside
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
 
@@ -21,14 +21,16 @@ def frontier(project: Project, run: WindowRun, reading: Ask) -> Frontier:
     assert source is not None
     with step_errors():
         found = reader_of(source).frontier(project, run, source, reading)
-        rows = _rows_without_key(project, run, step)
+        rows = _rows_without_key(project, run, step, reading, found)
         return found if rows is None else replace(found, source_rows=rows)
 
 
-def _rows_without_key(project: Project, run: WindowRun, step: StepConfig) -> SourceRows | None:
+def _rows_without_key(
+    project: Project, run: WindowRun, step: StepConfig, reading: Ask, found: Frontier
+) -> SourceRows | None:
     """Count the rows of a source with rows that belong to no key range.
 
-    Only databases are asked: the files that a window reads are counted by it.
+    The files that a window reads are counted by it: here, only a source without any key is read.
     Raises TerminalStepError if the table does not allow such rows.
     """
     table, source = project.table(run.table), step.source
@@ -38,6 +40,8 @@ def _rows_without_key(project: Project, run: WindowRun, step: StepConfig) -> Sou
     reader, rows = reader_of(source), None
     if reader.asks_for_keys:
         rows = reader.count_rows_without_key(project, run, source)
+    elif found.window.is_empty and found.window.number == 0:
+        rows = count_rows(reading(), step, None)
     if rows is None or not rows.outside:
         return None
     if table.rows_outside == "fail":
