@@ -70,7 +70,7 @@ def test_the_digits_of_each_timestamp_leaf_are_found(tmp_path: Path):
         "l.element": nanoseconds,
         "m.key": "string",
         "m.value": nanoseconds,
-        "far": nanoseconds,  # PyArrow cannot read it
+        "far": ordinary,  # PyArrow writes it in microseconds, and cannot read it
         "empty": ordinary,
     }
 
@@ -94,23 +94,22 @@ def test_the_values_of_a_file_are_inspected_once_per_version(
 @pytest.mark.usefixtures("long")
 def test_timestamps_of_orc_are_read_to_microseconds_where_nothing_is_lost(lab: Lab):
     lab.settings["timezone"] = "America/New_York"
-    values = [AT, datetime(9999, 12, 31, 23, 59, 59, 999999), datetime(1970, 1, 2, 0, 0, 0, 1)]
-    skipped = datetime(2022, 11, 6, 1, 30)
-    values += [skipped, datetime(1960, 1, 1), datetime(1900, 1, 2)]
-    us = pa.timestamp("us")
-    given = {
-        "n": pa.array(range(len(values))),
-        "v": pa.array(values, us),
-        "l": pa.array([[each, None] for each in values], pa.list_(us)),
-        "s": pa.array([{"t": each} for each in values], pa.struct([("t", us)])),
+    twice = datetime(2022, 11, 6, 1, 30)
+    values = [AT, datetime(2261, 12, 31, 23, 59, 59, 999999), datetime(1970, 1, 2, 0, 0, 0, 1)]
+    values += [twice, datetime(1960, 1, 1), datetime(1900, 1, 2)]
+    given = [*pa.array(values, pa.timestamp("us")).cast(NS), pa.scalar(NOON + 1, NS)]
+    columns = {
+        "n": pa.array(range(len(given))),
+        "v": pa.array(given, NS),
+        "l": pa.array([[each, None] for each in given], pa.list_(NS)),
+        "s": pa.array([{"t": each} for each in given], pa.struct([("t", NS)])),
     }
-    path = write(lab.root, "f.orc", given)
-    assert kinds(path)["v"] == "timestamp of nanoseconds in ORC"
+    path = write(lab.root, "f.orc", columns)
+    assert set(kinds(path).values()) == {"bigint", "timestamp of nanoseconds in ORC"}
     texts = "CAST(v AS STRING) v, CAST(l AS STRING) l, CAST(s.t AS STRING) s"
-    load(lab, ORC, f"SELECT n, {texts} FROM source")
-    expected = list(map(str, values))
+    load(lab, ORC, f"SELECT n, {texts} FROM source WHERE n < {len(values)}")
     assert lab.rows("ods.t") == [
-        (n, text, f"[{text}, null]", text) for n, text in enumerate(expected)
+        (n, text, f"[{text}, null]", text) for n, text in enumerate(map(str, values))
     ]
 
 

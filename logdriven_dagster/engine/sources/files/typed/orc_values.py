@@ -31,12 +31,14 @@ _OF_JAVA = "nanos > 999999999 or < 0"
 def mark_nanoseconds(file: Any, columns: Struct) -> Struct:
     """Return the columns of an open file, with OF_ORC_NANOS for timestamps with more digits.
 
-    Timestamps outside the years 1677 to 2262 are marked, too, because PyArrow cannot read them.
+    PyArrow cannot read timestamps outside the years 1677 to 2262. They are marked, too, except in
+    files of the C++ library: PyArrow and pyorc write such timestamps in microseconds.
     """
     wanted = {path for path, kind in leaves(columns) if kind == OF_ORC}
     if not wanted or _OF_SPARK in file.metadata:
         return columns
-    found = _leaves_where(_has_nanoseconds, file, columns, wanted)
+    found, unreadable = _leaves_where(_has_nanoseconds, file, columns, wanted)
+    found |= set() if file.writer == "ORC_CPP" else unreadable
     marked = with_kinds(columns, lambda path, kind: OF_ORC_NANOS if path in found else kind)
     assert isinstance(marked, Struct)
     return marked
@@ -47,7 +49,8 @@ def find_empty_leaves(path: str, columns: Struct, wanted: Collection[Path]) -> C
     from pyarrow import orc
 
     held = {leaf for leaf, _ in leaves(columns)} & set(wanted)
-    return held - _leaves_where(_has_values, orc.ORCFile(path), columns, held)
+    found, unreadable = _leaves_where(_has_values, orc.ORCFile(path), columns, held)
+    return held - found - unreadable
 
 
 def find_old_fraction(error: Exception, files: Iterable[tuple[str, Struct]]) -> str | None:
@@ -61,18 +64,23 @@ def find_old_fraction(error: Exception, files: Iterable[tuple[str, Struct]]) -> 
         return None
     for path, columns in files:
         times = {leaf for leaf, kind in leaves(columns) if kind == OF_ORC}
-        if found := _leaves_where(_has_old_fractions, orc.ORCFile(path), columns, times):
-            return f"{path}: column {'.'.join(min(found))} holds {OLD_FRACTION}"
+        found, unreadable = _leaves_where(_has_old_fractions, orc.ORCFile(path), columns, times)
+        for leaf in (*sorted(found), *sorted(unreadable)):
+            return f"{path}: column {'.'.join(leaf)} holds {OLD_FRACTION}"
     return None
 
 
 def _leaves_where(
     condition: "Callable[[pa.Array], bool]", file: Any, columns: Struct, wanted: Collection[Path]
-) -> set[Path]:
-    """Return the wanted leaves that meet a condition in any stripe, or that PyArrow cannot read."""
+) -> tuple[set[Path], set[Path]]:
+    """Return the wanted leaves that meet a condition in any stripe, and those PyArrow cannot read.
+
+    A leaf of which PyArrow can read some stripes may be in both.
+    """
     import pyarrow as pa
 
     found: set[Path] = set()
+    unreadable: set[Path] = set()
     for name, held in columns.fields:
         paths = [path for path, _ in leaves(held, (name.lower(),))]
         left = set(paths) & set(wanted)
@@ -82,12 +90,12 @@ def _leaves_where(
             try:
                 column = file.read_stripe(number, columns=[name]).column(0)
             except pa.ArrowInvalid:
-                found |= left
-                break
+                unreadable |= left
+                continue
             arrays = zip(paths, _leaf_arrays(column), strict=True)
             more = {path for path, array in arrays if path in left and condition(array)}
             found, left = found | more, left - more
-    return found
+    return found, unreadable
 
 
 def _leaf_arrays(array: "pa.Array") -> "Iterator[pa.Array]":
