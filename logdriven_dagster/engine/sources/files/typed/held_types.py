@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 NANOS, NANOS_NTZ = "timestamp of nanoseconds", "timestamp_ntz of nanoseconds"
 _MILLIS, _MILLIS_NTZ = "timestamp of milliseconds", "timestamp_ntz of milliseconds"
 OF_ORC, UNION = "timestamp of ORC", "union"
+OF_ORC_NANOS = "timestamp of nanoseconds in ORC"
 UUID, HALF, INT128 = "uuid", "float of 16 bits", "128-bit integer"
 PERIOD = "period"
 """A span of pandas, whose number has a meaning only with its frequency."""
@@ -85,6 +86,7 @@ _EXACT = {
     _MILLIS: {"timestamp", "bigint"},
     _MILLIS_NTZ: {"timestamp_ntz", "bigint"},
     OF_ORC: {"timestamp"},
+    OF_ORC_NANOS: {"timestamp"},
     "timestamp of 96 bits": {"timestamp", "timestamp_ntz"},
     NANOS: {"timestamp", "bigint"},
     NANOS_NTZ: {"timestamp_ntz", "bigint"},
@@ -107,6 +109,7 @@ _NATURAL = {
     "unsigned bigint": "decimal(20,0)",
     "timestamp of 96 bits": "timestamp",
     OF_ORC: "timestamp",
+    OF_ORC_NANOS: "timestamp",
     _MILLIS: "timestamp",
     _MILLIS_NTZ: "timestamp_ntz",
     NANOS: "timestamp",
@@ -124,6 +127,7 @@ _UNREADABLE = {
 _CARRIERS = {
     NANOS: "bigint",
     NANOS_NTZ: "bigint",
+    OF_ORC_NANOS: "decimal(21,9)",
     "time": "bigint",
     "time of nanoseconds": "bigint",
     "time of milliseconds": "int",

@@ -94,8 +94,8 @@ def kinds_in_files(found: Iterable[Footer]) -> Mapping[Names, Mapping[str, str]]
 def with_columns_of_null(found: Sequence[Footer], columns: "StructType | None") -> Sequence[Footer]:
     """Return the footers, with columns of NULL marked where other files have another type.
 
-    `columns` are the declared ones. Only Parquet files are inspected, and only for columns without
-    a common type.
+    `columns` are the declared ones. Only columns without a common type are inspected: the
+    statistics of Parquet files, and the values of ORC files.
     """
     kinds = kinds_in_files(found)
     declared = dict(leaves(declared_type(columns))) if columns is not None else {}
@@ -118,10 +118,7 @@ def with_columns_of_null(found: Sequence[Footer], columns: "StructType | None") 
 
 def _with_nulls(footer: Footer, file: str, paths: Collection[Names]) -> Struct:
     """Return the columns of a file, with those at `paths` marked that hold only NULL."""
-    held = list(leaves(footer.columns))
-    if footer.form != "parquet" or any(kind == "variant" for _, kind in held):
-        return footer.columns  # a VARIANT has several leaves
-    empty = {held[number][0] for number in empty_leaves(file)} & set(paths)
+    empty = empty_leaves(footer, file, paths)
     found = with_kinds(
         footer.columns,
         lambda path, kind: ALL_NULL + kind if path in empty and not is_null(kind) else kind,
