@@ -221,7 +221,7 @@ def test_plan_and_status_say_what_a_changed_zone_leaves_of_windows(shop, logdriv
 @pytest.mark.usefixtures("slow")
 def test_skipped_windows_are_shown_with_who_and_why_until_they_are_unskipped(shop, logdriven):
     table = logdriven("status", "--json").json["tables"][0]["table"]
-    given = (table, "--window", "2022-01-02", "--as", "ann")
+    given = (table, "--window", "2022-01-02", "--operator", "ann")
     answer = logdriven("skip", *given, "--reason", "the file is lost")
     assert answer.out == f"SKIPPED  {table} [2022-01-02, 2022-01-03)\n"
     assert f"{table} [2022-01-02, 2022-01-03): skipped by ann: the file is lost" in " ".join(
