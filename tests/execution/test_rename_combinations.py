@@ -134,3 +134,12 @@ def test_a_rename_that_is_interrupted_before_the_rows_follow_continues(
     assert project.run() == []
     assert not rows.exists()
     assert (project.root / ".logdriven/warehouse/ods/new/data/1.parquet").read_text() == "1"
+
+
+def test_a_run_warns_of_an_earlier_name_without_windows(
+    project: Renamed, caplog: pytest.LogCaptureFixture
+):
+    project.write_all(NEW, renamed_from="ods.odl")
+    assert project.run()
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert warning.startswith(f"renamed_from: {NEW}: the run log has no window of ods.odl;")

@@ -4,8 +4,10 @@ The run log changes in one transaction. After that, and before any window runs, 
 targets follow; a process that is killed in between leaves that to the next one.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -28,6 +30,8 @@ from logdriven_dagster.runlog.definitions import history
 from logdriven_dagster.runlog.definitions.rows import lock
 from logdriven_dagster.runlog.renaming import Rename
 from logdriven_dagster.runlog.schema.attempts import job_log
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,9 @@ def find_earlier_names(project: Project, run_log: RunLog) -> dict[str, str]:
 def apply_renames(project: Project, run_log: RunLog) -> None:
     """Apply every `renamed_from` that is not applied yet, and finish interrupted renames.
 
-    Does nothing for a table of whose earlier name the log knows nothing. Raises UsageError if a
-    table has windows of its own, or if its rows cannot follow, and AlreadyRunningError while a
-    runner holds a window of the earlier name; nothing is changed then.
+    Warns if the log has no window of either name. Raises UsageError if a table has windows of its
+    own, or if its rows cannot follow, and AlreadyRunningError while a runner holds a window of the
+    earlier name; nothing is changed then.
     """
     known = run_log.ask(renaming.find_renames)
     applied = {(each.table, each.renamed_from) for each in known}
@@ -105,6 +109,12 @@ def settle_tables(project: Project, run_log: RunLog, tables: Iterable[TableConfi
     if not project.versions:
         apply_renames(project, run_log)
     settle(project, run_log, tables)
+
+
+@cache
+def _warn_once(text: str) -> None:
+    """Log a warning, once per process."""
+    _logger.warning("renamed_from: %s", text)
 
 
 def _list_declared(project: Project) -> list[tuple[str, str]]:
@@ -135,6 +145,8 @@ def _build_note(project: Project, run_log: RunLog, new: str, old: str) -> Rename
 def _apply(project: Project, run_log: RunLog, new: str, old: str) -> None:
     run_log.ask(lambda conn: _refuse(conn, project, new, old))
     if not run_log.ask(lambda conn: renaming.is_known(conn, project.name, old)):
+        if not run_log.ask(lambda conn: forgetting.count_attempts(conn, new)):
+            _warn_once(RenameNote(new, old, applied=False).text)
         return
     _refuse_immovable(project, _read_recorded(project, run_log, old, new), new, old)
 
