@@ -11,6 +11,7 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     HALF,
     INT128,
     NULL,
+    OF_96_BITS,
     OF_ORC,
     PERIOD,
     UNION,
@@ -26,6 +27,7 @@ from logdriven_dagster.engine.sources.files.typed.orc_values import (
     find_empty_leaves,
     mark_nanoseconds,
 )
+from logdriven_dagster.engine.sources.files.typed.parquet_times import mark_times
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.errors import TerminalStepError
 
@@ -38,7 +40,7 @@ _PHYSICAL = {
     "BOOLEAN": "boolean",
     "INT32": "int",
     "INT64": "bigint",
-    "INT96": "timestamp of 96 bits",
+    "INT96": OF_96_BITS,
     "FLOAT": "float",
     "DOUBLE": "double",
     "BYTE_ARRAY": "binary",
@@ -138,7 +140,7 @@ def _columns_of_parquet(path: str) -> Struct:
     schema = found.schema
     columns = map(schema.column, range(len(schema)))
     physical = _PHYSICAL | {"FIXED_LEN_BYTE_ARRAY": kind_of_bytes}
-    return _of_parquet(schema.to_arrow_schema(), columns, physical)
+    return mark_times(found, _of_parquet(schema.to_arrow_schema(), columns, physical))
 
 
 def _metadata(path: str) -> tuple[Any, str]:

@@ -6,11 +6,13 @@ another type if the sizes fit: an unsigned number as a negative one, a time with
 UTC.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.sources.files.typed.footers import Footer, empty_leaves
 from logdriven_dagster.engine.sources.files.typed.held_types import (
     ALL_NULL,
@@ -19,14 +21,12 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     Held,
     Map,
     Struct,
-    ddl_of,
     declared_type,
     have_one_meaning,
     is_exact,
     is_null,
     leaves,
     natural_type,
-    quoted_name,
     readable_type,
     wider,
     with_kinds,
@@ -172,8 +172,29 @@ def _line(columns: Struct, kinds: Mapping[Names, Mapping[str, str]]) -> str:
     """Return the `columns` line that reads the files."""
     widest = with_kinds(columns, lambda path, kind: wider(kinds[path]) or kind)
     assert isinstance(widest, Struct)
-    named = [f"{quoted_name(name)} {ddl_of(part)}" for name, part in widest.fields]
+    named = [f"{_quoted_name(name)} {_ddl_of(part)}" for name, part in widest.fields]
     return f'columns: "{", ".join(named)}"'
+
+
+def _ddl_of(held: Held) -> str:
+    """Return a type in the syntax of `columns`; for a file, its columns."""
+    match held:
+        case str():
+            return readable_type(held)
+        case Struct():
+            fields = ", ".join(
+                f"{_quoted_name(name)}: {_ddl_of(part)}" for name, part in held.fields
+            )
+            return f"STRUCT<{fields}>"
+        case Array():
+            return f"ARRAY<{_ddl_of(held.element)}>"
+        case Map():
+            return f"MAP<{_ddl_of(held.key)}, {_ddl_of(held.value)}>"
+
+
+def _quoted_name(name: str) -> str:
+    """Quote a name where DDL requires it."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)
 
 
 @lru_cache(maxsize=10_000)
