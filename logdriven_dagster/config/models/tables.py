@@ -41,6 +41,7 @@ from logdriven_dagster.config.models.rules import LATEST_REFRESH
 from logdriven_dagster.config.models.settings import RetryVersion, Settings
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.yaml.renamed_fields import Formerly
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
 from logdriven_dagster.model.windows import Along, as_instant
@@ -175,7 +176,7 @@ class TableConfig(Settings):
         description="auto_inc_id: the number of keys before the window to read again",
         examples=[1000],
     )
-    on_restart: Literal["fail", "report"] = Field(
+    on_key_reset: Annotated[Literal["fail", "report"], Formerly("on_restart")] = Field(
         "fail",
         description="auto_inc_id: the action if the source ends below the keys that were read, "
         "or is empty: fail the window without reading; or report it and read only "

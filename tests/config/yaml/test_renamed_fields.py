@@ -22,15 +22,25 @@ TABLE = """
     table: ods.orders
     period: 1 day
     default_start: 2022-01-01
-    {key}
+    freshness: auto
     steps:
       - step: load
-        source: {{type: parquet, path: orders, window_column: at, {source}}}
-        target: {{type: iceberg}}
-        {step}
+        source: {type: parquet, path: orders, window_column: at}
+        target: {type: iceberg}
+"""
+KEYS = """
+    table: ods.orders
+    incremental_type: auto_inc_id
+    period: 1 day
+    on_key_reset: report
+    steps:
+      - step: load
+        source: {type: parquet, path: orders, key_column: id}
+        target: {type: iceberg}
 """
 RENAMED = [
-    ("key", "fresh: auto", "freshness: auto"),
+    (TABLE, "fresh", "freshness"),
+    (KEYS, "on_restart", "on_key_reset"),
 ]
 
 
@@ -38,20 +48,19 @@ def _hints(folder):
     return [str(h).replace(f"{folder.root}/", "") for h in folder.load().renamed_fields]
 
 
-@pytest.mark.parametrize(("place", "former", "current"), RENAMED)
-def test_a_former_name_means_the_current_one_with_a_hint(folder, caplog, place, former, current):
-    places = dict.fromkeys(("key", "step", "source"), "")
-    places |= {"key": "retries: 1", "step": "max_rows: 9"}
+@pytest.mark.parametrize(("text", "former", "current"), RENAMED)
+def test_a_former_name_means_the_current_one_with_a_hint(folder, caplog, text, former, current):
+    assert f"{current}:" in text
     written = [
-        folder.write("tables/t.yaml", TABLE.format(**places | {place: text})).load()
-        for text in (current, former)
+        folder.write("tables/t.yaml", text.replace(f"{current}:", f"{name}:")).load()
+        for name in (current, former)
     ]
     assert written[0].tables == written[1].tables
     assert written[0].renamed_fields == ()
-    old, new = (text.split(":")[0] for text in (former, current))
     (hint,) = _hints(folder)
-    assert hint.startswith("tables/t.yaml:")
-    assert hint.endswith(f"{old}: was renamed; write {new}")
+    line = 1 + text[: text.index(f"{current}:")].strip().count("\n")
+    assert hint.startswith(f"tables/t.yaml:{line + 1}: ")
+    assert hint.endswith(f"{former}: was renamed; write {current}")
     assert [record.getMessage() for record in caplog.records] == [
         f"renamed_field: {folder.root}/{hint}"
     ]
