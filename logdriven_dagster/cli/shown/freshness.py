@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any
 
 from logdriven_dagster.cli.shown.rendering import format_seconds, format_state, print_line
-from logdriven_dagster.planning import Freshness, Verdict
+from logdriven_dagster.planning.freshness import Freshness, Verdict
 
 
 def format_freshness(found: Freshness | None, now: datetime) -> Any:
-    """Return `freshness`, or the time for which the table has been late."""
+    """Return `fresh`, or the time for which the table has been late."""
     if found is None:
         return "–"
     if found.verdict is Verdict.FRESH:

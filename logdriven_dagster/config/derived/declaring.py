@@ -119,8 +119,10 @@ def recorded(
             draft = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
             draft.write_text(written, encoding="utf-8")
             draft.replace(file)
-    values = rename_content(kind, content)["values"]
-    return Document(folder / f"{name}.yaml", dict(values), {}, label)
+    values = dict(rename_content(kind, content)["values"])
+    if kind is Kind.TABLE:
+        values["table"] = name  # a renamed table has versions with its earlier name
+    return Document(folder / f"{name}.yaml", values, {}, label)
 
 
 def declare_content(

@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.declaring import declare_content, rename_content
 from logdriven_dagster.config.derived.uses import USED_KINDS
 from logdriven_dagster.config.loading import read_sources
-from logdriven_dagster.config.models.settings import parse_setting
+from logdriven_dagster.config.models.setting_values import parse_setting
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.in_force import DefinitionsInForce, Folder
 from logdriven_dagster.execution.definitions.registering import (
@@ -168,6 +168,8 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
     settings = {n: value for n, value in old.columns.items() if n in OPERATIONAL[old.kind]}
     columns = {n: value for n, value in old.columns.items() if n not in settings}
     content = rename_content(old.kind, json.loads(old.content))
+    if old.kind is Kind.TABLE:
+        content["values"]["table"] = name  # the table may have had another name
     item = declare_content(old.kind, name, content, columns)
     digest = folder.file_digests.get((old.kind, name))
 

@@ -21,7 +21,7 @@ from logdriven_dagster.config.derived.exchange import (
 )
 from logdriven_dagster.config.models.code_files import misplaced_content
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.models.settings import checked_column
+from logdriven_dagster.config.models.setting_values import validate_column
 from logdriven_dagster.config.project import PROJECT_FILE
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.config.yaml.renamed_fields import rename_to_current
@@ -245,7 +245,7 @@ def _check_definition(kind: Kind, item: ExportedDefinition) -> None:
         if name not in OPERATIONAL.get(kind, ()):
             raise UsageError(f"{item.name} has no setting {name!r}")
         try:
-            checked_column(name, value)
+            validate_column(name, value)
         except ValueError as error:
             raise UsageError(f"{item.name}: {error}") from None
     if problem := misplaced_content(item.content.as_dict):
@@ -283,7 +283,7 @@ def _versions(kind: Kind, history: ExportedHistory) -> Iterator[Version]:
             raise UsageError(f"{history.name}, version {item.version}: {problem}")
         for name in OPERATIONAL.get(kind, frozenset()):
             try:
-                checked_column(name, item.columns[name])
+                validate_column(name, item.columns[name])
             except ValueError as error:
                 raise UsageError(f"{history.name}, version {item.version}: {error}") from None
         yield Version(
