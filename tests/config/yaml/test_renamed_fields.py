@@ -39,9 +39,23 @@ KEYS = """
         source: {type: parquet, path: orders, key_column: id}
         target: {type: iceberg}
 """
+FILES = """
+    table: ods.orders
+    incremental_type: files
+    period: 1 day
+    steps:
+      - step: load
+        source:
+          type: csv
+          path: orders/*.csv
+          columns: id INT
+          detect_changes_by: hash
+        target: {type: iceberg}
+"""
 RENAMED = [
     (TABLE, "fresh", "freshness"),
     (TABLE, "keep", "deduplicate_order_by"),
+    (FILES, "version", "detect_changes_by"),
     (KEYS, "on_restart", "on_key_reset"),
 ]
 
