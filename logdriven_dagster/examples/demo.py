@@ -13,6 +13,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 
 from logdriven_dagster.cli.app import app
@@ -154,6 +155,7 @@ def compare(project: Project) -> int:
     """Compare `ods.flights` with the source. Returns 0 if the row counts are equal, else 1."""
     flights = project.table("ods.flights")
     start, end = flights.default_start, flights.end
+    assert isinstance(start, datetime)
     assert end is not None
     with Path(project.path("${data}/flights.csv")).open(newline="") as file:
         days = [
