@@ -171,7 +171,7 @@ def test_rows_counts_and_ids_are_the_same(tmp_path: Path, spark: Any, name: str,
     assert apart[0]["quality_check_log"]
 
 
-@pytest.mark.sampled
+@pytest.mark.usefixtures("long")
 @pytest.mark.parametrize("kind", ["delta", "parquet", "csv"])
 def test_other_targets_keep_rows_out_window_by_window(tmp_path: Path, spark: Any, kind: str):
     target = f"{{type: {kind}, window_column: day, mode: append}}"
@@ -182,7 +182,7 @@ def test_other_targets_keep_rows_out_window_by_window(tmp_path: Path, spark: Any
     assert apart[1][1]
 
 
-@pytest.mark.sampled
+@pytest.mark.usefixtures("long")
 def test_a_database_keeps_rows_out_window_by_window(
     tmp_path: Path, spark: Any, database_url: sa.URL
 ):
