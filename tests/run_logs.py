@@ -18,7 +18,7 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.schema.version import HEAD
 from logdriven_dagster.runlog.sql import unions
 from tests import one_project
-from tests.servers import COPY_FILES, NEW_DATABASE, administration
+from tests.servers import NEW_DATABASE, administration, copy_files
 
 _upgrade: Callable[[RunLog], str] = RunLog.upgrade
 _USED = """
@@ -107,7 +107,7 @@ def _copy_postgres(log: RunLog) -> str:
     template = _template_on(server).database
     with administration(server).connect() as conn:
         conn.exec_driver_sql(f"DROP DATABASE {name}")
-        conn.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template} {COPY_FILES}")
+        conn.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template}{copy_files(conn)}")
     return HEAD
 
 

@@ -13,6 +13,7 @@ import pytest
 from pymysql.connections import Connection
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.engine import Connection as SqlConnection
 
 from scripts import servers
 from tests.memory import temporary_folder
@@ -82,8 +83,6 @@ def server_folder(name: str) -> Path:
     return temporary_folder() / f"logdriven-{name}-{os.getpid()}"
 
 
-COPY_FILES = "STRATEGY FILE_COPY"
-"""The faster way of PostgreSQL to copy a database, on a server that waits for no disk."""
 _administrations: dict[URL, Engine] = {}
 
 
@@ -94,6 +93,15 @@ def administration(url: URL) -> Engine:
             url, isolation_level="AUTOCOMMIT", pool_size=1, pool_pre_ping=True
         )
     return _administrations[url]
+
+
+def copy_files(conn: SqlConnection) -> str:
+    """Return the clause by which PostgreSQL copies the files of a database, its only way before 15.
+
+    It is faster than to write the pages to its log, on a server that waits for no disk.
+    """
+    newer = (conn.dialect.server_version_info or ()) >= (15,)
+    return " STRATEGY FILE_COPY" if newer else ""
 
 
 def _disconnect() -> None:
@@ -108,14 +116,13 @@ def new_database(beside: str | URL) -> Iterator[URL]:
     url = make_url(beside)
     name = f"t{uuid.uuid4().hex[:12]}"
     engine = administration(url)
-    # Copying the files of a database is faster than writing its pages to the log of PostgreSQL,
-    # which ends the connections that a test left open only when it is told to.
-    copied, force = "", ""
-    if url.get_backend_name() == "postgresql":
-        copied, force = f" {COPY_FILES}", " WITH (FORCE)"
+    is_postgres = url.get_backend_name() == "postgresql"
     with engine.connect() as conn:
+        copied = copy_files(conn) if is_postgres else ""
         conn.execute(text(f"CREATE DATABASE {name}{copied}"))
     yield url.set(database=name)
+    # PostgreSQL ends the connections that a test left open only if the statement asks for it.
+    force = " WITH (FORCE)" if is_postgres else ""
     with engine.connect() as conn:
         conn.execute(text(f"DROP DATABASE {name}{force}"))
 
