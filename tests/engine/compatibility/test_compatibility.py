@@ -17,9 +17,17 @@ from typing import Any
 
 import pytest
 from pyspark import __version__ as spark_version
+from sqlalchemy import URL
 
 from logdriven_dagster.errors import LogdrivenError
 from tests.engine.compatibility.cells import KEPT, PAGE, keep, kept, page
+from tests.engine.compatibility.databases import (
+    columns_of,
+    prepare,
+    target_outcome,
+    written_by_spark,
+    written_together,
+)
 from tests.engine.compatibility.loading import OTHER, REFUSED, outcomes, spark_outcome
 from tests.engine.compatibility.writers.manifest import Written
 from tests.engine.laboratory import Lab
@@ -27,6 +35,10 @@ from tests.engine.laboratory import Lab
 WRITERS = Path(__file__).parent / "writers"
 PROGRAMS = {
     "polars_files": "polars",
+    "duckdb_files": "duckdb",
+    "pandas_files": "pandas",
+    "fastparquet_files": "fastparquet",
+    "pyarrow_files": "pyarrow",
     "delta_tables": "deltalake",
     "pyiceberg_tables": "pyiceberg_core",
     "pyorc_files": "pyorc",
@@ -34,6 +46,8 @@ PROGRAMS = {
 """Script → the package that it needs."""
 ENVIRONMENT = os.environ.get("LOGDRIVEN_TEST_WRITERS")
 """The environment that `make compatibility` has made."""
+TABLES = ("iceberg", "delta", "postgresql", "mariadb", "into ")
+"""Beginnings of the keys of cases without a file."""
 SPARK = ".".join(spark_version.split(".")[:2])
 HERE = [script for script, package in PROGRAMS.items() if find_spec(package)]
 CELLS = [
@@ -80,7 +94,7 @@ def test_no_window_is_a_success_with_other_values(key: str, cell: str):
 )
 def test_each_refusal_names_column_place_and_fix(key: str, cell: str):
     assert re.search(r"\bv\b", cell)
-    assert "FILE" in cell or key.startswith(("iceberg", "delta"))
+    assert "FILE" in cell or key.startswith(TABLES)
     assert re.search(r"write|name it|mend|CAST|read the files|customSchema|locale|leave", cell)
 
 
@@ -97,12 +111,21 @@ def test_files_of_programs_are_read_as_the_page_says(lab: Lab, script: str):
     assert found == {key: cells[key]["here"] for key in found}
 
 
+@pytest.mark.skipif(ENVIRONMENT is not None, reason="make compatibility loads them one by one")
+def test_columns_of_postgresql_are_as_the_page_says(lab: Lab, postgres_url: URL):
+    compare(lab, postgres_url)
+
+
+@pytest.mark.skipif(ENVIRONMENT is not None, reason="make compatibility loads them one by one")
+def test_columns_of_mariadb_are_as_the_page_says(lab: Lab, mariadb_url: URL):
+    compare(lab, mariadb_url)
+
+
 @pytest.mark.usefixtures("long")
 @pytest.mark.skipif(ENVIRONMENT is None, reason="make compatibility installs the programs")
 @pytest.mark.parametrize("script", PROGRAMS)
 def test_all_cells_are_as_the_page_says(lab: Lab, script: str):
-    table = kept()
-    before = table["cells"].setdefault(SPARK, {})
+    before = kept()["cells"].get(SPARK, {})
     single = written(script, lab.root / "s")
     here: dict[str, str] = {}
     for columns in files(written(script, lab.root / "t", read_together(before))):
@@ -111,14 +134,74 @@ def test_all_cells_are_as_the_page_says(lab: Lab, script: str):
     cells = {
         each.key: {"spark": spark_outcome(session, each), "here": here[each.key]} for each in single
     }
-    writer = single[0].writer
-    known = {key: cell for key, cell in before.items() if f": {writer} " in key}
-    table["versions"][writer] = single[0].version
+    renew(cells, single[0])
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.skipif(ENVIRONMENT is None, reason="make compatibility writes the page")
+def test_all_cells_of_postgresql_are_as_the_page_says(lab: Lab, postgres_url: URL):
+    renew_database(lab, postgres_url)
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.skipif(ENVIRONMENT is None, reason="make compatibility writes the page")
+def test_all_cells_of_mariadb_are_as_the_page_says(lab: Lab, mariadb_url: URL):
+    renew_database(lab, mariadb_url)
+
+
+def renew(cells: dict[str, Any], first: Written) -> None:
+    """Write the lines of a program to the page; a line that has changed is a failure."""
+    table = kept()
+    before = table["cells"].setdefault(SPARK, {})
+    known = {key: cell for key, cell in before.items() if f": {first.writer} " in key}
+    table["versions"][first.writer] = first.version
     table["cells"][SPARK] = {k: v for k, v in before.items() if k not in known} | cells
     keep(table)
     changed = {key: cell for key, cell in cells.items() if cell != known.get(key)}
-    assert changed == {}, f"{KEPT} is written anew; look at what has changed"
+    assert changed == {}, f"{KEPT} is written again; look at the changes"
     assert cells.keys() == known.keys()
+
+
+def renew_database(lab: Lab, url: URL) -> None:
+    """Read each type of column from a table of its own, and write each value into one."""
+    base = prepare(lab, url)
+    single = list(columns_of(base))
+    here: dict[str, str] = {}
+    together = read_together(kept()["cells"].get(SPARK, {}))
+    for columns in files(list(columns_of(base, together))):
+        here |= each_outcome(lab, columns, single)
+    session = lab.spark.newSession()
+    connection = lab.project.connection("db")
+    options = {"url": connection.jdbc_url, "driver": connection.driver}
+    cells = {
+        each.key: {"spark": spark_outcome(session, each, options), "here": here[each.key]}
+        for each in single
+    }
+    for key, target in base.targets.items():
+        cells[key] = {
+            "spark": written_by_spark(session, lab, base, target),
+            "here": target_outcome(lab, base, target),
+        }
+    renew(cells, single[0])
+
+
+def compare(lab: Lab, url: URL) -> None:
+    """Read and write the columns of the page, those that are not refused in one table."""
+    base = prepare(lab, url)
+    cells = kept()["cells"].get(SPARK, {})
+    together = read_together(cells)
+    found: dict[str, str] = {}
+    for columns in files(list(columns_of(base, together))):
+        found |= outcomes(lab, columns)
+    shared = {key: each for key, each in base.targets.items() if key in together}
+    if shared:
+        texts = written_together(lab, base, list(shared.values()))
+        found |= dict(zip(shared, texts, strict=True))
+    for key in base.targets.keys() - shared.keys():
+        found[key] = target_outcome(lab, base, base.targets[key])
+    if not any(key in cells for key in found):
+        pytest.skip(f"the page has no line of this database on Spark {SPARK}")
+    assert found == {key: cells[key]["here"] for key in found}
 
 
 def each_outcome(lab: Lab, columns: list[Written], single: list[Written]) -> dict[str, str]:
