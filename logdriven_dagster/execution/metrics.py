@@ -18,14 +18,15 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, code_of
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.planning import Verdict, freshness, unfinished_windows, watermark
+from logdriven_dagster.planning.freshness import Verdict, freshness
+from logdriven_dagster.planning.pending import unfinished_windows, watermark
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history.logs import read_window_states
 from logdriven_dagster.runlog.jobs.history import read_latest_runs
@@ -41,9 +42,9 @@ _GAUGES: Mapping[str, str] = {
     "running_windows": "Windows that are running",
     "oldest_failure_seconds": "Seconds for which a window has been failing",
     "fresh": "1 if the newest window whose deadline has passed has finished, else 0; "
-    "only tables with `fresh`",
+    "only tables with `freshness`",
     "overdue_seconds": "Seconds since the deadline of the oldest overdue window; only tables with "
-    "`fresh`",
+    "`freshness`",
 }
 _SUMS: Mapping[str, tuple[str, Callable[[Ended], float]]] = {
     "attempt_seconds": ("Seconds that attempts took", lambda ended: ended.seconds),

@@ -5,6 +5,7 @@ one zone by wall clock, so that the two repeated hours of an autumn night would 
 are used only to divide grids (`model.periods`) and to print. `in_zone` and `on_clock` are the edge.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -137,6 +138,15 @@ class Along(Enum):
     """From `low` up to `high`: offsets of partitions as JSON."""
     BATCHES = "batches"
     """From batch `low` to batch `high`, both included; both are empty without a batch."""
+
+
+ALONG: Mapping[str, Along] = {
+    "auto_inc_id": Along.KEYS,
+    "kafka_offset": Along.OFFSETS,
+    "files": Along.BATCHES,
+    "upstream": Along.BATCHES,
+}
+"""Dimension of the windows of each sliced incremental type, by its name in `job_log`."""
 
 
 _FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -17,7 +17,7 @@ from logdriven_dagster.model.windows import (
     parse_range_text,
     range_text,
 )
-from logdriven_dagster.planning import unfinished_windows
+from logdriven_dagster.planning.pending import unfinished_windows
 from tests.builders import table
 from tests.clock_changes import CHANGES, around_a_change
 

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import EndedWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union
-from logdriven_dagster.planning import (
+from logdriven_dagster.planning.plan import State, plan
+from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     NotApplying,
-    State,
     dependencies_missing,
     obstacle,
-    plan,
     upstream_obstacle,
 )
 from tests.builders import at, day, days, hours, log, running, table

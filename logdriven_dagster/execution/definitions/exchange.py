@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.checking.plain_secrets import definition_secrets, plain_secrets
-from logdriven_dagster.config.derived.declaring import declared
+from logdriven_dagster.config.derived.declaring import declare_content, declared
 from logdriven_dagster.config.derived.exchange import (
     FORMAT,
     SECTIONS,
@@ -21,9 +21,10 @@ from logdriven_dagster.config.derived.exchange import (
 )
 from logdriven_dagster.config.models.code_files import misplaced_content
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.models.settings import checked_column
+from logdriven_dagster.config.models.setting_values import validate_column
 from logdriven_dagster.config.project import PROJECT_FILE
 from logdriven_dagster.config.yaml.documents import Document
+from logdriven_dagster.config.yaml.renamed_fields import rename_to_current
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.changes import ProjectRegistry
 from logdriven_dagster.execution.definitions.in_force import DefinitionsInForce, Folder
@@ -163,7 +164,7 @@ class _DefinitionImport:
             # logdriven.yaml always takes precedence; a new log continues with its version number.
             known = definition_history.find_kind(conn, name, name) is Kind.PROJECT
             for item in () if known else self.of(kind):
-                content = Declared(kind, name, canonical(item.content.as_dict))
+                content = declare_content(kind, name, item.content.as_dict)
                 yield Wanted(content, {}, content.digest, item.version)
             return
         given = {item.name: item for item in self.of(kind)}
@@ -244,7 +245,7 @@ def _check_definition(kind: Kind, item: ExportedDefinition) -> None:
         if name not in OPERATIONAL.get(kind, ()):
             raise UsageError(f"{item.name} has no setting {name!r}")
         try:
-            checked_column(name, value)
+            validate_column(name, value)
         except ValueError as error:
             raise UsageError(f"{item.name}: {error}") from None
     if problem := misplaced_content(item.content.as_dict):
@@ -258,7 +259,8 @@ def _check_secrets(folder: Folder, section: str, content: Content) -> None:
             raise InvalidProjectError(errors)
         return
     try:
-        config = ProjectConfig.model_validate(document.values)
+        current = rename_to_current(content.values, ProjectConfig)
+        config = ProjectConfig.model_validate(current)
     except ValidationError:
         return  # of a newer or older version; it is never in force
     if errors := list(plain_secrets(document, config)):
@@ -281,7 +283,7 @@ def _versions(kind: Kind, history: ExportedHistory) -> Iterator[Version]:
             raise UsageError(f"{history.name}, version {item.version}: {problem}")
         for name in OPERATIONAL.get(kind, frozenset()):
             try:
-                checked_column(name, item.columns[name])
+                validate_column(name, item.columns[name])
             except ValueError as error:
                 raise UsageError(f"{history.name}, version {item.version}: {error}") from None
         yield Version(

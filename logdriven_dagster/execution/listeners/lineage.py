@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.sql.column_lineage import lineage_of
 from logdriven_dagster.config.sql.queries import queries, written_places

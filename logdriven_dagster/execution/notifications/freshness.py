@@ -7,9 +7,9 @@ fresh again. Notices follow from the log and the clock, so any tick and any run 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.notifications import Occasion
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.execution.notifications.rules import Outbox
 from logdriven_dagster.planning.freshness import (
     Freshness,
@@ -29,11 +29,11 @@ _OF_FRESHNESS: frozenset[Occasion] = frozenset(("recovery", "always"))
 
 
 def judged(run_log: RunLog, project: Project, now: datetime) -> dict[str, Freshness]:
-    """Return table → freshness, for the tables with `fresh` that are evaluated.
+    """Return table → freshness, for the tables with `freshness` that are evaluated.
 
     If a project has no such table, the log is not read.
     """
-    tables = [table for table in project.tables.values() if table.fresh is not None]
+    tables = [table for table in project.tables.values() if table.freshness is not None]
     if not tables:
         return {}
     logs = run_log.ask(lambda conn: read_window_states(conn, tables))

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.model.logs import TableLog
@@ -24,12 +24,12 @@ def logs_of(conn: Connection, project: Project, notices: Collection[Notice]) -> 
 def words(project: Project, notice: Notice, log: TableLog | None) -> tuple[str, str]:
     """Return the window of a notice, and a sentence with its deadline."""
     table = project.tables.get(notice.subject)
-    if table is None or log is None or table.fresh is None:
+    if table is None or log is None or table.freshness is None:
         return "", ""
     window = table.grid.window(table.grid.index(instant(notice.job_id)))
     if notice.event == "recovery":
         return _span(window), ""
-    warn = table.fresh.warn if notice.event == "warning" else None
+    warn = table.freshness.warn if notice.event == "warning" else None
     until = due(window, warn or allowance(table)).astimezone(project.zone)
     what = redact(outcome(table, window, log))
     return _span(window), f"should have finished by {until:%Y-%m-%d %H:%M:%S}; {what}"

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.processes import most_batches
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import (
     AlreadyDoneError,
     AlreadyRunningError,
@@ -27,22 +27,20 @@ from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
-from logdriven_dagster.planning import (
+from logdriven_dagster.planning.dependencies import read_ranges, with_upstreams
+from logdriven_dagster.planning.readiness import (
     Blocked,
     DependenciesMissing,
     EarlierUnfinished,
     NotApplying,
     NotDue,
     dependencies_missing,
-    last_seen,
     obstacle,
     obstacle_to_rerun,
     open_attempt,
-    read_ranges,
-    reruns,
     upstream_obstacle,
-    with_upstreams,
 )
+from logdriven_dagster.planning.reruns import last_seen, reruns
 from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.attempts import claiming, overlaps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS

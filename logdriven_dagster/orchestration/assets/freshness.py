@@ -26,16 +26,16 @@ from logdriven_dagster.config.models.incremental.freshness import CHECK
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.orchestration.location import Location
-from logdriven_dagster.planning import Freshness, Verdict
+from logdriven_dagster.planning.freshness import Freshness, Verdict
 
 _AGAIN = 3600.0
 """Seconds after which an unchanged result is reported again, with newer windows."""
 
 
 def freshness_checks(location: Location) -> list[AssetChecksDefinition]:
-    """Return one op that evaluates all tables with `fresh`, or those whose checks are selected."""
+    """Return one op that evaluates all tables with `freshness`, or those of selected checks."""
     project = location.project
-    by_key = {key: name for name, key in location.keys.items() if project.tables[name].fresh}
+    by_key = {key: name for name, key in location.keys.items() if project.tables[name].freshness}
     if not by_key:
         return []
     specs = [

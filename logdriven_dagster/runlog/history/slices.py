@@ -10,11 +10,11 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import LastSlice
 from logdriven_dagster.model.windows import Slice, instant
+from logdriven_dagster.runlog.history.windows import build_window
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unions import execute_each
-from logdriven_dagster.runlog.sql.windows import build_window
 
 _NEWEST = (
     select(job_log.c.job_id)
@@ -69,7 +69,7 @@ def read_last_slices(conn: Connection, tables: Collection[TableConfig]) -> dict[
             now = instant(row.data_now or 0)
             more = bool(row.has_more)
             found[row.job_name] = LastSlice(window, now, more, None if more else now)
-    behind = {n: by_name[n] for n, last in found.items() if last.has_more and by_name[n].fresh}
+    behind = {n: by_name[n] for n, last in found.items() if last.has_more and by_name[n].freshness}
     asked = [{"name": name, "kind": table.incremental_type} for name, table in behind.items()]
     for row in execute_each(conn, _ALL_READ, asked):
         read_at = instant(row.data_now or 0)

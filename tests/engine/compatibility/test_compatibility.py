@@ -101,6 +101,7 @@ def test_each_refusal_names_column_place_and_fix():
     ] == []
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.skipif(ENVIRONMENT is not None, reason="make compatibility loads them one by one")
 @pytest.mark.parametrize(
     "script",
