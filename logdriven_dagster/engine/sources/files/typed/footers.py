@@ -57,6 +57,8 @@ _LOGICAL = {
     "Interval": "12-byte interval",
     "Null": NULL,
 }
+_CODECS_OF_OTHERS = {"BROTLI", "LZO"}
+"""Codecs that Spark does not contain."""
 _VARIANT = [{"metadata", "value"}, {"metadata", "value", "typed_value"}]
 _OF_ORC = {
     "bool": "boolean",
@@ -137,10 +139,22 @@ def _footer(path: str, _size: int, _changed: int, form: str) -> Footer | None:
 
 def _columns_of_parquet(path: str) -> Struct:
     found, kind_of_bytes = _metadata(path)
+    _refuse_codecs(path, found)
     schema = found.schema
     columns = map(schema.column, range(len(schema)))
     physical = _PHYSICAL | {"FIXED_LEN_BYTE_ARRAY": kind_of_bytes}
     return mark_times(found, _of_parquet(schema.to_arrow_schema(), columns, physical))
+
+
+def _refuse_codecs(path: str, found: Any) -> None:
+    groups = map(found.row_group, range(min(found.num_row_groups, 1)))
+    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+    for codec in sorted({column.compression for column in columns} & _CODECS_OF_OTHERS):
+        names = [column.path_in_schema for column in columns if column.compression == codec]
+        raise TerminalStepError(
+            f"{path}: the columns {', '.join(names)} are compressed with {codec}, which Spark "
+            "cannot read; write the file with zstd, snappy, gzip or lz4"
+        )
 
 
 def _metadata(path: str) -> tuple[Any, str]:
