@@ -24,6 +24,6 @@ class ProjectFiles:
     """Folder for files of registered versions that are used instead of current files."""
 
 
-def definitions_folder(root: Path) -> Path:
+def get_definitions_folder(root: Path) -> Path:
     """Return the project's folder for the files of registered versions."""
     return root / ".logdriven" / "definitions"

@@ -3,13 +3,18 @@
 from logdriven_dagster.planning.agenda import Agenda
 from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import (
-    awaited_range,
-    missing_dependencies,
+    find_awaited_range,
+    find_missing_dependencies,
+    list_with_upstreams,
     read_ranges,
-    with_upstreams,
 )
-from logdriven_dagster.planning.freshness import Freshness, Verdict, freshness
-from logdriven_dagster.planning.pending import due_end, next_due, unfinished_windows, watermark
+from logdriven_dagster.planning.freshness import Freshness, Verdict, evaluate_freshness
+from logdriven_dagster.planning.pending import (
+    find_due_end,
+    find_unfinished_windows,
+    find_watermark,
+    get_next_due,
+)
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, State, TablePlan, plan
 from logdriven_dagster.planning.readiness import (
     Blocked,
@@ -17,14 +22,14 @@ from logdriven_dagster.planning.readiness import (
     EarlierUnfinished,
     NotApplying,
     NotDue,
-    dependencies_missing,
-    obstacle,
-    obstacle_to_rerun,
-    open_attempt,
-    upstream_obstacle,
+    find_dependencies_missing,
+    find_obstacle,
+    find_obstacle_to_rerun,
+    find_open_attempt,
+    find_upstream_obstacle,
 )
-from logdriven_dagster.planning.reruns import last_seen, reruns
-from logdriven_dagster.planning.stretches import stretch
+from logdriven_dagster.planning.reruns import find_last_seen, find_reruns
+from logdriven_dagster.planning.stretches import find_stretch
 
 __all__ = [
     "Agenda",
@@ -40,22 +45,22 @@ __all__ = [
     "State",
     "TablePlan",
     "Verdict",
-    "awaited_range",
-    "dependencies_missing",
-    "due_end",
-    "freshness",
-    "last_seen",
-    "missing_dependencies",
-    "next_due",
-    "obstacle",
-    "obstacle_to_rerun",
-    "open_attempt",
+    "evaluate_freshness",
+    "find_awaited_range",
+    "find_dependencies_missing",
+    "find_due_end",
+    "find_last_seen",
+    "find_missing_dependencies",
+    "find_obstacle",
+    "find_obstacle_to_rerun",
+    "find_open_attempt",
+    "find_reruns",
+    "find_stretch",
+    "find_unfinished_windows",
+    "find_upstream_obstacle",
+    "find_watermark",
+    "get_next_due",
+    "list_with_upstreams",
     "plan",
     "read_ranges",
-    "reruns",
-    "stretch",
-    "unfinished_windows",
-    "upstream_obstacle",
-    "watermark",
-    "with_upstreams",
 ]

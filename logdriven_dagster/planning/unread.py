@@ -31,7 +31,7 @@ class MadeWithout:
         )
 
 
-def made_without(plans: Mapping[str, TablePlan]) -> Iterator[MadeWithout]:
+def find_made_without(plans: Mapping[str, TablePlan]) -> Iterator[MadeWithout]:
     """Find such windows in tables that rerun windows when their upstreams do."""
     for name, plan in plans.items():
         table = plan.table

@@ -13,10 +13,10 @@ from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import LookbackWindow, OpenWindow, TableLog
-from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning import Plan, PlannedWindow, last_seen, obstacle, plan
-from logdriven_dagster.planning.readiness import obstacle_to_rerun
+from logdriven_dagster.planning import Plan, PlannedWindow, find_last_seen, find_obstacle, plan
+from logdriven_dagster.planning.readiness import find_obstacle_to_rerun
 from tests.builders import UTC
 
 BEGIN = datetime(2022, 1, 1, tzinfo=UTC)
@@ -86,10 +86,10 @@ class LateWorld:
         """One attempt, which the claim must not refuse."""
         table, window, logs = self.tables[planned.table], planned.window, self.logs()
         if planned.trigger is Trigger.PENDING:
-            refused = obstacle(table, window, self.tables, logs, now)
+            refused = find_obstacle(table, window, self.tables, logs, now)
         else:
             rerun = (window, planned.trigger)
-            refused = obstacle_to_rerun(table, rerun, self.tables, logs, now)
+            refused = find_obstacle_to_rerun(table, rerun, self.tables, logs, now)
         assert refused is None, (planned, refused)
         before = self.entries.setdefault(planned.table, {}).get(window)
         self.attempts += 1
@@ -97,7 +97,7 @@ class LateWorld:
         self.entries[planned.table][window] = Entry(
             self.attempts,
             Status.FAILURE if fails else Status.SUCCESS,
-            last_seen(table, window, self.tables, logs, now),
+            find_last_seen(table, window, self.tables, logs, now),
             now,
             before is not None,
             (before.rows if before else frozenset()) if fails else self._read(table, window, now),
@@ -126,7 +126,7 @@ class LateWorld:
         done = [(window, entry) for window, entry in of if entry.status is Status.SUCCESS]
         newest = {window for window, _ in done[-table.lookback - 1 :]} if table.lookback else set()
         return TableLog(
-            finished=tuple(union(window for window, _ in done)),
+            finished=tuple(unite(window for window, _ in done)),
             open=tuple(
                 OpenWindow(window, entry.job_id, entry.status)
                 for window, entry in of

@@ -79,11 +79,13 @@ def _errors(table: "TablePlan") -> list[str]:
 
 def _apart(project: "Project", found: "Plan") -> dict[str, str]:
     """Return the tables whose windows cannot run in one pass as configured, with the reason."""
-    from logdriven_dagster.config.sql.stretching import stretch_obstacle
+    from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
 
     meant = [project.tables[name] for name in found.tables]
     reasons = {
-        table.table: stretch_obstacle(project, table) for table in meant if table.batch_size != 1
+        table.table: find_stretch_obstacle(project, table)
+        for table in meant
+        if table.batch_size != 1
     }
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
@@ -183,7 +185,7 @@ def status(
     from logdriven_dagster.execution.definitions.disagreements import Disagreements
     from logdriven_dagster.execution.definitions.removed_tables import removed_tables
     from logdriven_dagster.execution.opening import open_runner
-    from logdriven_dagster.planning import freshness
+    from logdriven_dagster.planning import evaluate_freshness
     from logdriven_dagster.runlog.history.logs import read_latest_statuses
     from logdriven_dagster.runlog.observed import audits
 
@@ -192,7 +194,9 @@ def status(
     runner = open_runner(loaded, run_log=registered.run_log)
     clock = read_data_clock(loaded, now)
     found = runner.plan(clock, loaded.select(tables or []))
-    standing = {name: freshness(each.table, each.log, clock) for name, each in found.tables.items()}
+    standing = {
+        name: evaluate_freshness(each.table, each.log, clock) for name, each in found.tables.items()
+    }
     with runner.run_log.read() as conn:
         latest = read_latest_statuses(conn, found.tables)
         looked = audits.read_source_rows(conn, found.tables)
@@ -293,9 +297,9 @@ def _print_parts(found: "Plan") -> None:
 def _print_made_without(found: "Plan") -> None:
     """Print finished windows that ran before any window of an upstream had run."""
     from logdriven_dagster.cli.shown.rendering import print_line
-    from logdriven_dagster.planning.unread import made_without
+    from logdriven_dagster.planning.unread import find_made_without
 
-    for made in made_without(found.tables):
+    for made in find_made_without(found.tables):
         print_line(made.text)
 
 
@@ -354,13 +358,13 @@ def graph(
 ) -> None:
     """Print dependencies as Mermaid text; conditions and delays are separate nodes."""
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
-    from logdriven_dagster.config.derived.graph import graph_of, mermaid
-    from logdriven_dagster.config.derived.relations import project_of_job
+    from logdriven_dagster.config.derived.graph import build_graph, format_mermaid
+    from logdriven_dagster.config.derived.relations import apply_job
 
-    loaded = project_of_job(open_in_force(project).project, job)
-    found = graph_of(loaded.tables, loaded.select([job] if job else []))
+    loaded = apply_job(open_in_force(project).project, job)
+    found = build_graph(loaded.tables, loaded.select([job] if job else []))
     if not as_json:
-        print_line(mermaid(found))
+        print_line(format_mermaid(found))
         return
     nodes = [{"id": n.id, "kind": n.kind.value, "label": n.label} for n in found.nodes]
     edges = [{"from": e.start, "to": e.end, "waits": e.waits} for e in found.edges]

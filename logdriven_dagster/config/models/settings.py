@@ -8,7 +8,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from logdriven_dagster.config.models.fields import DurationField, Model
-from logdriven_dagster.config.models.wording import plain_problem
+from logdriven_dagster.config.models.wording import describe_problem
 from logdriven_dagster.config.yaml.bounds import read_yaml
 
 ReleaseState = Literal["online", "offline"]
@@ -63,14 +63,14 @@ _ABSENT = ("retries", "retry_interval", "timeout", "timeout_strategy")
 """Settings that are NULL in the registry if a file does not set them: the job's values apply."""
 
 
-def setting_columns(config: Settings) -> dict[str, Any]:
+def build_setting_columns(config: Settings) -> dict[str, Any]:
     """Return the settings as columns of the registry: seconds, 1 or 0, NULL."""
     return {name: _get_column(config, name) for name in SETTINGS}
 
 
-def with_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configured:
+def apply_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configured:
     """Return the table or job with the settings in force, read from the registry's columns."""
-    own = setting_columns(config)
+    own = build_setting_columns(config)
     changed = {name: columns[name] for name in own if columns[name] != own[name]}
     if not changed:
         return config
@@ -92,11 +92,11 @@ def parse_setting(name: str, text: str) -> Any:
     except yaml.YAMLError:
         raise ValueError(f"{text!r} is not valid YAML; put text in quotes") from None
     except ValidationError as error:
-        raise ValueError(plain_problem(error)) from None
+        raise ValueError(describe_problem(error)) from None
     return _get_column(config, name)
 
 
-def checked_column(name: str, column: Any) -> Any:
+def validate_column(name: str, column: Any) -> Any:
     """Return a column value from another registry. Raises ValueError if it is invalid."""
     if column is None and name in (*_ABSENT, "worker_group"):
         return None
@@ -112,7 +112,7 @@ def checked_column(name: str, column: Any) -> Any:
     return parsed
 
 
-def shown_setting(name: str, column: Any) -> str:
+def format_setting(name: str, column: Any) -> str:
     """Format a column of the registry as it would be written in a file."""
     if column is None:
         return "none"

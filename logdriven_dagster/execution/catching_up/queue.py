@@ -18,14 +18,14 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.model.attempts import Attempt, Status, Trigger
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.windows import TimeWindow, as_instant
+from logdriven_dagster.model.windows import TimeWindow, normalize_instant
 from logdriven_dagster.planning import (
     Agenda,
     Plan,
     PlannedWindow,
+    find_stretch,
+    find_unfinished_windows,
     plan,
-    stretch,
-    unfinished_windows,
 )
 
 _AT_ONCE = 500
@@ -49,7 +49,7 @@ class CatchUpQueue:
 
         `read_logs` returns the current logs of tables and of their upstreams.
         """
-        self._tables, self._read_logs, self._now = tables, read_logs, as_instant(now)
+        self._tables, self._read_logs, self._now = tables, read_logs, normalize_instant(now)
         self._mode = mode
         self._aside: set[tuple[str, datetime]] = set()
         self._taken: set[tuple[str, datetime]] = set()
@@ -104,7 +104,7 @@ class CatchUpQueue:
     def stretch(self, planned: PlannedWindow, most: int) -> list[TimeWindow]:
         """Return the windows that may run in one pass, this one first."""
         aside = self._aside | self._taken | self._elsewhere
-        behind = stretch(self.plan(), planned, most)[1:]
+        behind = find_stretch(self.plan(), planned, most)[1:]
         return [
             planned.window,
             *takewhile(lambda w: (planned.table, w.start) not in aside, behind),
@@ -197,7 +197,7 @@ class CatchUpQueue:
         logs = self.plan().logs
         for name, failed in self._failures.items():
             log = logs[name]
-            for window in unfinished_windows(self._tables[name], log, self._now):
+            for window in find_unfinished_windows(self._tables[name], log, self._now):
                 if window.start > failed.start:
                     yield WindowSkipped(name, window, f"{failed} did not succeed")
 

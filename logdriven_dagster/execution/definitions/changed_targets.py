@@ -13,15 +13,15 @@ from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.derived.declaring import recorded
+from logdriven_dagster.config.derived.declaring import write_registered
 from logdriven_dagster.config.loading import table_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
-from logdriven_dagster.config.project_files import definitions_folder
+from logdriven_dagster.config.project_files import get_definitions_folder
 from logdriven_dagster.errors import InvalidProjectError, RunLogError
 from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.definitions import Kind, Version, code_of
+from logdriven_dagster.model.definitions import Kind, Version, build_code
 from logdriven_dagster.model.windows import Along, TimeWindow, refresh_command
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import history
@@ -91,7 +91,7 @@ def _revised(project: Project, names: Iterable[str]) -> list[str]:
 
 
 def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator[ChangedTarget]:
-    codes = {code_of(project.name, Kind.TABLE, name): name for name in names}
+    codes = {build_code(project.name, Kind.TABLE, name): name for name in names}
     earlier: dict[str, list[Version]] = {}
     for version in history.list_versions(conn, Kind.TABLE, codes):
         earlier.setdefault(codes[version.code], []).append(version)
@@ -106,9 +106,9 @@ def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator
 
 def recorded_table(project: Project, version: Version) -> TableConfig | None:
     """Return the table of a version; None if this release cannot read it any more."""
-    folder = definitions_folder(project.root)
+    folder = get_definitions_folder(project.root)
     try:
-        document = recorded(
+        document = write_registered(
             folder, project.name, Kind.TABLE, version.name, json.loads(version.content)
         )
         return table_of(document, project.zone)

@@ -8,7 +8,7 @@ from logdriven_dagster.config.derived.places import place_of_table
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.definitions.changed_targets import recorded_table
 from logdriven_dagster.execution.definitions.registering import Registered
-from logdriven_dagster.model.definitions import Kind, Operation, code_of
+from logdriven_dagster.model.definitions import Kind, Operation, build_code
 from logdriven_dagster.runlog import forgetting
 from logdriven_dagster.runlog.definitions import history
 
@@ -89,7 +89,7 @@ def _removed(registered: Registered) -> Iterator[RemovedTable]:
 
 def _place(registered: Registered, name: str) -> str | None:
     project = registered.project
-    code = code_of(project.name, Kind.TABLE, name)
+    code = build_code(project.name, Kind.TABLE, name)
     versions = registered.run_log.ask(lambda conn: history.list_versions(conn, Kind.TABLE, [code]))
     for version in reversed(versions):
         if (table := recorded_table(project, version)) is not None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.models.incremental.registered import incremental_type
+from logdriven_dagster.config.models.incremental.registered import get_incremental_type
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.windows import Slice, TimeWindow
 
@@ -13,7 +13,7 @@ def is_of(table: TableConfig, kind: str | None) -> bool:
     """Return True if a row's window has the table's current type, not one from before a change."""
     if table.is_sliced:
         return kind == table.incremental_type
-    return not incremental_type(kind).is_sliced
+    return not get_incremental_type(kind).is_sliced
 
 
 def build_window(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
@@ -23,7 +23,7 @@ def build_window(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
 
 def build_window_of_row(kind: str | None, row: Mapping[Any, Any], zone: ZoneInfo) -> TimeWindow:
     """Return the window of a `job_log` row of any table."""
-    along = incremental_type(kind).along
+    along = get_incremental_type(kind).along
     if along is None:
         return TimeWindow.from_seconds(row["window_start"], row["window_end"], zone)
     low, high = row["data_range_start"] or "", row["data_range_end"]

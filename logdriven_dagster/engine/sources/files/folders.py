@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.locations import as_path, location_of
+from logdriven_dagster.config.locations import as_path, resolve_location
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.errors import TerminalStepError
 
@@ -89,7 +89,7 @@ def refuse_hidden_columns(files: Fingerprint, base: str, names: Collection[str],
 def _pairs(folder: str, base: str) -> Iterable[tuple[str, str]]:
     if folder.startswith("file:"):
         folder = unquote(re.sub("^file:/+", "/", folder))
-    above = as_path(location_of(base)).rstrip("/").count("/") + 1
+    above = as_path(resolve_location(base)).rstrip("/").count("/") + 1
     for part in folder.split("/")[above:]:
         name, sign, text = part.partition("=")
         if sign and name and unquote(text) != _NULL:
