@@ -117,7 +117,7 @@ class IcebergTable:
 
     @property
     def takes_stretches(self) -> bool:
-        return self._target.write_mode.keeps_windows_apart
+        return self._target.write_mode.supports_batching
 
     def _data(self, table: "Table | None") -> Folder:
         """Return the folder for new files; in another program's table, its data folder."""
@@ -289,19 +289,20 @@ class IcebergTable:
     def _replacing(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
         """Return the files to remove and to add, by mode; the windows adjoin each other."""
         added = tuple(path for rows in staged for path in rows.files)
-        windows = [rows.run.window for rows in staged]
-        if self._target.write_mode.replaces_whole_table:
+        mode = self._target.write_mode
+        if mode.replaces_whole_table:
             return FileChange(matching_files(table), added)
         column, schema = self._window_column, table.schema()
         if column == WINDOW_START and WINDOW_START not in schema.column_names:
             return FileChange([], added)  # no window wrote any of the rows, which stay
-        condition = within(schema, column, windows[0].up_to_end_of(windows[-1]))
+        ranges = [mode.range_to_replace(rows.run.window) for rows in staged]
+        condition = within(schema, column, ranges[0].up_to_end_of(ranges[-1]))
         tasks = plan(table, condition)
         files = [task.file for task in tasks]
         if is_partitioned_by(table, column, files) or all_within(table, condition, files):
             return FileChange(files, added)
         # A file of a larger window, of another mode or of another program keeps its other rows.
-        replaced = " OR ".join(f"({lies_within(quoted(column), each)})" for each in windows)
+        replaced = " OR ".join(f"({lies_within(quoted(column), each)})" for each in ranges)
         cut, kept = without(
             self._context.spark, table, tasks, replaced, staged[0], data=self._data(table)
         )
