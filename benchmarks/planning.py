@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning import plan
+from logdriven_dagster.planning.plan import plan
 
 ZONE = ZoneInfo("Europe/Berlin")
 NOW = datetime(2022, 1, 1, 12, tzinfo=ZONE)

@@ -34,7 +34,7 @@ from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.orchestration.code_location import build_definitions
-from logdriven_dagster.planning import PlannedWindow
+from logdriven_dagster.planning.plan import PlannedWindow
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.homes import LogProject

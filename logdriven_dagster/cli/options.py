@@ -14,9 +14,9 @@ from logdriven_dagster.model.attempts import OnRunning
 
 if TYPE_CHECKING:
     from logdriven_dagster.cli.shown.progress import Output
-    from logdriven_dagster.config import Project
     from logdriven_dagster.config.models.settings import RetryVersion
     from logdriven_dagster.config.models.tables import BatchSize
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.execution.arguments import RunArguments
     from logdriven_dagster.execution.definitions.registering import Registered
     from logdriven_dagster.execution.runner import Runner
@@ -128,7 +128,7 @@ def choose_output(as_json: bool, log_format: LogFormat) -> "Output":
 
 def open_project(folder: str | None) -> "Project":
     """Load the project in a folder, by default the current one; raises InvalidProjectError."""
-    from logdriven_dagster.config import load_project
+    from logdriven_dagster.config.loading import load_project
 
     return load_project(Path(folder or "."))
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from logdriven_dagster.cli.app import app
 from logdriven_dagster.cli.shown.rendering import format_number, make_console, make_table
-from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.config.loading import load_project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import LogdrivenError, UsageError
 from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.runlog.history import logs as history

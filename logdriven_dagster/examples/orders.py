@@ -15,7 +15,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import LogdrivenError, UsageError
 from logdriven_dagster.examples.demo import say
 from logdriven_dagster.examples.private_postgres import private_postgres

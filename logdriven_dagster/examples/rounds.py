@@ -8,7 +8,8 @@ from pathlib import Path
 from sqlalchemy import Engine, text
 
 from logdriven_dagster.cli.shown.rendering import make_console, make_table
-from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.config.loading import load_project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.examples.demo import logdriven, print_summary, say
 

@@ -11,7 +11,7 @@ from logdriven_dagster.engine.window.analysis import Analysed, analyse
 from logdriven_dagster.errors import ConfigError
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.engine import SparkSession
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.processes import build_process
 from logdriven_dagster.config.models.incremental.batches import get_file_source
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
 from logdriven_dagster.engine.sources.source_rows import can_tell
 from logdriven_dagster.errors import StepError, UsageError

@@ -11,7 +11,7 @@ from logdriven_dagster.model.lineage import QueryLineage
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning import Plan
+from logdriven_dagster.planning.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,19 +18,15 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.planning import (
-    Verdict,
-    evaluate_freshness,
-    find_unfinished_windows,
-    find_watermark,
-)
+from logdriven_dagster.planning.freshness import Verdict, evaluate_freshness
+from logdriven_dagster.planning.pending import find_unfinished_windows, find_watermark
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history.logs import read_window_states
 from logdriven_dagster.runlog.jobs.history import read_latest_runs

@@ -6,8 +6,8 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.checking.engines import EngineChoice
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import UnmetNeedError, UsageError
 from logdriven_dagster.execution.definitions.homes import enter, open_run_log

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.relations import apply_job
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.auditing import audit
@@ -22,8 +22,8 @@ from logdriven_dagster.execution.catching_up.on_running import (
 )
 from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
 from logdriven_dagster.execution.catching_up.refreshing import RefreshQueue, refuse_undue
-from logdriven_dagster.execution.definitions.homes import settle
 from logdriven_dagster.execution.definitions.in_force import with_settings_in_force
+from logdriven_dagster.execution.definitions.renames import settle_tables
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
@@ -49,8 +49,9 @@ from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
-from logdriven_dagster.planning import Freshness, Plan, plan
+from logdriven_dagster.planning.freshness import Freshness
 from logdriven_dagster.planning.pending import list_refreshable_windows
+from logdriven_dagster.planning.plan import Plan, plan
 from logdriven_dagster.planning.slices import get_next_slice
 from logdriven_dagster.processes import garbage_kept
 from logdriven_dagster.runlog import RunLog
@@ -181,7 +182,7 @@ class Runner:
         project = options.get("in_force") or self.in_force(job)
         selected = project.select(tuple(tables or filter(None, (job,))))
         arguments = options.get("arguments", RunArguments())
-        settle(project, self.run_log, [project.tables[name] for name in selected])
+        settle_tables(project, self.run_log, [project.tables[name] for name in selected])
 
         def read(names: Collection[str]) -> dict[str, TableLog]:
             return with_replaceable(project, self._logs(project, names), arguments)
@@ -245,7 +246,7 @@ class Runner:
     ) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
         """Yield the passes with their oldest windows, to which a RefusedError refers."""
         config = self.project.table(table)
-        settle(self.project, self.run_log, [config])
+        settle_tables(self.project, self.run_log, [config])
         orders = [
             Order(self.project, config, each, Trigger.REFRESH, now, arguments) for each in windows
         ]
@@ -262,7 +263,7 @@ class Runner:
         def stage(session: WindowSession, step: StepConfig) -> tuple[Staged, ...]:
             return session.stage_frame(step, frame)
 
-        settle(self.project, self.run_log, [table])
+        settle_tables(self.project, self.run_log, [table])
         order = Order(self.project, table, window, Trigger.REFRESH, now, stage=stage)
         yield from self.passes.run([order])
 
@@ -327,7 +328,7 @@ class Runner:
         if config.is_sliced:
             fix = "the next window begins where the last one ended"
             raise UsageError(f"{table} has numbered windows, which cannot be skipped; {fix}")
-        settle(self.project, self.run_log, [config])
+        settle_tables(self.project, self.run_log, [config])
         return Order(self.project, config, windows[0], Trigger.SKIP, now)
 
     def slices(self, table: str, keys: Collection[str] | None = None) -> list[Slice]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine import spark_session
 from logdriven_dagster.engine.storage.garbage import Garbage
 from logdriven_dagster.engine.targets import upkeep as engine_upkeep

@@ -32,7 +32,7 @@ class Operation(str, Enum):
 def build_code(project: str, kind: Kind, name: str) -> str:
     """Return the code of a definition, equal in every run log, before and after an import.
 
-    It is derived from the names, since a renamed table is another table.
+    It is derived from the names; the versions of a renamed definition get the new code.
     """
     named = "\0".join((project, name) if kind is not Kind.PROJECT else (project,))
     return f"{kind.value}_{hashlib.sha256(named.encode()).hexdigest()[:20]}"

@@ -1,5 +1,6 @@
 """State of a table in the run log, condensed for planning."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -134,6 +135,13 @@ class TableLog:
     def once_finished(self) -> list[TimeWindow]:
         """Finished windows with a rerun that has not ended."""
         return [item.window for item in self.open if item.was_finished]
+
+    @property
+    def complete_until(self) -> float:
+        """The timestamp, in epoch seconds, up to which all rows of a sliced source are loaded."""
+        if self.last is None or self.open or self.last.has_more:
+            return -math.inf
+        return self.last.now.timestamp()
 
     def with_finished(self, windows: Sequence[TimeWindow]) -> "TableLog":
         """Return the log as it is after the first attempts at `windows`, in any order, succeeded.

@@ -6,6 +6,7 @@ are used only to divide grids (`model.periods`) and to print. `convert_to_zone` 
 the edge.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -138,6 +139,15 @@ class Along(Enum):
     """From `low` up to `high`: offsets of partitions as JSON."""
     BATCHES = "batches"
     """From batch `low` to batch `high`, both included; both are empty without a batch."""
+
+
+ALONG: Mapping[str, Along] = {
+    "auto_inc_id": Along.KEYS,
+    "kafka_offset": Along.OFFSETS,
+    "files": Along.BATCHES,
+    "upstream": Along.BATCHES,
+}
+"""Dimension of the windows of each sliced incremental type, by its name in `job_log`."""
 
 
 _FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from dagster import DagsterRun
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.fields import read_moment
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 
 NOW_TAG = "logdriven/now"

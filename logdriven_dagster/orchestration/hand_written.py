@@ -13,8 +13,8 @@ from dagster import (
 )
 from pydantic import ValidationError
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period, Unit
 from logdriven_dagster.model.windows import convert_to_zone

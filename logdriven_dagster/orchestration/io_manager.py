@@ -13,8 +13,8 @@ from dagster import (
     OutputContext,
 )
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.errors import RefusedError, UsageError
 from logdriven_dagster.execution.events import (

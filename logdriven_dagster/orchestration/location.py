@@ -4,21 +4,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
-from typing import Any
 
 from dagster import (
-    AssetExecutionContext,
     AssetKey,
     DagsterInvalidDefinitionError,
     GraphDefinition,
-    OpExecutionContext,
 )
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.jobs import StandardJob
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.execution import opening
-from logdriven_dagster.execution.runner import Runner
 
 CATCH_UP, SKIP, UNSKIP = "catch_up", "skip_windows", "unskip_windows"
 """The names of the jobs that every project has, and of their ops; without the prefix."""
@@ -80,13 +75,6 @@ class Location:
         if hidden := [table for table in chosen if table not in self.keys]:
             raise UsageError(f"{', '.join(hidden)}: not in the tables of this code location")
         return chosen
-
-    def open_runner(self, context: AssetExecutionContext | OpExecutionContext) -> Runner:
-        """Open a runner for a run of Dagster; its Spark session starts with the first window."""
-        spark: Any = getattr(context.resources, self.spark)
-        return opening.open_runner(
-            self.project, dagster_run_id=context.run.run_id, spark=lambda: spark.spark_session
-        )
 
 
 @dataclass(frozen=True, slots=True)

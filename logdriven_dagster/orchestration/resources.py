@@ -4,7 +4,7 @@ from typing import Any
 
 from dagster import InitResourceContext, ResourceDefinition
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 
 
 def spark_resource(project: Project) -> ResourceDefinition:

@@ -5,7 +5,7 @@ from typing import Any
 from dagster import ConfigurableResource
 from pydantic import PrivateAttr
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine import spark_session
 from logdriven_dagster.engine.spark import dead_sessions as deaths
 

@@ -24,6 +24,7 @@ from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
 from logdriven_dagster.execution.events import WindowEvent, WindowRefused
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import OnRunning
+from logdriven_dagster.model.logs import OpenWindow
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import check_specs
 from logdriven_dagster.orchestration.assets.partitions import (
@@ -49,8 +50,9 @@ from logdriven_dagster.orchestration.events.reporting import (
 )
 from logdriven_dagster.orchestration.events.retries import finished_before
 from logdriven_dagster.orchestration.events.skipped_tables import run_skipped_tables
-from logdriven_dagster.orchestration.jobs.catch_up import RETRY_VERSION_TAG, run_tags
 from logdriven_dagster.orchestration.location import Location
+from logdriven_dagster.orchestration.run_tags import RETRY_VERSION_TAG, run_tags
+from logdriven_dagster.orchestration.runners import open_runner_of_run
 
 _NO_AUTOMATIC_EVENT = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Output metadata that keeps Dagster from adding a materialization of its own to those that were
@@ -134,13 +136,20 @@ def run_table(context: AssetExecutionContext, table: TableConfig, location: Loca
 
 def _run(context: AssetExecutionContext, table: TableConfig, location: Location) -> None:
     reporter, keys = Reporter(context, location), list(context.partition_keys)
+
+    def read_unfinished(tables: Sequence[str]) -> dict[str, tuple[OpenWindow, ...]]:
+        plan = open_runner_of_run(context, location).plan(
+            data_clock(context.run, location.project), tables
+        )
+        return {name: table.log.open for name, table in plan.tables.items()}
+
     with (
         errors_as_failures(),
         unmade_checks_forgotten(reporter),
-        untried_windows_forgotten(reporter, keys),
+        untried_windows_forgotten(reporter, keys, read_unfinished),
         interrupted_windows_forgotten(reporter),
     ):
-        runner = location.open_runner(context)
+        runner = open_runner_of_run(context, location)
         UpstreamAssets(location.project).note(context, runner)
         now = data_clock(context.run, location.project)
         asked = context.run.tags.get(RETRY_VERSION_TAG)

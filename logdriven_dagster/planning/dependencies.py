@@ -19,7 +19,6 @@ from logdriven_dagster.planning.conditions import (
     find_snapshot_too_early,
     find_too_early,
 )
-from logdriven_dagster.planning.slices import get_complete_until
 
 
 def find_awaited_range(
@@ -213,7 +212,7 @@ def _find_missing_slices(
             yield MissingRange(upstream.table, window, "unread deliveries are in its queue")
         yield from find_missing_dependencies(upstream, window, tables, logs)
     else:
-        loaded = get_complete_until(log) - table.delay.total_seconds()
+        loaded = log.complete_until - table.delay.total_seconds()
         if loaded < window.end.timestamp():
             late = " and its delay" if table.delay else ""
             reason = f"its data up to the end of the window{late} is not loaded yet"

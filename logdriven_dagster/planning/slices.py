@@ -4,7 +4,6 @@ Source: Sharp ETL, auto-incremented keys and Kafka topics: a window begins where
 ended. Its end is determined only when it runs, so planning does not query a source.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -129,10 +128,3 @@ def _has_common_offsets(item: Slice, asked: Mapping[Partition, range]) -> bool:
     return any(
         _is_overlapping(held[partition], asked[partition]) for partition in held.keys() & asked
     )
-
-
-def get_complete_until(log: TableLog) -> float:
-    """Return the timestamp, in epoch seconds, up to which all rows of the source are loaded."""
-    if log.last is None or log.open or log.last.has_more:
-        return -math.inf
-    return log.last.now.timestamp()

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.fields import read_moment
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.actions import run_checks
 from logdriven_dagster.errors import StepError, TerminalStepError
 from logdriven_dagster.execution.definitions.homes import enter

@@ -7,8 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.config.loading import load_project
 from logdriven_dagster.config.models.fields import read_moment
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.events import WindowEvent
 from logdriven_dagster.execution.opening import open_runner
@@ -16,7 +17,7 @@ from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history import logs
-from logdriven_dagster.runlog.sql.windows import build_window
+from logdriven_dagster.runlog.history.windows import build_window
 from logdriven_dagster.testing.null_engine import NullEngine, null_runner
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import pytest
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, UsageError
 from logdriven_dagster.execution.upkeep import archive_log
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning import State
+from logdriven_dagster.planning.plan import State
 from tests.builders import at, day, days
 from tests.execution.conftest import NOW, SUMS, World
 

@@ -9,7 +9,7 @@ import yaml
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.planning import Plan
+from logdriven_dagster.planning.plan import Plan
 from tests.builders import day
 from tests.faults.projects import NOW
 from tests.slices.killed_runs import SPARK, run

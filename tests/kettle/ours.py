@@ -19,9 +19,8 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.planning import State as PlanState
-from logdriven_dagster.planning import plan
-from logdriven_dagster.planning.plan import Plan
+from logdriven_dagster.planning.plan import Plan, plan
+from logdriven_dagster.planning.plan import State as PlanState
 from logdriven_dagster.runlog.attempts import claiming
 from logdriven_dagster.runlog.history import logs as history
 from tests.builders import claimed, day, end_step, finish, table

@@ -17,7 +17,7 @@ from logdriven_dagster.model.windows import (
     normalize_instant,
     parse_range_text,
 )
-from logdriven_dagster.planning import find_unfinished_windows
+from logdriven_dagster.planning.pending import find_unfinished_windows
 from tests.builders import table
 from tests.clock_changes import CHANGES, around_a_change
 

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.orchestration.code_location import build_definitions
-from logdriven_dagster.orchestration.jobs.catch_up import RETRY_VERSION_TAG
+from logdriven_dagster.orchestration.run_tags import RETRY_VERSION_TAG
 from tests.orchestration.world import ALONE, World, failure_of
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -15,8 +15,9 @@ from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import LookbackWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning import Plan, PlannedWindow, find_last_seen, find_obstacle, plan
-from logdriven_dagster.planning.readiness import find_obstacle_to_rerun
+from logdriven_dagster.planning.plan import Plan, PlannedWindow, plan
+from logdriven_dagster.planning.readiness import find_obstacle, find_obstacle_to_rerun
+from logdriven_dagster.planning.reruns import find_last_seen
 from tests.builders import UTC
 
 BEGIN = datetime(2022, 1, 1, tzinfo=UTC)

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.planning import Agenda, PlannedWindow, plan
+from logdriven_dagster.planning.agenda import Agenda
+from logdriven_dagster.planning.plan import PlannedWindow, plan
 from tests.builders import at, table
 
 TABLES = {

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from logdriven_dagster.planning import find_obstacle
+from logdriven_dagster.planning.readiness import find_obstacle
 from tests.builders import at, day, days, hours, log, table
 
 RAW = "asset raw/events"

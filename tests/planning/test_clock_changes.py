@@ -9,8 +9,10 @@ from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.ranges import subtract, unite
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning import find_stretch, find_unfinished_windows, plan
+from logdriven_dagster.planning.pending import find_unfinished_windows
+from logdriven_dagster.planning.plan import plan
 from logdriven_dagster.planning.reruns import find_reruns
+from logdriven_dagster.planning.stretches import find_stretch
 from tests.builders import table
 from tests.clock_changes import around_a_change
 

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import EndedWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import unite
-from logdriven_dagster.planning import (
+from logdriven_dagster.planning.plan import State, plan
+from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     NotApplying,
-    State,
     find_dependencies_missing,
     find_obstacle,
     find_upstream_obstacle,
-    plan,
 )
 from tests.builders import at, day, days, hours, log, running, table
 

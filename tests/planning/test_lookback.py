@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import LookbackWindow
-from logdriven_dagster.planning import State, find_last_seen, find_obstacle_to_rerun, plan
+from logdriven_dagster.planning.plan import State, plan
+from logdriven_dagster.planning.readiness import find_obstacle_to_rerun
+from logdriven_dagster.planning.reruns import find_last_seen
 from tests.builders import at, day, days, log, table
 from tests.planning.late_world import LateWorld, Row, hour
 from tests.random_examples import examples

@@ -5,15 +5,14 @@ import pytest
 from logdriven_dagster.config.derived.relations import add_waits
 from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.planning import (
+from logdriven_dagster.planning.dependencies import find_awaited_range, read_ranges
+from logdriven_dagster.planning.plan import State, plan
+from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     EarlierUnfinished,
     NotDue,
-    State,
     find_obstacle,
-    plan,
 )
-from logdriven_dagster.planning.dependencies import find_awaited_range, read_ranges
 from tests.builders import at, day, days, hours, log, running, table
 from tests.patience import within
 

@@ -1,6 +1,6 @@
 """Which tables go first among what is ready at the same moment. Checklist row D15."""
 
-from logdriven_dagster.planning import plan
+from logdriven_dagster.planning.plan import plan
 from tests.builders import at, day, log, table
 
 NOW = at("2022-01-03 12:00")

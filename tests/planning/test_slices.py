@@ -12,10 +12,11 @@ from logdriven_dagster.engine.sources.keys import cut
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import LastSlice, OpenWindow, TableLog
 from logdriven_dagster.model.windows import Along, Slice
-from logdriven_dagster.planning import find_missing_dependencies, find_obstacle, plan
+from logdriven_dagster.planning.dependencies import find_missing_dependencies
+from logdriven_dagster.planning.plan import plan
+from logdriven_dagster.planning.readiness import find_obstacle
 from logdriven_dagster.planning.slices import (
     find_slices_within,
-    get_complete_until,
     get_next_slice,
     list_pending_slices,
 )
@@ -139,11 +140,11 @@ def test_a_slice_needs_a_batch_of_every_upstream():
 
 
 def test_all_is_loaded_once_a_look_has_left_nothing_behind():
-    assert get_complete_until(done(keys(0, 0, 5))) == NOW.timestamp()
+    assert done(keys(0, 0, 5)).complete_until == NOW.timestamp()
     never = float("-inf")
-    assert get_complete_until(done(keys(0, 0, 5), has_more=True)) == never
-    assert get_complete_until(replace(done(keys(0, 0, 5)), open=(failed(keys(1, 5, 6)),))) == never
-    assert get_complete_until(TableLog()) == never
+    assert done(keys(0, 0, 5), has_more=True).complete_until == never
+    assert replace(done(keys(0, 0, 5)), open=(failed(keys(1, 5, 6)),)).complete_until == never
+    assert TableLog().complete_until == never
 
 
 @given(BIG, st.lists(st.integers(1, 10**20), min_size=1, max_size=5), st.integers(1, 10**19))

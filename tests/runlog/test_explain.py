@@ -30,7 +30,7 @@ from logdriven_dagster.execution.window.versions import prepared
 from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Trigger
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.orchestration.code_location import build_definitions
-from logdriven_dagster.planning import PlannedWindow
+from logdriven_dagster.planning.plan import PlannedWindow
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history

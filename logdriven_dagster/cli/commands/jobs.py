@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from logdriven_dagster.cli.shown.progress import Output
-    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.execution.events import JobEvent
 
 app = typer.Typer(no_args_is_help=True, help="Run jobs and show the results of their runs.")

@@ -8,8 +8,8 @@ import typer
 from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_project
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config import Project
     from logdriven_dagster.config.derived.neighbours import Neighbour
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.model.lineage import QueryLineage
     from logdriven_dagster.runlog.observed.lineage_answers import AttemptLineage, BatchLineage, Link
 

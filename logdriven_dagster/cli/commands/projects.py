@@ -1,5 +1,6 @@
 """`init`, `validate` and `schema`: a project's files."""
 
+from collections.abc import Iterable
 from datetime import date
 from enum import Enum
 from pathlib import Path
@@ -10,8 +11,8 @@ import typer
 from logdriven_dagster.cli.options import JsonOption, NowOption, ProjectOption
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config import Project
     from logdriven_dagster.config.derived.needs import Need
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.errors import ConfigError
 
 
@@ -67,7 +68,7 @@ def validate(
 ) -> None:
     """Check all files, queries and Python functions of the project; report all errors."""
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
-    from logdriven_dagster.config import examined_project
+    from logdriven_dagster.config.loading import examined_project
     from logdriven_dagster.errors import InvalidProjectError
 
     try:
@@ -80,6 +81,7 @@ def validate(
         raise typer.Exit(2) from None
     missing, engines = _missing_here(loaded), _engines(loaded)
     reasons = {name: why for name, (_, why) in engines.items()}
+    renames = _describe_renames(loaded)
     places = _reached(loaded) if connect else {}
     if as_json:
         unseen_fields = (
@@ -92,24 +94,15 @@ def validate(
                 "errors": [],
                 "missing_here": missing,
                 **({"why_spark": reasons} if engines else {}),
+                **({"renames": renames} if renames else {}),
                 **reached,
                 **unseen_fields,
             }
         )
         raise typer.Exit(2 if any(places.values()) else 0)
-    for error in unseen:
-        print_line(f"not analyzed: {error}")
-    layers = {table.layer for table in loaded.tables.values()}
-    counted = [
-        _counted(len(loaded.tables), "table"),
-        _counted(len(layers), "layer"),
-        _counted(len(loaded.jobs), "job"),
-    ]
-    print_line(f"Project {loaded.name} is valid: {', '.join(counted)}.")
-    for title, names in _by_engine(engines).items():
-        print_line(f"On {title}: {', '.join(names)}.")
-    if on_spark := [f"{name} ({why})" for name, why in reasons.items() if why is not None]:
-        print_line(f"On Spark: {'; '.join(on_spark)}.")
+    _print_valid(loaded, engines, unseen)
+    for text in renames:
+        print_line(text)
     for item in missing:
         print_line(
             f"Not available on this host: {item['need']}: {item['problem']}; needed by {item['by']}"
@@ -118,6 +111,46 @@ def validate(
         print_line(f"{place}: {problem or 'reached'}")
     if any(places.values()):
         raise typer.Exit(2)
+
+
+def _print_valid(
+    project: "Project", engines: dict[str, tuple[str, str | None]], unseen: "Iterable[ConfigError]"
+) -> None:
+    """Print what a valid project consists of, and the engine of its tables."""
+    from logdriven_dagster.cli.shown.rendering import print_line
+
+    for error in unseen:
+        print_line(f"not analyzed: {error}")
+    layers = {table.layer for table in project.tables.values()}
+    counted = [
+        _counted(len(project.tables), "table"),
+        _counted(len(layers), "layer"),
+        _counted(len(project.jobs), "job"),
+    ]
+    print_line(f"Project {project.name} is valid: {', '.join(counted)}.")
+    for title, names in _by_engine(engines).items():
+        print_line(f"On {title}: {', '.join(names)}.")
+    if on_spark := [f"{name} ({why})" for name, (_, why) in engines.items() if why is not None]:
+        print_line(f"On Spark: {'; '.join(on_spark)}.")
+
+
+def _describe_renames(project: "Project") -> list[str]:
+    """Return the effect of each `renamed_from`, by the run log as far as it can be read."""
+    from logdriven_dagster.errors import RunLogError
+    from logdriven_dagster.execution.definitions.homes import enter
+    from logdriven_dagster.execution.definitions.renames import find_rename_notes
+    from logdriven_dagster.runlog import RunLog
+
+    if not any(table.renamed_from for table in project.tables.values()):
+        return []
+    try:
+        run_log = RunLog.open_to_look(project.run_log_url)
+        if run_log is None:
+            return []
+        enter(project, run_log)
+        return [note.text for note in find_rename_notes(project, run_log)]
+    except RunLogError as error:
+        return [f"the effect of renamed_from is not known here: {error}"]
 
 
 def _missing_here(project: "Project") -> list[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -37,14 +38,15 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from logdriven_dagster.cli.shown.progress import Output
-    from logdriven_dagster.config import Project
     from logdriven_dagster.config.models.jobs import StandardJob
     from logdriven_dagster.config.models.tables import CatchUp
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.execution.arguments import RunArguments
     from logdriven_dagster.execution.events import WindowEvent
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.windows import TimeWindow
-    from logdriven_dagster.planning import Plan, PlannedWindow
+    from logdriven_dagster.planning.plan import Plan, PlannedWindow
+    from logdriven_dagster.planning.unread import MadeWithout
 
 
 OnceOption = Annotated[
@@ -134,7 +136,20 @@ def run(
     )
     if now is None:
         events = _notify_freshness(runner, events)
-    _watch(events, lambda: _count_pending(plan(), limit), output, lambda: plan().firsts())
+    without = _report_made_without(runner, names, clock)
+    _watch(events, lambda: _count_pending(plan(), limit), output, lambda: plan().firsts(), without)
+
+
+def _report_made_without(
+    runner: "Runner", names: Iterable[str], now: datetime
+) -> "Sequence[MadeWithout]":
+    """Print on stderr which finished windows ran before a new upstream, and return them."""
+    from logdriven_dagster.cli.shown.definitions import print_made_without
+    from logdriven_dagster.execution.window.made_without import find_made_without
+
+    found = find_made_without(runner.run_log, runner.project, names, now)
+    print_made_without(found, to=sys.stderr)
+    return found
 
 
 def _notify_freshness(
@@ -310,6 +325,7 @@ def _watch(
     total: Callable[[], int],
     output: "Output",
     left: "Callable[[], Sequence[PlannedWindow]]" = tuple,
+    without: "Sequence[MadeWithout]" = (),
 ) -> NoReturn:
     """Run the windows and report them; exit with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.shown.progress import display, report
@@ -322,16 +338,16 @@ def _watch(
                 tally.add(event)
                 show(event)
     except TerminatedError:
-        report(tally, output)
+        report(tally, output, (), without)
         raise typer.Exit(143) from None
     except KeyboardInterrupt:
-        report(tally, output)
+        report(tally, output, (), without)
         raise typer.Exit(130) from None
     except LogdrivenError:
         if tally.results:
-            report(tally, output)
+            report(tally, output, (), without)
         raise
-    report(tally, output, left() if tally.is_idle else ())
+    report(tally, output, left() if tally.is_idle else (), without)
     raise typer.Exit(tally.summarize().exit_code)
 
 

@@ -10,7 +10,7 @@ from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_projec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.engine.spark.server.state import Server
 
 app = typer.Typer(

@@ -18,7 +18,7 @@ from logdriven_dagster.cli.options import ProjectOption, open_project
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.project import Project
 
 _HOME = ".logdriven/dagster"
 """Dagster's own storage, below the project folder, unless DAGSTER_HOME is set."""

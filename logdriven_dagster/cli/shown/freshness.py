@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from logdriven_dagster.cli.shown.rendering import format_seconds, format_state, print_line
-from logdriven_dagster.planning import Freshness, Verdict
+from logdriven_dagster.planning.freshness import Freshness, Verdict
 
 
 def format_freshness(found: Freshness | None, now: datetime) -> Any:

@@ -118,7 +118,10 @@ def write_registered(
             draft = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
             draft.write_text(written, encoding="utf-8")
             draft.replace(file)
-    return Document(folder / f"{name}.yaml", dict(content["values"]), {}, label)
+    values = dict(content["values"])
+    if kind is Kind.TABLE:
+        values["table"] = name  # a renamed table has versions with its earlier name
+    return Document(folder / f"{name}.yaml", values, {}, label)
 
 
 def _declare(

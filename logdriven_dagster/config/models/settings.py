@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from logdriven_dagster.config.models.fields import DurationField, Model
-from logdriven_dagster.config.models.wording import describe_problem
-from logdriven_dagster.config.yaml.bounds import read_yaml
 
 ReleaseState = Literal["online", "offline"]
 TimeoutStrategy = Literal["warn", "fail", "both"]
@@ -59,13 +56,13 @@ _Configured = TypeVar("_Configured", bound=Settings)
 SETTINGS: frozenset[str] = frozenset(Settings.model_fields)
 """Names of the operational settings."""
 
-_ABSENT = ("retries", "retry_interval", "timeout", "timeout_strategy")
+ABSENT = ("retries", "retry_interval", "timeout", "timeout_strategy")
 """Settings that are NULL in the registry if a file does not set them: the job's values apply."""
 
 
 def build_setting_columns(config: Settings) -> dict[str, Any]:
     """Return the settings as columns of the registry: seconds, 1 or 0, NULL."""
-    return {name: _get_column(config, name) for name in SETTINGS}
+    return {name: get_column(config, name) for name in SETTINGS}
 
 
 def apply_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configured:
@@ -82,36 +79,6 @@ def apply_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configur
     return known
 
 
-def parse_setting(name: str, text: str) -> Any:
-    """Parse user input for a setting and return the registry's column value.
-
-    Raises ValueError, with the accepted forms, for invalid text.
-    """
-    try:
-        config = Settings.model_validate({name: read_yaml(text)[1]})
-    except yaml.YAMLError:
-        raise ValueError(f"{text!r} is not valid YAML; put text in quotes") from None
-    except ValidationError as error:
-        raise ValueError(describe_problem(error)) from None
-    return _get_column(config, name)
-
-
-def validate_column(name: str, column: Any) -> Any:
-    """Return a column value from another registry. Raises ValueError if it is invalid."""
-    if column is None and name in (*_ABSENT, "worker_group"):
-        return None
-    try:
-        if name in ("retry_interval", "timeout"):
-            parsed = parse_setting(name, f"{int(column)} s")
-        else:
-            parsed = parse_setting(name, str(bool(column) if name == "enabled" else column))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {error}") from None
-    if parsed != column:
-        raise ValueError(f"{name}: {column!r} is not allowed")
-    return parsed
-
-
 def format_setting(name: str, column: Any) -> str:
     """Format a column of the registry as it would be written in a file."""
     if column is None:
@@ -123,8 +90,9 @@ def format_setting(name: str, column: Any) -> str:
     return str(column)
 
 
-def _get_column(config: Settings, name: str) -> Any:
-    if name in _ABSENT and name not in config.model_fields_set:
+def get_column(config: Settings, name: str) -> Any:
+    """Return a setting as a column of the registry: seconds, 1 or 0, NULL."""
+    if name in ABSENT and name not in config.model_fields_set:
         return None
     value = getattr(config, name)
     if isinstance(value, timedelta):

@@ -85,6 +85,12 @@ class TableConfig(Settings):
         description="the name in SQL, targets and Dagster; the part before the last dot is the "
         "group in Dagster"
     )
+    renamed_from: TableName | None = Field(
+        None,
+        description="the name that the table had before: its windows, versions and rows "
+        "continue under the new name",
+        examples=["ods.sales"],
+    )
     description: str | None = Field(
         None, description="a description of the table", examples=["One row per order."]
     )

@@ -6,14 +6,11 @@ either and call `mode_of` for the few operations that differ.
 """
 
 import re
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-
-from logdriven_dagster.config.checking.engines import EngineType
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -205,24 +202,6 @@ class SparkMode(Protocol):
     def has_java_class(self, spark: "SparkSession", file: str) -> bool:
         """Return whether `org/…/Name.class` is known to be on Spark's class path."""
         ...
-
-
-Watch: TypeAlias = Callable[[Any, Callable[[], bool]], None]
-"""A function that records a session and whether its server lives; see `dead_sessions`."""
-
-
-class SparkEngineType(EngineType):
-    """Base of engines whose windows run in a session of PySpark."""
-
-    engine = "logdriven_dagster.engine.window.engine:start_engine"
-
-    @abstractmethod
-    def session(self, spark: "Callable[[], SparkSession] | None", watch: Watch) -> "SparkSession":
-        """Return the session that all windows of this process share.
-
-        `spark` supplies a session of Spark, if the caller has one. `watch` records a new session on
-        a server that can end before this process. Raises UsageError if there is no session.
-        """
 
 
 @lru_cache

@@ -19,8 +19,8 @@ from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
 from logdriven_dagster.engine.spark.classic.launching import started_session
 from logdriven_dagster.engine.spark.connecting import connect, remote_url
+from logdriven_dagster.engine.spark.engine_type import SparkEngineType, Watch
 from logdriven_dagster.engine.spark.functions import functions_for
-from logdriven_dagster.engine.spark.mode import SparkEngineType, Watch
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import launch_settings, session_settings
 

@@ -1,6 +1,6 @@
 """Garbage of targets: files and tables that neither readers nor running attempts need."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -82,3 +82,21 @@ class Search:
         except FileNotFoundError:
             return True  # another process works there
         return modified > datetime.now(timezone.utc) - _REWRITTEN_WITHIN
+
+
+def list_folder_parts(folder: Folder, table: str, kinds: Mapping[str, str]) -> Iterator[Garbage]:
+    """Yield the parts of a table's folder that exist, and the folder if it holds nothing else.
+
+    `kinds` maps their names to the kind of garbage, in the order in which they are removed.
+    """
+    present = folder.names()
+    for name in kinds:
+        if name in present:
+            yield _build_part(folder.within(name), table, kinds[name])
+    if present and not set(present) - kinds.keys():
+        yield _build_part(folder, table, "folder")
+
+
+def _build_part(folder: Folder, table: str, kind: str) -> Garbage:
+    size, modified = folder.storage.weight(folder.location)
+    return Garbage(table, kind, as_path(folder.location), size, modified, folder.remove)

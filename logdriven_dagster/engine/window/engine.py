@@ -28,8 +28,8 @@ from logdriven_dagster.engine.sources.source_rows import (
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.dead_sessions import served_by_others
+from logdriven_dagster.engine.spark.engine_type import SparkEngineType
 from logdriven_dagster.engine.spark.functions import functions_for
-from logdriven_dagster.engine.spark.mode import SparkEngineType
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session, quieten
 from logdriven_dagster.engine.storage.file_lists import listing_files

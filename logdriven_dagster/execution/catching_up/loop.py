@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import (
     AlreadyDoneError,
     AlreadyRunningError,
@@ -30,7 +30,7 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.execution.notifications.rules import Outbox, gathering
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Passes, most_together
-from logdriven_dagster.planning import Plan, PlannedWindow, State
+from logdriven_dagster.planning.plan import Plan, PlannedWindow, State
 
 _LOOK_SECONDS = 2.0
 """Seconds between two checks of windows that other processes run."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import AlreadyRunningError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.model.attempts import OnRunning, Status

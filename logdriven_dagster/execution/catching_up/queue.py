@@ -19,14 +19,10 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.model.attempts import Attempt, Status, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow, normalize_instant
-from logdriven_dagster.planning import (
-    Agenda,
-    Plan,
-    PlannedWindow,
-    find_stretch,
-    find_unfinished_windows,
-    plan,
-)
+from logdriven_dagster.planning.agenda import Agenda
+from logdriven_dagster.planning.pending import find_unfinished_windows
+from logdriven_dagster.planning.plan import Plan, PlannedWindow, plan
+from logdriven_dagster.planning.stretches import find_stretch
 
 _AT_ONCE = 500
 """The maximum number of windows that one transaction records as SKIPPED: others wait for it."""

@@ -14,7 +14,7 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Passes, most_together
 from logdriven_dagster.model.windows import Slice, TimeWindow, normalize_instant
-from logdriven_dagster.planning import get_next_due
+from logdriven_dagster.planning.pending import get_next_due
 
 
 @dataclass

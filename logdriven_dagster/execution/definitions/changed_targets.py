@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.declaring import write_registered
 from logdriven_dagster.config.loading import table_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import get_definitions_folder
 from logdriven_dagster.errors import InvalidProjectError, RunLogError
 from logdriven_dagster.execution.definitions.homes import enter

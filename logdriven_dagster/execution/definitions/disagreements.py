@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.models.settings import build_setting_columns
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.execution.definitions.registering import Registered
 from logdriven_dagster.model.definitions import Kind, Version, VersionChange, build_code
 from logdriven_dagster.runlog.definitions import history as definition_history

@@ -24,7 +24,7 @@ from logdriven_dagster.config.derived.exchange import (
 )
 from logdriven_dagster.config.models.code_files import explain_misplaced_content
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.models.settings import validate_column
+from logdriven_dagster.config.models.setting_values import validate_column
 from logdriven_dagster.config.project import PROJECT_FILE
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import InvalidProjectError, UsageError

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.declaring import (
     declare_all,
     derive_definitions,
@@ -22,6 +21,7 @@ from logdriven_dagster.config.derived.declaring import (
 from logdriven_dagster.config.loading import build_project, read_sources
 from logdriven_dagster.config.models.jobs import apply_enabled_steps
 from logdriven_dagster.config.models.settings import apply_settings
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 from logdriven_dagster.execution.definitions.homes import enter

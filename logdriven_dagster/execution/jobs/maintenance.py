@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.spark.actions import watched_by
 from logdriven_dagster.errors import (

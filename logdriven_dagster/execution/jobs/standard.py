@@ -11,9 +11,9 @@ from datetime import datetime
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.relations import apply_job
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact, redact_values
 from logdriven_dagster.engine.spark.actions import watched_by
 from logdriven_dagster.errors import (
@@ -50,7 +50,7 @@ from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.model.job_runs import JobRequest, JobRun, RunStep
-from logdriven_dagster.planning import State
+from logdriven_dagster.planning.plan import State
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.jobs import runs as job_runs
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.jobs import MaintenanceStep, Upkeep
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.execution import upkeep
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.engines import spark_engine

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.sql.column_lineage import trace_lineage
 from logdriven_dagster.config.sql.queries import list_queries, map_written_places

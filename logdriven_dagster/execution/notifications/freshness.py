@@ -7,9 +7,9 @@ fresh again. Notices follow from the log and the clock, so any tick and any run 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.notifications import Occasion
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.execution.notifications.rules import Outbox
 from logdriven_dagster.planning.freshness import (
     Freshness,

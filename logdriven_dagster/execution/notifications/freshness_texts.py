@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.model.logs import TableLog

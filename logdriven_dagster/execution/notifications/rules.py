@@ -18,8 +18,8 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.notifications import NotifyRule, Occasion
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.notifications.messages import compose
 from logdriven_dagster.execution.notifications.senders import send

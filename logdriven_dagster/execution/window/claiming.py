@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.processes import get_max_batches
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import (
     AlreadyDoneError,
     AlreadyRunningError,
@@ -27,22 +27,20 @@ from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
-from logdriven_dagster.planning import (
+from logdriven_dagster.planning.dependencies import list_with_upstreams, read_ranges
+from logdriven_dagster.planning.readiness import (
     Blocked,
     DependenciesMissing,
     EarlierUnfinished,
     NotApplying,
     NotDue,
     find_dependencies_missing,
-    find_last_seen,
     find_obstacle,
     find_obstacle_to_rerun,
     find_open_attempt,
-    find_reruns,
     find_upstream_obstacle,
-    list_with_upstreams,
-    read_ranges,
 )
+from logdriven_dagster.planning.reruns import find_last_seen, find_reruns
 from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.attempts import claiming, overlaps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS

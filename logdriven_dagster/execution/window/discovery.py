@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, replace
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.processes import build_process, get_max_batches
 from logdriven_dagster.config.models.incremental.batches import get_file_source
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import FileKnownError, TerminalStepError
 from logdriven_dagster.execution.window.engines import Engine

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.needs import Need, list_needs
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UnmetNeedError
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact_values
 from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
 from logdriven_dagster.execution.window.engines import WindowSession

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Protocol
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
 from logdriven_dagster.errors import UnmetNeedError
 from logdriven_dagster.execution.events import (

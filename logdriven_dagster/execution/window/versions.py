@@ -9,15 +9,16 @@ from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.declaring import write_registered
 from logdriven_dagster.config.derived.job_settings import apply_job_settings
 from logdriven_dagster.config.derived.relations import add_waits
 from logdriven_dagster.config.loading import table_of
 from logdriven_dagster.config.models.settings import RetryVersion, apply_settings
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import get_definitions_folder
 from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageError
+from logdriven_dagster.execution.definitions.homes import refuse_earlier_name
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, build_code
@@ -30,7 +31,7 @@ _TRIED_AGAIN = (Status.FAILURE, Status.DISCARDED, Status.RUNNING)
 def prepared(conn: Connection, order: Order) -> Order:
     """Return the order with the version to run and the settings in force; reads only.
 
-    Raises DisabledError if the table is disabled.
+    Raises DisabledError if the table is disabled, and RunLogError if it was renamed since.
     """
     name = order.table.table
     project = order.project
@@ -38,6 +39,8 @@ def prepared(conn: Connection, order: Order) -> Order:
         _refuse_disabled(order.table)
         return order
     settings = definitions.read_settings(conn, project.name, Kind.TABLE, [name])
+    if name not in settings:
+        refuse_earlier_name(conn, project, name)
     version = recorded_version(conn, order)
     if version is not None:
         project = _at(conn, project, name, version)

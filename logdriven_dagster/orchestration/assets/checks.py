@@ -19,12 +19,12 @@ from dagster import (
     PartitionsDefinition,
 )
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.incremental.freshness import CHECK as FRESHNESS
 from logdriven_dagster.config.models.quality import Rule, resolve_rules
 from logdriven_dagster.config.models.rules import BUILT_IN, LATEST_REFRESH
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.quality import QualityReport, RuleResult

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 
 _LONGEST_QUERY = 4000

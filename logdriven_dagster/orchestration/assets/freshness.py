@@ -26,7 +26,7 @@ from logdriven_dagster.config.models.incremental.freshness import CHECK
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.orchestration.location import Location
-from logdriven_dagster.planning import Freshness, Verdict
+from logdriven_dagster.planning.freshness import Freshness, Verdict
 
 _AGAIN = 3600.0
 """Seconds after which an unchanged result is reported again, with newer windows."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import MetadataValue
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.values import records, text_of
 from logdriven_dagster.engine.looking import rows_without_spark
 from logdriven_dagster.model.windows import TimeWindow

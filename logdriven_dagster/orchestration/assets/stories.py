@@ -7,7 +7,7 @@ from typing import Any
 
 from dagster import AssetKey, AssetObservation, MetadataValue
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.notifications import wording

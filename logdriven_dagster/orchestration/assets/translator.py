@@ -4,8 +4,8 @@ from typing import Any
 
 from dagster import AssetSpec, DagsterInvalidDefinitionError
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.orchestration.assets.descriptions import description
 from logdriven_dagster.orchestration.assets.metadata import kinds, table_metadata
 from logdriven_dagster.orchestration.location import default_key

@@ -26,8 +26,8 @@ from dagster import (
     TimeWindowPartitionsDefinition,
 )
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.dependencies import AssetDependency
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.periods import Grid

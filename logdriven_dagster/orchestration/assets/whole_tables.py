@@ -8,8 +8,8 @@ from typing import Any
 
 from dagster import TableColumnDep, TableColumnLineage
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.targets.contents import holdings
 from logdriven_dagster.model.lineage import Container, QueryLineage, find_outer_origins

@@ -23,10 +23,10 @@ from dagster.components.resolved.core_models import OpSpec
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 from pydantic import ValidationError
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.project import ProjectConfig, SensorConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.wording import describe_problem
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.definitions.registering import located
 from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator

@@ -9,7 +9,7 @@ A terminated run leaves its running window DISCARDED in the log, which is pendin
 failure. Its partition is taken back as well, regardless of the run's status in Dagster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from dagster import AssetKey
@@ -18,8 +18,6 @@ from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import OpenWindow
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
-from logdriven_dagster.orchestration.clock import data_clock
-from logdriven_dagster.orchestration.dagster_internals import StepContext
 from logdriven_dagster.orchestration.events.records import forget_planned_checks, report_planned
 from logdriven_dagster.orchestration.events.reporting import Reporter
 from logdriven_dagster.orchestration.events.skipped_tables import downstream
@@ -59,18 +57,22 @@ def unmade_checks_forgotten(reporter: Reporter) -> Iterator[None]:
 
 
 @contextmanager
-def untried_windows_forgotten(reporter: Reporter, keys: Sequence[str]) -> Iterator[None]:
+def untried_windows_forgotten(
+    reporter: Reporter,
+    keys: Sequence[str],
+    read_unfinished: Callable[[Sequence[str]], Mapping[str, Iterable[OpenWindow]]],
+) -> Iterator[None]:
     """Take back the untried partitions of an asset's step if it ends early.
 
     This includes the assets behind it, which the failing run will skip. Windows that failed in the
-    log stay red.
+    log stay red. `read_unfinished` reads the unfinished windows of some tables from the run log.
     """
     try:
         yield
     except BaseException:
         context = reporter.context
         assets = [context.asset_key, *downstream(context, [context.asset_key])]
-        reported = reporter.tried | _failed_before(context, reporter.location, assets)
+        reported = reporter.tried | _failed_before(reporter.location, assets, read_unfinished)
         for key in assets:
             for partition in keys:
                 if (key, partition) not in reported:
@@ -79,7 +81,9 @@ def untried_windows_forgotten(reporter: Reporter, keys: Sequence[str]) -> Iterat
 
 
 def _failed_before(
-    context: StepContext, location: Location, assets: Sequence[AssetKey]
+    location: Location,
+    assets: Sequence[AssetKey],
+    read_unfinished: Callable[[Sequence[str]], Mapping[str, Iterable[OpenWindow]]],
 ) -> set[tuple[AssetKey, str]]:
     """Return the partitions of some assets whose windows have failed in the log.
 
@@ -87,11 +91,9 @@ def _failed_before(
     """
     tables = [name for name, key in location.keys.items() if key in assets]
     try:
-        runner = location.open_runner(context)
-        plan = runner.plan(data_clock(context.run, location.project), tables)
+        return failed_partitions(location, read_unfinished(tables))
     except LogdrivenError:
         return set()  # an unreadable log has no answer, and is why the step ends
-    return failed_partitions(location, {name: t.log.open for name, t in plan.tables.items()})
 
 
 def failed_partitions(

@@ -31,8 +31,8 @@ from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history.logs import open_windows
+from logdriven_dagster.runlog.history.windows import build_window
 from logdriven_dagster.runlog.observed.mirror import Unreleased, find_unreleased, list_begun_in
-from logdriven_dagster.runlog.sql.windows import build_window
 
 _WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 _AT_ONCE = 100

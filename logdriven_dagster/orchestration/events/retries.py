@@ -8,8 +8,8 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.orchestration.dagster_internals import StepContext
 from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.history.windows import build_window
 from logdriven_dagster.runlog.observed.mirror import list_begun_in
-from logdriven_dagster.runlog.sql.windows import build_window
 
 _PARENT = "dagster/parent_run_id"
 _FROM_FAILURE = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")

@@ -20,8 +20,8 @@ from dagster import (
     op,
 )
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.jobs import JobConfig, StandardJob
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import UsageError, in_brief
 from logdriven_dagster.execution.arguments import JobArguments, retry_version_of
@@ -36,20 +36,15 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.execution.jobs.standard import run_job
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.orchestration.assets.next_partitions import add_next_partitions
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
 from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
-from logdriven_dagster.orchestration.jobs.catch_up import (
-    PROJECT_TAG,
-    TRIGGER_TAG,
-    add_next_partitions,
-    op_job,
-    run_tags,
-    started_by,
-    summary,
-)
+from logdriven_dagster.orchestration.jobs.op_jobs import op_job, summary
 from logdriven_dagster.orchestration.location import CATCH_UP, SKIP, UNSKIP, Location
+from logdriven_dagster.orchestration.run_tags import PROJECT_TAG, TRIGGER_TAG, run_tags, started_by
+from logdriven_dagster.orchestration.runners import open_runner_of_run
 
 
 class JobRunConfig(Config):
@@ -142,7 +137,7 @@ def _description(config: JobConfig) -> str:
 def _run(context: OpExecutionContext, location: Location, name: str, config: JobRunConfig) -> None:
     reporter = Reporter(context, location)
     with errors_as_failures(), interrupted_windows_forgotten(reporter):
-        runner = location.open_runner(context)
+        runner = open_runner_of_run(context, location)
         UpstreamAssets(location.project).note(context, runner)
         now = data_clock(context.run, location.project, config.now)
         arguments = JobArguments(

@@ -12,8 +12,9 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.reporting import errors_as_failures
-from logdriven_dagster.orchestration.jobs.catch_up import op_job
+from logdriven_dagster.orchestration.jobs.op_jobs import op_job
 from logdriven_dagster.orchestration.location import SKIP, UNSKIP, Location
+from logdriven_dagster.orchestration.runners import open_runner_of_run
 
 
 class SkipConfig(Config):
@@ -56,7 +57,7 @@ def _decide(
     context: OpExecutionContext, location: Location, config: SkipConfig, action: str
 ) -> None:
     with errors_as_failures():
-        runner = location.open_runner(context)
+        runner = open_runner_of_run(context, location)
         (name,) = location.select([config.table])
         windows = _windows(runner, name, config)
         now, by = data_clock(context.run, location.project), author("", config.operator).operator

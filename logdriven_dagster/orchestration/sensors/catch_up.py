@@ -24,24 +24,20 @@ from dagster import (
     define_asset_job,
 )
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.project import SensorConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.jobs.standard import bury_dead_runs
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.backoff import compute_back_off
+from logdriven_dagster.orchestration.assets.next_partitions import add_next_partitions
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
-from logdriven_dagster.orchestration.jobs.catch_up import (
-    PROJECT_TAG,
-    TRIGGER_TAG,
-    add_next_partitions,
-    online_tables,
-    run_tags,
-)
+from logdriven_dagster.orchestration.jobs.op_jobs import online_tables
 from logdriven_dagster.orchestration.location import CATCH_UP, Location
-from logdriven_dagster.planning import Plan, PlannedWindow
+from logdriven_dagster.orchestration.run_tags import PROJECT_TAG, TRIGGER_TAG, run_tags
+from logdriven_dagster.planning.plan import Plan, PlannedWindow
 from logdriven_dagster.processes import garbage_kept
 
 OFFLINE = "every table is offline; start runs manually"

@@ -21,8 +21,8 @@ from logdriven_dagster.cli.options import (
 from logdriven_dagster.plugins.importers.output import Manner, bring_in
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config import Project
     from logdriven_dagster.config.connections import Connection
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.plugins.importers.taking_over import Progress
 
 OverwriteOption = Annotated[

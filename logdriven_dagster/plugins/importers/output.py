@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.project import Project
     from logdriven_dagster.plugins.importers.drafts import Remark, Translation
     from logdriven_dagster.plugins.importers.taking_over import Progress, TakenOver
     from logdriven_dagster.plugins.importers.writing import Writing
@@ -62,7 +62,7 @@ def _take_over(
     translation: "Translation",
     old_log: "Callable[[Project], list[Progress]]",
 ) -> "list[TakenOver]":
-    from logdriven_dagster.config import load_project
+    from logdriven_dagster.config.loading import load_project
     from logdriven_dagster.execution.definitions.homes import open_run_log, settle
     from logdriven_dagster.execution.owners import current_owner
     from logdriven_dagster.plugins.importers.taking_over import Takeover

@@ -12,7 +12,7 @@ from logdriven_dagster.model import offsets
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
 from logdriven_dagster.model.ranges import find_uncovered, unite
 from logdriven_dagster.model.windows import Along, Slice, TimeWindow, on_clock
-from logdriven_dagster.planning import find_watermark
+from logdriven_dagster.planning.pending import find_watermark
 from logdriven_dagster.planning.slices import get_first_low
 from logdriven_dagster.plugins.importers.drafts import Translation
 from logdriven_dagster.runlog import RunLog

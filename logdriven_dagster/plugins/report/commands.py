@@ -17,7 +17,7 @@ from logdriven_dagster.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.project import Project
 
 
 class ReportFormat(str, Enum):

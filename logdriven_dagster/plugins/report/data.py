@@ -15,8 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.jobs import MaintenanceJob
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import StepError, UsageError, in_brief
 from logdriven_dagster.execution.notifications import wording as shown

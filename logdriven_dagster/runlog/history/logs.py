@@ -20,6 +20,7 @@ from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.attempts.names import find_names_of
 from logdriven_dagster.runlog.attempts.steps import read_outputs
 from logdriven_dagster.runlog.history import recent, refreshes, slices, waiting
+from logdriven_dagster.runlog.history.windows import build_window, is_of
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from logdriven_dagster.runlog.sql.among import among
@@ -27,7 +28,6 @@ from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, split_into_chunks
 from logdriven_dagster.runlog.sql.clock import measure_since, utc_now
 from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unions import execute_each
-from logdriven_dagster.runlog.sql.windows import build_window, is_of
 
 _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
 _LONGEST_LINE = 300

@@ -13,10 +13,10 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts.failed_refreshes import MARKED
 from logdriven_dagster.runlog.history.logs import list_attempts_by_id
+from logdriven_dagster.runlog.history.windows import build_window
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.projects import match_project
-from logdriven_dagster.runlog.sql.windows import build_window
 
 _OF_TABLES = select(job_log.c.job_id).where(match_project(job_log), among(job_log.c.job_name))
 _FAILED = union_all(

@@ -10,11 +10,11 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import LastSlice
 from logdriven_dagster.model.windows import Slice, convert_to_instant
+from logdriven_dagster.runlog.history.windows import build_window
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unions import execute_each
-from logdriven_dagster.runlog.sql.windows import build_window
 
 _NEWEST = (
     select(job_log.c.job_id)

@@ -8,11 +8,11 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import WindowCount
+from logdriven_dagster.runlog.history.windows import build_window, is_of
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, split_into_chunks
 from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unions import execute_each
-from logdriven_dagster.runlog.sql.windows import build_window, is_of
 
 _NEWEST = (
     select(

@@ -124,6 +124,18 @@ def post(conn: Connection, notices: Sequence[Notice], owner: str) -> None:
         conn.execute(insert(notification_log).values(**row))
 
 
+def rename_subject(conn: Connection, old: str, new: str) -> None:
+    """Let the notices of a table, also those of its freshness, have its new name."""
+    log = notification_log.c
+    query = select(log.id, log.recipient, log.subject_type, log.event, log.job_id).where(
+        match_project(notification_log), log.subject == old, log.subject_type != "job"
+    )
+    for row in conn.execute(query).all():
+        notice = Notice(row.recipient, row.subject_type, new, row.event, row.job_id)
+        values = {"subject": new, "digest": notice.digest}
+        conn.execute(update(notification_log).where(log.id == row.id).values(values))
+
+
 def find_waiting_recipients(
     conn: Connection, recipients: Collection[str], owner: str
 ) -> Sequence[str]:

@@ -86,6 +86,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "skipped": [],
             "failed_refreshes": [],
             "changed_target": None,
+            "made_without": [],
             "freshness": None,
         },
         {
@@ -99,6 +100,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "skipped": [],
             "failed_refreshes": [],
             "changed_target": None,
+            "made_without": [],
             "freshness": None,
         },
     ]

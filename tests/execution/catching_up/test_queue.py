@@ -10,7 +10,7 @@ from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.ranges import unite
-from logdriven_dagster.planning import PlannedWindow
+from logdriven_dagster.planning.plan import PlannedWindow
 from tests.builders import at, table
 
 TABLES = {

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from logdriven_dagster.execution.events import WindowFailed, WindowStarted, WindowSucceeded
 from logdriven_dagster.model.attempts import Trigger
-from logdriven_dagster.planning import State
+from logdriven_dagster.planning.plan import State
 from tests.builders import at, day
 from tests.execution.conftest import BROKEN, NOW, NUMBERS, SUMS
 

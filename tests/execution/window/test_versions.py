@@ -9,7 +9,7 @@ from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.events import WindowStarted
 from logdriven_dagster.execution.jobs.standard import run_job
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.planning import State
+from logdriven_dagster.planning.plan import State
 from tests.builders import day
 from tests.execution.conftest import BROKEN, NOW, NUMBERS
 

@@ -20,7 +20,7 @@ from dagster._core.utils import make_new_run_id
 
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
-from logdriven_dagster.orchestration.jobs.catch_up import PROJECT_TAG
+from logdriven_dagster.orchestration.run_tags import PROJECT_TAG
 from logdriven_dagster.orchestration.sensors import catch_up as sensor
 from tests.builders import claim_one, day
 from tests.orchestration.world import ALONE, DAILY, EVENTS, World

@@ -9,13 +9,12 @@ from logdriven_dagster.config.models.incremental.types import DeclaredTable, Sli
 from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.model.batches import ALL_BATCHES
-from logdriven_dagster.model.windows import Along
+from logdriven_dagster.model.windows import ALONG
 
 
 class _Batches(SlicedType):
     """Base of the types whose windows take batches from queues."""
 
-    along = Along.BATCHES
     options = frozenset({"max_batches"})
 
     def start(self, value: Any, info: ValidationInfo) -> NoReturn:
@@ -31,6 +30,7 @@ class Files(_Batches):
     """Windows of files that are not loaded yet. Source: BDRE, file registry."""
 
     name = "files"
+    along = ALONG[name]
     registers_files = True
     default_batches = ALL_BATCHES
     cut = "one step with a source of files"
@@ -55,6 +55,7 @@ class Upstreams(_Batches):
     """Windows of deliveries, one for each success of an upstream table. Source: BDRE, batches."""
 
     name = "upstream"
+    along = ALONG[name]
     takes_upstream_batches = True
     default_batches = 1
 

@@ -8,14 +8,14 @@ from pydantic import ValidationInfo
 
 from logdriven_dagster.config.models.incremental.types import DeclaredTable, SlicedType
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.model.windows import Along
+from logdriven_dagster.model.windows import ALONG
 
 
 class Keys(SlicedType):
     """Windows from the last loaded key to the newest key of the source."""
 
     name = "auto_inc_id"
-    along = Along.KEYS
+    along = ALONG[name]
     options = frozenset({"window_size", "lag", "overlap", "on_restart"})
     tells_windows_by = "key_column"
     looks_first = True

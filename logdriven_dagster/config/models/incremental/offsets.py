@@ -7,14 +7,14 @@ from pydantic import ValidationInfo
 from logdriven_dagster.config.models.incremental.types import SlicedType
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.model import offsets
-from logdriven_dagster.model.windows import Along
+from logdriven_dagster.model.windows import ALONG
 
 
 class Offsets(SlicedType):
     """Windows from the last loaded offsets to the newest ones."""
 
     name = "kafka_offset"
-    along = Along.OFFSETS
+    along = ALONG[name]
     options = frozenset({"max_offsets_per_window"})
     cut = "one step with a source of type kafka"
     first_low = "earliest"

@@ -11,11 +11,24 @@ from pydantic import ValidationInfo
 
 from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.fields import get_zone, parse_as_written, refuse_ambiguous
-from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.models.types.time_columns import TimeColumn
 from logdriven_dagster.model.periods import Grid
 from logdriven_dagster.model.windows import Along
+
+
+class DeclaredStep(Protocol):
+    """Fields of a step against which the incremental type of its table is validated."""
+
+    @property
+    def step(self) -> str: ...
+    @property
+    def source(self) -> Source | None: ...
+    @property
+    def target(self) -> Target | None: ...
+    @property
+    def loop_over(self) -> object: ...
 
 
 class DeclaredTable(Protocol):
@@ -26,9 +39,9 @@ class DeclaredTable(Protocol):
     @property
     def model_fields_set(self) -> set[str]: ...
     @property
-    def steps(self) -> tuple[StepConfig, ...]: ...
+    def steps(self) -> tuple[DeclaredStep, ...]: ...
     @property
-    def sliced_step(self) -> StepConfig: ...
+    def sliced_step(self) -> DeclaredStep: ...
     @property
     def grid(self) -> Grid: ...
     @property

@@ -11,7 +11,7 @@ from logdriven_dagster.config.project import PROJECT_FILE, REMOTE_VARIABLE, Proj
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.engine.spark.connect.sail.supported_sql import VERSION
-from logdriven_dagster.engine.spark.mode import SparkEngineType, Watch
+from logdriven_dagster.engine.spark.engine_type import SparkEngineType, Watch
 from logdriven_dagster.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
