@@ -126,7 +126,7 @@ class Runner:
             return plan(project.tables, logs, now, selected, mode=mode, backoff=backoff)
 
     def freshness(self, now: datetime) -> dict[str, Freshness]:
-        """Return table → freshness, for the tables with `fresh`. Changes nothing."""
+        """Return table → freshness, for the tables with `freshness`. Changes nothing."""
         return freshness.judged(self.run_log, self.judged_project(), now)
 
     def watch_freshness(self, now: datetime) -> dict[str, Freshness]:
@@ -140,8 +140,8 @@ class Runner:
         return found
 
     def judged_project(self) -> Project:
-        """Return the project with settings in force, which are read only if a table has `fresh`."""
-        asked = any(table.fresh is not None for table in self.project.tables.values())
+        """Return the project with settings in force, read only if a table has `freshness`."""
+        asked = any(table.freshness is not None for table in self.project.tables.values())
         return self.in_force() if asked else self.project
 
     def in_force(self, job: str | None = None) -> Project:

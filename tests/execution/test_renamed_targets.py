@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from sqlalchemy import NullPool, create_engine, inspect, text
+from sqlalchemy.engine import URL
 
 from logdriven_dagster.execution import upkeep
 from logdriven_dagster.execution.definitions.registering import consult, register
-from logdriven_dagster.execution.definitions.removed_tables import list_parts
+from logdriven_dagster.execution.definitions.removed_tables import list_parts, remove_parts
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
 from tests.builders import at, day
@@ -77,3 +80,40 @@ def test_rows_follow_a_rename_and_a_new_table_of_the_earlier_name_has_its_own(
     assert [*(tmp_path / ".logdriven/warehouse/dwd").iterdir()] == []
     assert not (tmp_path / ".logdriven/warehouse/ods/old_iceberg").exists()
     assert values(run(project, spark, "2022-01-04"), "ods.old") == all_are(3, 3, 3)
+
+
+@pytest.mark.usefixtures("long")
+def test_a_database_table_keeps_its_name_and_is_dropped_with_the_removed_table(
+    tmp_path: Path, spark: Any, database_url: URL, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TARGET_URL", database_url.render_as_string(hide_password=False))
+    project = Renamed(tmp_path)
+
+    def write(*names: str, **fields: Any) -> None:
+        target = {"type": "jdbc", "connection": "db", "table": "t"}
+        tables = [daily(name, target=target, **fields) for name in names]
+        for table in tables:
+            table["steps"][0]["sql"] = "SELECT day(:data_range_start) AS n"
+        project.write(*tables, daily("ods.other"))
+        settings = yaml.safe_load((tmp_path / "logdriven.yaml").read_text())
+        settings["connections"] = {"db": {"url": "${env:TARGET_URL}"}}
+        (tmp_path / "logdriven.yaml").write_text(yaml.safe_dump(settings))
+
+    def rows(runner: Runner) -> list[int]:
+        return sorted(row.n for row in runner.engine.read("dwd.new", None).collect())
+
+    write("ods.old")
+    run(project, spark, "2022-01-03")
+    write("dwd.new", renamed_from="ods.old")
+    runner = run(project, spark, "2022-01-04")
+    assert rows(runner) == [1, 2, 3]
+    list(runner.refresh("dwd.new", day(2), at("2022-01-04")))
+    assert rows(runner) == [1, 2, 3]
+    write()
+    parts = list_parts(consult(project.root), "dwd.new")
+    assert [part.location for part in parts] == ["db:t"]
+    remove_parts(parts)
+    engine = create_engine(database_url, poolclass=NullPool)
+    assert inspect(engine).get_table_names() == ["logdriven_commit"]
+    with engine.connect() as conn:
+        assert conn.execute(text("SELECT count(*) FROM logdriven_commit")).scalar() == 0

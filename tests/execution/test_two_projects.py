@@ -60,6 +60,7 @@ def test_two_processes_at_once_give_each_project_its_own_windows(projects: tuple
 
 
 @pytest.mark.usefixtures("slow")
+@pytest.mark.sampled("database_url")
 @pytest.mark.usefixtures("engine")
 def test_what_one_project_does_changes_nothing_of_another(projects: tuple[OnLog, OnLog]):
     one, two = projects

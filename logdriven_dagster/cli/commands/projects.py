@@ -54,8 +54,9 @@ def _day(now: str | None) -> date:
 
 def validate(
     project: ProjectOption = None,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Analyze every query with Spark, without reading rows.")
+    analyze: Annotated[
+        bool,
+        typer.Option("--analyze", help="Analyze every query with Spark, without reading rows."),
     ] = False,
     connect: Annotated[
         bool,
@@ -73,7 +74,7 @@ def validate(
 
     try:
         loaded = examined_project(project or ".")
-        unseen = _unseen_by_spark(project) if deep else ()
+        unseen = _unseen_by_spark(project) if analyze else ()
     except InvalidProjectError as invalid:
         if not as_json:
             raise
@@ -85,13 +86,14 @@ def validate(
     places = _reached(loaded) if connect else {}
     if as_json:
         unseen_fields = (
-            {"not_looked_at": [_mistake_json(error) for error in unseen]} if deep else {}
+            {"not_looked_at": [_mistake_json(error) for error in unseen]} if analyze else {}
         )
         reached = {"places": places} if connect else {}
         print_json(
             {
                 "valid": True,
                 "errors": [],
+                "warnings": [_mistake_json(hint) for hint in loaded.renamed_fields],
                 "missing_here": missing,
                 **({"why_spark": reasons} if engines else {}),
                 **({"renames": renames} if renames else {}),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from logdriven_dagster.cli.commands.definitions import AsOption
+from logdriven_dagster.cli.commands.definitions import OperatorOption
 from logdriven_dagster.cli.options import (
     BatchSizeOption,
     ExcludeStepsOption,
@@ -24,7 +24,7 @@ from logdriven_dagster.cli.options import (
     OnRunningOption,
     OverrideOption,
     ProjectOption,
-    RecordedOption,
+    RetryVersionOption,
     TablesArgument,
     choose_output,
     open_to_run,
@@ -96,7 +96,7 @@ def run(
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
-    recorded: RecordedOption = None,
+    retry_version: RetryVersionOption = None,
     batch_size: BatchSizeOption = None,
     wait: WaitOption = None,
     project: ProjectOption = None,
@@ -112,7 +112,7 @@ def run(
         from_step=from_step,
         exclude_steps=exclude_steps,
         on_running=on_running,
-        recorded=recorded,
+        retry_version=retry_version,
         batch_size=batch_size,
     )
     runner, clock = open_to_run("run", project, now)
@@ -199,7 +199,7 @@ def refresh(
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
-    recorded: RecordedOption = None,
+    retry_version: RetryVersionOption = None,
     batch_size: BatchSizeOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
@@ -213,7 +213,7 @@ def refresh(
         from_step=from_step,
         exclude_steps=exclude_steps,
         on_running=on_running,
-        recorded=recorded,
+        retry_version=retry_version,
         batch_size=batch_size,
     )
     runner, clock = open_to_run("refresh", project, now, again=[table])
@@ -242,7 +242,7 @@ def skip(
     window: WindowOption,
     end: LastOption = None,
     reason: ReasonOption,
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
 ) -> None:
@@ -259,7 +259,7 @@ def unskip(
     window: WindowOption,
     end: LastOption = None,
     reason: ReasonOption = "must not be empty; give the reason",
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
 ) -> None:

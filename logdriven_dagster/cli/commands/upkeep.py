@@ -34,14 +34,14 @@ def discard(
     *,
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="Only the window that starts at this time."),
+        typer.Option("--window", metavar="TIME", help="Only the window that starts at this time."),
     ] = None,
     project: ProjectOption = None,
 ) -> None:
     """Stop running windows of a table: they publish nothing and are pending again."""
     registered = open_in_force(project)
     loaded, run_log = registered.project, registered.run_log
-    moment = parse_time(loaded, start, "--from") if start else None
+    moment = parse_time(loaded, start, "--window") if start else None
 
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.execution import upkeep
@@ -119,6 +119,7 @@ def forget(
         forget_table,
         list_parts,
         refuse_held,
+        remove_parts,
         rows_to_forget,
     )
 
@@ -133,8 +134,7 @@ def forget(
             question = f"Remove {sum(rows.values()):,} rows of {table} from the run log{places}?"
             typer.confirm(question, abort=True, err=True)
         refuse_held(registered, table)
-        for part in parts:
-            part.remove()
+        remove_parts(parts)
         rows = forget_table(registered, table)
     if as_json:
         listed = [{"kind": p.kind, "location": p.location, "bytes": p.bytes} for p in parts]

@@ -7,15 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from logdriven_dagster.config.derived.uses import list_uses
 from logdriven_dagster.config.models.code_files import explain_misplaced_content, find_named_files
 from logdriven_dagster.config.models.dependencies import Dependency
-from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
+from logdriven_dagster.config.models.jobs import (
+    JobConfig,
+    MaintenanceJob,
+    StandardJob,
+    choose_job_model,
+)
+from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.settings import Settings, build_setting_columns
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.config.yaml.documents import Document, read_text
+from logdriven_dagster.config.yaml.renamed_fields import rename_to_current, rename_to_former
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 from logdriven_dagster.model.definitions import (
     Declared,
@@ -33,7 +42,7 @@ def declare_all(sources: ProjectFiles, project: Project) -> Iterator[Declared]:
     settings as columns) and `files` (the text of every file that it names), so that any version can
     run again.
     """
-    yield Declared(Kind.PROJECT, project.name, serialize_canonical({"values": sources.main.values}))
+    yield declare_content(Kind.PROJECT, project.name, {"values": sources.main.values})
     for document in sources.tables:
         table = project.tables[document.values["table"]]
         columns = {"description": table.description, "incremental_type": table.incremental_type}
@@ -118,10 +127,45 @@ def write_registered(
             draft = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
             draft.write_text(written, encoding="utf-8")
             draft.replace(file)
-    values = dict(content["values"])
+    values = dict(rename_content(kind, content)["values"])
     if kind is Kind.TABLE:
         values["table"] = name  # a renamed table has versions with its earlier name
     return Document(folder / f"{name}.yaml", values, {}, label)
+
+
+def declare_content(
+    kind: Kind, name: str, content: Mapping[str, Any], columns: Mapping[str, Any] | None = None
+) -> Declared:
+    """Return the declaration of a content, with the current names of its fields.
+
+    A content that was registered with former names is the same definition.
+    """
+    current = rename_content(kind, content)
+    model = _get_model(kind, current["values"])
+    values = None if model is None else rename_to_former(current["values"], model)
+    former = None if values is None else serialize_canonical({**current, "values": values})
+    return Declared(kind, name, serialize_canonical(current), columns or {}, former)
+
+
+def rename_content(kind: Kind, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a registered content with the current names of its fields."""
+    model = _get_model(kind, content["values"])
+    if model is None:
+        return dict(content)
+    return {**content, "values": rename_to_current(content["values"], model)}
+
+
+def _get_model(kind: Kind, values: Mapping[str, Any]) -> type[BaseModel] | None:
+    """Return the model of a file; None for a definition that is derived from a table or job."""
+    match kind:
+        case Kind.PROJECT:
+            return ProjectConfig
+        case Kind.TABLE:
+            return TableConfig
+        case Kind.JOB:
+            return choose_job_model(dict(values))
+        case Kind.STEP | Kind.RELATION:
+            return None
 
 
 def _declare(
@@ -131,7 +175,7 @@ def _declare(
     content: dict[str, Any] = {"values": document.values, "settings": settings}
     if files := dict(_read_files(document.values, document.path.parent)):
         content["files"] = files
-    return Declared(kind, name, serialize_canonical(content), columns | settings)
+    return declare_content(kind, name, content, columns | settings)
 
 
 def _read_files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:

@@ -11,15 +11,18 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     StringConstraints,
     ValidationInfo,
 )
 from pydantic import BaseModel as PydanticModel
-from pydantic.json_schema import WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue, WithJsonSchema
+from pydantic_core import CoreSchema
 
 from logdriven_dagster.config.locations import validate_location
 from logdriven_dagster.config.yaml.loader import show
+from logdriven_dagster.config.yaml.renamed_fields import current_names
 from logdriven_dagster.model.periods import Period, Unit
 from logdriven_dagster.model.windows import is_repeated, on_clock
 
@@ -54,6 +57,18 @@ class Model(PydanticModel):
         for name in copied.__dict__.keys() - type(self).model_fields.keys():
             del copied.__dict__[name]
         return copied
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the JSON schema, in which the former names of fields are deprecated."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for former, name in current_names(cls).items():
+            hint = {"deprecated": True, "description": f"renamed to {name}"}
+            properties[former] = properties[name] | hint
+        return schema
 
 
 def as_tuple(value: Any) -> Any:

@@ -10,6 +10,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.storage.locations import Folder, storage_of
 from logdriven_dagster.engine.storage.staging import UPKEEP, staged_folders, staging_name
 from logdriven_dagster.engine.storage.storage import Storage
+from logdriven_dagster.errors import UsageError
 
 InUse = Callable[[int, str], bool]
 """Function that returns whether an attempt needs the staging folder or table of this name.
@@ -95,6 +96,16 @@ def list_folder_parts(folder: Folder, table: str, kinds: Mapping[str, str]) -> I
             yield _build_part(folder.within(name), table, kinds[name])
     if present and not set(present) - kinds.keys():
         yield _build_part(folder, table, "folder")
+
+
+def refuse_other_files(data: Folder) -> None:
+    """Raise UsageError if a folder of rows contains anything that no window wrote."""
+    staged = staged_folders(data)
+    for name in data.names():
+        place = data.within(name).location
+        if not any(f"{each}/".startswith(f"{place}/") for each in staged):
+            fix = "remove it, or the whole folder, with other tools"
+            raise UsageError(f"{as_path(place)} was not written by a window; {fix}")
 
 
 def _build_part(folder: Folder, table: str, kind: str) -> Garbage:

@@ -11,10 +11,11 @@ from logdriven_dagster.errors import TerminalStepError
 
 def find_move_obstacle(old: Folder, new: Folder) -> str | None:
     """Return the reason why a folder cannot be renamed, with the fix; None if it can."""
+    is_taken = bool(new.names())  # looked at first: another process may move the folder now
     if not old.names():
         return None
     was, now = as_path(old.location), as_path(new.location)
-    if new.names():
+    if is_taken:
         return f"{was} and {now} both hold files; remove or move those that are not needed"
     if old.storage.is_remote:
         fix = f"write `path: {was}` into the target, or copy the folder to {now} and remove it"
@@ -29,10 +30,10 @@ def move_folder(old: Folder, new: Folder) -> None:
 
     Raises TerminalStepError if both exist, as after a write of a process that was not stopped.
     """
+    if (problem := find_move_obstacle(old, new)) is not None:
+        raise TerminalStepError(problem)
     if not old.names():
         return
-    if new.names():
-        raise TerminalStepError(str(find_move_obstacle(old, new)))
     source, target = (Path(get_local_folder(each.location)) for each in (old, new))
     target.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -89,11 +89,23 @@ def list_parts(registered: Registered, table: str) -> list[Garbage]:
     if known is None:
         raise UsageError(f"the registry has no readable version of {table}, whose targets to drop")
     _refuse_shared(registered, known)
-    found = []
+    found, refusals = [], []
     with step_errors():
-        for name, target in list_named_targets(table, known):
-            found += list(contents_of(target).list_parts(registered.project, name, target))
+        try:
+            for name, target in list_named_targets(table, known):
+                found += list(contents_of(target).list_parts(registered.project, name, target))
+        except UsageError as error:
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
     return found
+
+
+def remove_parts(parts: Sequence[Garbage]) -> None:
+    """Remove the parts of targets, in their order. Raises StepError without secrets."""
+    with step_errors():
+        for part in parts:
+            part.remove()
 
 
 def _refuse_shared(registered: Registered, removed: TableConfig) -> None:

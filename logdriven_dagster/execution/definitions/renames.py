@@ -4,15 +4,17 @@ The run log changes in one transaction. After that, and before any window runs, 
 targets follow; a process that is killed in between leaves that to the next one.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.places import place_of_table
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.targets.contents import Named, contents_of
 from logdriven_dagster.engine.targets.rejected import list_named_targets
@@ -28,6 +30,8 @@ from logdriven_dagster.runlog.definitions import history
 from logdriven_dagster.runlog.definitions.rows import lock
 from logdriven_dagster.runlog.renaming import Rename
 from logdriven_dagster.runlog.schema.attempts import job_log
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,9 @@ def find_earlier_names(project: Project, run_log: RunLog) -> dict[str, str]:
 def apply_renames(project: Project, run_log: RunLog) -> None:
     """Apply every `renamed_from` that is not applied yet, and finish interrupted renames.
 
-    Does nothing for a table of whose earlier name the log knows nothing. Raises UsageError if a
-    table has windows of its own, or if its rows cannot follow, and AlreadyRunningError while a
-    runner holds a window of the earlier name; nothing is changed then.
+    Warns if the log has no window of either name. Raises UsageError if a table has windows of its
+    own, or if its rows cannot follow, and AlreadyRunningError while a runner holds a window of the
+    earlier name; nothing is changed then.
     """
     known = run_log.ask(renaming.find_renames)
     applied = {(each.table, each.renamed_from) for each in known}
@@ -105,6 +109,12 @@ def settle_tables(project: Project, run_log: RunLog, tables: Iterable[TableConfi
     if not project.versions:
         apply_renames(project, run_log)
     settle(project, run_log, tables)
+
+
+@cache
+def _warn_once(text: str) -> None:
+    """Log a warning, once per process."""
+    _logger.warning("renamed_from: %s", text)
 
 
 def _list_declared(project: Project) -> list[tuple[str, str]]:
@@ -133,9 +143,11 @@ def _build_note(project: Project, run_log: RunLog, new: str, old: str) -> Rename
 
 
 def _apply(project: Project, run_log: RunLog, new: str, old: str) -> None:
-    if not run_log.ask(lambda conn: renaming.is_known(conn, project.name, old)):
-        return
     run_log.ask(lambda conn: _refuse(conn, project, new, old))
+    if not run_log.ask(lambda conn: renaming.is_known(conn, project.name, old)):
+        if not run_log.ask(lambda conn: forgetting.count_attempts(conn, new)):
+            _warn_once(RenameNote(new, old, applied=False).text)
+        return
     _refuse_immovable(project, _read_recorded(project, run_log, old, new), new, old)
 
     def write(conn: Connection) -> None:
@@ -158,6 +170,7 @@ def _refuse(conn: Connection, project: Project, new: str, old: str) -> None:
     """Raise an error if the log does not allow the rename; nothing is written."""
     where = f"{project.files[new]}: renamed_from"
     if not renaming.is_known(conn, project.name, old):
+        _refuse_skipped_rename(conn, project, new, old)
         return
     if renaming.has_history(conn, new):
         raise UsageError(
@@ -170,6 +183,19 @@ def _refuse(conn: Connection, project: Project, new: str, old: str) -> None:
         by = f"job {held[0].job_id} of {held[0].owner}"
         fix = "wait for its end, or stop its runner"
         raise AlreadyRunningError(f"{where}: {old} is running in {by}; {fix}")
+
+
+def _refuse_skipped_rename(conn: Connection, project: Project, new: str, old: str) -> None:
+    """Raise UsageError if table `old` got another name meanwhile, from which `new` would follow."""
+    later = {each.renamed_from: each.table for each in renaming.find_renames(conn)}
+    name = old
+    while name in later and later[name] != new:
+        name = later.pop(name)
+    if name != old and not renaming.has_history(conn, new):
+        fix = "remove renamed_from"
+        if name not in project.tables:
+            fix = f"write `renamed_from: {name}`, or {fix} for a new table"
+        raise UsageError(f"{project.files[new]}: renamed_from: {old} was renamed to {name}; {fix}")
 
 
 def _refuse_immovable(project: Project, before: TableConfig | None, new: str, old: str) -> None:

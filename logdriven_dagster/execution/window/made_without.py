@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from logdriven_dagster.config import Project
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.execution.window.claiming import read_logs

@@ -93,7 +93,7 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
         document = write_registered(folder, project.name, Kind.TABLE, name, content)
         table = table_of(document, project.zone)
     except InvalidProjectError as error:
-        fix = "use --latest to run the version in force"
+        fix = "use --retry-version latest to run the version in force"
         raise UsageError(
             f"{name} failed in version {version}, which cannot be read any more; {fix}: {error}"
         ) from None

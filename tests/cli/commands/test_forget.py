@@ -53,8 +53,9 @@ def test_forget_counts_asks_and_removes(folder: Path, logdriven):
 
 
 def test_a_table_that_is_defined_or_unknown_is_not_forgotten(folder: Path, logdriven):
-    defined = logdriven("forget", "ods.kept", "--yes")
-    assert (defined.code, "remove its file first" in defined.err) == (2, True)
+    for options in ([], ["--drop-target"], ["--drop-target", "--dry-run"]):
+        defined = logdriven("forget", "ods.kept", "--yes", *options)
+        assert (defined.code, "remove its file first" in defined.err) == (2, True)
     assert "has never had a table ods.never" in logdriven("forget", "ods.never", "--yes").err
 
 
@@ -62,7 +63,7 @@ def test_a_table_that_is_defined_or_unknown_is_not_forgotten(folder: Path, logdr
 def filled(folder: Path) -> Path:
     """The folder of the removed table, with files as windows leave them."""
     target = folder / ".logdriven/warehouse/ods/gone"
-    for name in ("_windows/20220101000000.1.1.json", "data/load_1/part.parquet"):
+    for name in ("_windows/20220101000000.1.1.json", "data/1-load/part.parquet"):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         (target / name).write_text("{}")
     return target
@@ -87,6 +88,12 @@ def test_forget_lists_and_removes_the_target_as_well(folder: Path, filled: Path,
 def test_an_interrupted_removal_of_the_target_is_repeated(folder: Path, filled: Path, logdriven):
     logdriven("forget", "ods.gone", "--yes")  # first without the target
     (filled / "notes.txt").write_text("of others")
+    (filled / "data/report.parquet").write_text("of others")
+    refused = logdriven("forget", "ods.gone", "--drop-target", "--yes")
+    assert refused.code == 2
+    assert f"{filled}/data/report.parquet was not written by a window" in refused.err
+    assert (filled / "_windows").is_dir()
+    (filled / "data/report.parquet").unlink()
     done = logdriven("forget", "ods.gone", "--drop-target", "--yes")
     assert done.code == 0, done.err
     assert [each.name for each in filled.iterdir()] == ["notes.txt"]

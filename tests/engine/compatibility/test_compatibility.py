@@ -86,6 +86,7 @@ def test_each_refusal_names_column_place_and_fix(key: str, cell: str):
     )
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.skipif(ENVIRONMENT is not None, reason="make compatibility loads them one by one")
 @pytest.mark.parametrize("script", HERE)
 def test_files_of_programs_are_read_as_the_page_says(lab: Lab, script: str):

@@ -70,3 +70,28 @@ def test_a_long_history_is_shown_over_several_ticks(world: World, monkeypatch):
         cursor = tick(world, cursor, definitions)
         shown.append(len(world.colours("ods.new", definitions).get("materialized", ())))
     assert shown == [2, 4, 5, 5]
+
+
+def test_dynamic_partitions_are_those_of_the_new_name(world: World):
+    deliveries = {**ALONE, "depends_on": ["ods.alone"], "incremental_type": "upstream"}
+    deliveries.pop("default_start", None)
+    world.write(ALONE, {**deliveries, "table": "dwd.old"})
+    registered = register(world.root)
+    runner = open_runner(registered.project, run_log=registered.run_log)
+    list(runner.catch_up(at("2022-01-03")))
+    definitions = build_definitions(world.root)
+    cursor = tick(world, None, definitions)
+    before = world.colours("dwd.old", definitions)["materialized"]
+    assert len(before) == 2
+    old = definitions.resolve_asset_graph().get(AssetKey(["dwd", "old"])).partitions_def.name
+    assert len(world.instance.get_dynamic_partitions(old)) >= 2
+
+    (world.root / "tables/dwd.old.yaml").unlink()
+    world.write({**deliveries, "table": "dwd.new", "renamed_from": "dwd.old"})
+    definitions = build_definitions(world.root)
+    cursor = tick(world, cursor, definitions)
+    assert world.colours("dwd.new", definitions)["materialized"] == before
+    assert world.instance.get_dynamic_partitions(old) == []
+    list(open_runner(register(world.root).project).catch_up(at("2022-01-04")))
+    tick(world, cursor, definitions)
+    assert len(world.colours("dwd.new", definitions)["materialized"]) == 3

@@ -11,7 +11,12 @@ from logdriven_dagster.engine.arrow.parquet import rows_of_file
 from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.engine.queries.schemas import columns_of, merged
-from logdriven_dagster.engine.storage.garbage import Garbage, Search, list_folder_parts
+from logdriven_dagster.engine.storage.garbage import (
+    Garbage,
+    Search,
+    list_folder_parts,
+    refuse_other_files,
+)
 from logdriven_dagster.engine.storage.moves import find_move_obstacle, move_folder
 from logdriven_dagster.engine.targets.contents import Contents, Holdings, Named
 from logdriven_dagster.engine.targets.files.garbage import leftovers
@@ -77,6 +82,7 @@ class FilesContents(Contents):
 
     def list_parts(self, project: Project, table: str, target: FileTarget) -> Iterator[Garbage]:
         folder = files_folder(project, table, target)
+        refuse_other_files(folder.within("data"))
         return list_folder_parts(folder, table, {"_windows": "pointer", "data": "rows"})
 
 

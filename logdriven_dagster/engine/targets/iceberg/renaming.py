@@ -36,7 +36,8 @@ def find_existing_table(project: Project, name: str) -> "Table | None":
 
 def find_rename_obstacle(project: Project, old: str, new: str) -> str | None:
     """Return the reason why a table cannot be renamed, with the fix; None if it can."""
-    if find_existing_table(project, old) is None or find_existing_table(project, new) is None:
+    # The new name first: another process may rename the table now.
+    if find_existing_table(project, new) is None or find_existing_table(project, old) is None:
         return None
     fix = "drop the one that is not needed, or write `name` into the target"
     return f"the Iceberg catalog has both {old} and {new}; {fix}"

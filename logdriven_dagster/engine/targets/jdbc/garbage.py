@@ -15,7 +15,7 @@ from logdriven_dagster.engine.targets.jdbc.table import staging_prefix
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
 _STAGING_TABLE = re.compile(r"(.+)(__staging_(\d+)_[0-9a-f]{6})")
 
@@ -30,9 +30,9 @@ def leftovers(search: Search, table: str, target: JdbcTarget) -> Iterator[Garbag
 
 
 def list_table_parts(project: Project, table: str, target: JdbcTarget) -> Iterator[Garbage]:
-    """Yield the target of a removed table with its commit markers, and its staging tables.
+    """Yield the staging tables of a removed table's target, and the target with commit markers.
 
-    Raises UsageError if the target has rows that no window wrote.
+    Raises UsageError if no window wrote to the target, or if it has other rows.
     """
     connection = project.connection(target.connection)
     if is_missing_file(connection.url):
@@ -41,15 +41,29 @@ def list_table_parts(project: Project, table: str, target: JdbcTarget) -> Iterat
     with database(connection) as engine:
         with engine.connect() as conn:
             found = reflected(name, schema, conn)
-            if found is not None and has_rows_of_others(conn, found):
+            was_written = _has_markers(conn, target)
+            if found is not None and (not was_written or has_rows_of_others(conn, found)):
+                problem = "has rows that no window wrote" if was_written else "has no commit marker"
                 fix = "drop it with the tools of the database"
-                raise UsageError(f"{target.table} has rows that no window wrote; {fix}")
+                raise UsageError(f"{target.table} {problem}; {fix}")
         staging = [each for _, each in _staging_tables(engine, target)]
     for each in staging:
         yield Garbage(table, "rows", each, None, None, _dropper(project, target, each))
-    if found is not None:
+    if found is not None or was_written:
         drop = _dropper(project, target, name, with_markers=True)
         yield Garbage(table, "table", f"{target.connection}:{target.table}", None, None, drop)
+
+
+def _has_markers(conn: "Connection", target: JdbcTarget) -> bool:
+    """Return True if a window was ever published to the target."""
+    from sqlalchemy import inspect, select
+
+    schema, _ = split_name(target.table)
+    markers = markers_in(schema)
+    if not inspect(conn).has_table(markers.name, schema):
+        return False
+    query = select(markers.c.target_table).where(markers.c.target_table == target.table).limit(1)
+    return conn.execute(query).first() is not None
 
 
 def _staging_tables(engine: "Engine", target: JdbcTarget) -> Iterator[tuple[int, str]]:
@@ -67,15 +81,14 @@ def _dropper(
     project: Project, target: JdbcTarget, name: str, *, with_markers: bool = False
 ) -> Callable[[], None]:
     def drop() -> None:
-        from sqlalchemy import MetaData, Table, delete, inspect
+        from sqlalchemy import MetaData, Table, delete
 
         schema, _ = split_name(target.table)
         with database(project.connection(target.connection)) as engine:
-            markers = markers_in(schema)
-            if with_markers and inspect(engine).has_table(markers.name, schema):
-                # Before the table: a later one of this name must not find them.
+            Table(name, MetaData(), schema=schema).drop(engine, checkfirst=True)
+            if with_markers:  # last: they prove that windows wrote the table
+                markers = markers_in(schema)
                 with engine.begin() as conn:
                     conn.execute(delete(markers).where(markers.c.target_table == target.table))
-            Table(name, MetaData(), schema=schema).drop(engine, checkfirst=True)
 
     return drop

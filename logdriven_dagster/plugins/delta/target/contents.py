@@ -7,7 +7,12 @@ from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.queries.schemas import columns_of, window_column
-from logdriven_dagster.engine.storage.garbage import Garbage, Search, list_folder_parts
+from logdriven_dagster.engine.storage.garbage import (
+    Garbage,
+    Search,
+    list_folder_parts,
+    refuse_other_files,
+)
 from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.storage.moves import find_move_obstacle, move_folder
 from logdriven_dagster.engine.targets.contents import Contents, Holdings, Named
@@ -64,4 +69,6 @@ class DeltaContents(Contents):
         if found is not None and (unknown_files(found) or not was_published_to(found)):
             place = as_path(folder.location)
             raise UsageError(f"{place} holds rows that no window wrote; remove it with other tools")
+        if found is None:
+            refuse_other_files(folder.within("data"))
         return list_folder_parts(folder, table, {"_delta_log": "metadata", "data": "rows"})
