@@ -24,7 +24,7 @@ from dagster import DagsterInstance, build_sensor_context
 from benchmarks.big_logs import fill, shape_of
 from benchmarks.big_projects import Shape, make_project
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.derived.processes import processes_of
+from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
@@ -74,7 +74,7 @@ class Measured:
         self.now = shape.now + timedelta(hours=1, minutes=5)
         ready = self.runner.plan(self.now).ready()
         self.next_window = next(item for item in ready if item.trigger is Trigger.PENDING)
-        self.processes = processes_of(self.project.tables.values())
+        self.processes = build_processes(self.project.tables.values())
 
     def actions(self) -> dict[str, Callable[[], object]]:
         """Name → what is measured; each leaves the log as it was."""

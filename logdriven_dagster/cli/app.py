@@ -60,10 +60,10 @@ class _Commands(typer.core.TyperGroup):
         except typer.BadParameter as error:
             from pydantic import ValidationError
 
-            from logdriven_dagster.config.models.wording import plain_problem
+            from logdriven_dagster.config.models.wording import describe_problem
 
             if isinstance(error.__cause__, ValidationError):
-                error.message = plain_problem(error.__cause__)
+                error.message = describe_problem(error.__cause__)
             raise
 
 

@@ -192,14 +192,14 @@ def parse_time(project: "Project", text: str, option: str) -> datetime:
 
 def find_window(runner: "Runner", table: str, text: str) -> "TimeWindow":
     """Return the window that a text names, in the syntax of `refresh` and Dagster's partitions."""
-    from logdriven_dagster.model.windows import as_instant
+    from logdriven_dagster.model.windows import normalize_instant
 
     config = runner.project.table(table)
     if config.is_sliced:
         return runner.slices(table, [text])[0]
     start, grid = parse_time(runner.project, text, "--window"), config.grid
     window = grid.window(grid.index(start))
-    if window.start != as_instant(start):
+    if window.start != normalize_instant(start):
         problem = (
             f"no window of {table} starts at this time; the window that contains it is {window}"
         )

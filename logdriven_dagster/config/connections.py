@@ -13,8 +13,8 @@ from sqlalchemy.exc import ArgumentError
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.types.connections import ConnectionConfig, ConnectionType
 from logdriven_dagster.config.secrets import (
+    find_references,
     names_secret,
-    references,
     remember,
     resolve,
 )
@@ -51,7 +51,7 @@ class Connection:
     """Spark's JDBC options, including user and password."""
 
 
-def database_url(text: str, root: Path) -> URL:
+def build_database_url(text: str, root: Path) -> URL:
     """Return a SQLAlchemy URL with its secrets resolved and registered for redaction.
 
     A URL without a driver gets one that the package installs, and a relative SQLite path is
@@ -85,7 +85,7 @@ def _parse_url(text: str) -> URL:
             fix = "write an @ in it as %40"
             raise UsageError(f"the URL's password must be percent-encoded: {fix}")
         return url
-    stand_ins = {f"{_STAND_IN}{n:03}": given for n, given in enumerate(references(text))}
+    stand_ins = {f"{_STAND_IN}{n:03}": given for n, given in enumerate(find_references(text))}
     for number, given in stand_ins.items():
         text = text.replace(given, number, 1)
     url = make_url(text)
@@ -111,7 +111,7 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     for a missing secret.
     """
     try:
-        url = database_url(config.url, root)
+        url = build_database_url(config.url, root)
         options = _resolve_options(config.jdbc.options)
         jdbc_given = resolve(config.jdbc.url or "")
     except UsageError as error:
@@ -125,7 +125,7 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     return Connection(name, url, jdbc_given or jdbc_url, config.jdbc.driver or driver, options)
 
 
-def driver_of(config: ConnectionConfig) -> str | None:
+def find_driver(config: ConnectionConfig) -> str | None:
     """Return the JDBC driver of a connection, or None if it cannot be derived without secrets."""
     if config.jdbc.driver:
         return config.jdbc.driver
@@ -138,12 +138,12 @@ def driver_of(config: ConnectionConfig) -> str | None:
     return _JDBC[backend][1] if backend in _JDBC else None
 
 
-def given_url(config: ConnectionType | None) -> str | None:
+def get_url(config: ConnectionType | None) -> str | None:
     """Return the URL of a connection to a database, as its file has it; None for other ones."""
     return config.url if isinstance(config, ConnectionConfig) else None
 
 
-def connection_settings(name: str, config: ConnectionType) -> dict[str, Any]:
+def resolve_connection_settings(name: str, config: ConnectionType) -> dict[str, Any]:
     """Return the fields of a connection, with their secrets from the environment.
 
     Raises UsageError, which names the missing variable.

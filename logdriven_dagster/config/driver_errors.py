@@ -1,7 +1,7 @@
 """Error messages of databases, without the text that their drivers add."""
 
 
-def driver_words(error: BaseException | None) -> str:
+def get_driver_message(error: BaseException | None) -> str:
     """Return the first line of a driver's exception, or an empty string for None.
 
     Drivers for MariaDB put a number before the message, psycopg puts advice after it.

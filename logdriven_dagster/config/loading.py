@@ -12,26 +12,29 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ValidationError
 
 from logdriven_dagster.config.checking.engines import Documents, find_unsupported_features
-from logdriven_dagster.config.checking.oversights import oversights
-from logdriven_dagster.config.checking.plain_secrets import plain_secrets
-from logdriven_dagster.config.checking.project import ValidConfigs, mistakes
-from logdriven_dagster.config.derived.running_order import running_order
-from logdriven_dagster.config.models.code_files import misplaced_files
-from logdriven_dagster.config.models.incremental.registered import incremental_type
-from logdriven_dagster.config.models.jobs import JobConfig, job_model
-from logdriven_dagster.config.models.notifications import broken_recipients, unknown_recipients
+from logdriven_dagster.config.checking.oversights import find_oversights
+from logdriven_dagster.config.checking.plain_secrets import find_plain_secrets
+from logdriven_dagster.config.checking.project import ValidConfigs, find_mistakes
+from logdriven_dagster.config.derived.running_order import sort_by_dependencies
+from logdriven_dagster.config.models.code_files import find_misplaced_files
+from logdriven_dagster.config.models.incremental.registered import get_incremental_type
+from logdriven_dagster.config.models.jobs import JobConfig, choose_job_model
+from logdriven_dagster.config.models.notifications import (
+    find_broken_recipients,
+    find_unknown_recipients,
+)
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.wording import ambiguities, validation_errors
+from logdriven_dagster.config.models.wording import convert_validation_errors, find_ambiguities
 from logdriven_dagster.config.project import PROJECT_FILE, Project
-from logdriven_dagster.config.project_files import ProjectFiles, definitions_folder
-from logdriven_dagster.config.properties import with_properties
-from logdriven_dagster.config.templates import expanded, items_file
-from logdriven_dagster.config.yaml.components import without_component
+from logdriven_dagster.config.project_files import ProjectFiles, get_definitions_folder
+from logdriven_dagster.config.properties import merge_properties
+from logdriven_dagster.config.templates import expand, find_items_file
+from logdriven_dagster.config.yaml.components import unwrap_component
 from logdriven_dagster.config.yaml.documents import (
     Document,
     read_document,
-    reported_once,
+    report_once,
 )
 from logdriven_dagster.config.yaml.renamed_fields import with_current_names
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
@@ -54,7 +57,7 @@ def examined_project(root: Path | str) -> Project:
     """
     sources = read_sources(root)
     project = build_project(sources)
-    if found := oversights(project, (*sources.tables, *sources.jobs)):
+    if found := find_oversights(project, (*sources.tables, *sources.jobs)):
         raise InvalidProjectError(found)
     return project
 
@@ -79,14 +82,14 @@ def read_sources(root: Path | str) -> ProjectFiles:
     if config is None:
         raise InvalidProjectError(errors)
     main = mains[0]
-    errors += plain_secrets(main, config)
-    errors += broken_recipients(main, config.recipients)
+    errors += find_plain_secrets(main, config)
+    errors += find_broken_recipients(main, config.recipients)
     rules = config.defaults.notify or ()
-    errors += unknown_recipients(main, ("defaults", "notify"), rules, config.recipients)
+    errors += find_unknown_recipients(main, ("defaults", "notify"), rules, config.recipients)
     defaults = main.values.get("defaults") or {}
     table_files = _expand_documents(_list_yaml_files(root / "tables", "**/*"), root, errors)
     tables = [
-        with_properties(
+        merge_properties(
             _merge_defaults(document, defaults), config.properties, config.variables, errors
         )
         for document in _rename_fields(table_files, TableConfig, errors, hints)
@@ -95,9 +98,9 @@ def read_sources(root: Path | str) -> ProjectFiles:
     jobs = [
         renamed
         for document in job_files
-        for renamed in _rename_fields([document], job_model(document.values), errors, hints)
+        for renamed in _rename_fields([document], choose_job_model(document.values), errors, hints)
     ]
-    renamed_fields = tuple(reported_once(hints))
+    renamed_fields = tuple(report_once(hints))
     for found in renamed_fields:
         _log_once(str(found))
     return ProjectFiles(
@@ -107,7 +110,7 @@ def read_sources(root: Path | str) -> ProjectFiles:
         tuple(tables),
         tuple(jobs),
         tuple(errors),
-        definitions_folder(root),
+        get_definitions_folder(root),
         renamed_fields,
     )
 
@@ -125,14 +128,14 @@ def build_project(sources: ProjectFiles) -> Project:
         "table", ((document, TableConfig) for document in sources.tables)
     )
     jobs: ValidConfigs[JobConfig] = building.found(
-        "job", ((document, job_model(document.values)) for document in sources.jobs)
+        "job", ((document, choose_job_model(document.values)) for document in sources.jobs)
     )
     building.errors.sort(key=lambda error: (error.path != sources.main.path, str(error.path)))
-    building.errors += misplaced_files((*sources.tables, *sources.jobs), sources.root)
-    building.errors += mistakes(sources.config, tables, jobs, building.broken)
+    building.errors += find_misplaced_files((*sources.tables, *sources.jobs), sources.root)
+    building.errors += find_mistakes(sources.config, tables, jobs, building.broken)
     if building.errors:
-        raise InvalidProjectError(list(reported_once(building.errors)))
-    ordered = {name: tables.items[name] for name in running_order(tables.items)}
+        raise InvalidProjectError(list(report_once(building.errors)))
+    ordered = {name: tables.items[name] for name in sort_by_dependencies(tables.items)}
     files = {name: document.path for name, document in tables.origins.items()}
     job_files = {name: document.path for name, document in jobs.origins.items()}
     project = Project(
@@ -148,7 +151,7 @@ def build_project(sources: ProjectFiles) -> Project:
         sources.main, {name: tables.origins[name] for name in ordered}, jobs.origins
     )
     if unsupported := list(find_unsupported_features(project, documents)):
-        raise InvalidProjectError(list(reported_once(unsupported)))
+        raise InvalidProjectError(list(report_once(unsupported)))
     return project
 
 
@@ -210,11 +213,11 @@ def _expand_documents(
     """
     broken: list[ConfigError] = []
     read = list(_read_documents(paths, broken))
-    lists = {items_file(document) for document in read}
+    lists = {find_items_file(document) for document in read}
     errors += [error for error in broken if error.path.resolve() not in lists]
     for document in read:
         try:
-            yield from expanded(document, root)
+            yield from expand(document, root)
         except ConfigError as error:
             errors.append(error)
         except InvalidProjectError as several:
@@ -224,7 +227,7 @@ def _expand_documents(
 def _read_documents(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Document]:
     for path in paths:
         try:
-            yield without_component(read_document(path))
+            yield unwrap_component(read_document(path))
         except ConfigError as error:
             errors.append(error)
 
@@ -252,9 +255,9 @@ def _validate(
     try:
         config = model.model_validate(document.values, context=context)
     except ValidationError as error:
-        errors += validation_errors(document, model, error)
+        errors += convert_validation_errors(document, model, error)
         return None
-    unclear = list(ambiguities(document, config))
+    unclear = list(find_ambiguities(document, config))
     errors += unclear
     return None if unclear else config
 
@@ -265,7 +268,7 @@ def _merge_defaults(document: Document, defaults: Mapping[str, Any]) -> Document
     Key, offset and batch ranges have no start or end time. Tables that take upstream deliveries
     have no freshness deadline.
     """
-    kind = incremental_type(document.values.get("incremental_type"))
+    kind = get_incremental_type(document.values.get("incremental_type"))
     of_time = ("default_start", "end", "ordered") if kind.is_sliced else ()
     of_clocks = ("freshness",) if kind.takes_upstream_batches else ()
     left_out = {*of_time, *of_clocks}

@@ -17,27 +17,27 @@ OBJECT_STORES = {
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
-def location_text(text: str) -> str:
+def validate_location(text: str) -> str:
     """Validate a path or URL from the configuration. Raises ValueError for an unsupported store."""
     if is_remote(text) and not re.match(r"[a-z0-9]+://[^/\s]+", text):
         raise ValueError(f"{text}: the name of a bucket or container must follow ://")
     if not is_remote(text):
-        local_folder(text)
+        get_local_folder(text)
     return text
 
 
 def is_remote(text: str) -> bool:
     """Return True if a path or URL refers to an object store."""
-    return scheme_of(text) in OBJECT_STORES
+    return get_scheme(text) in OBJECT_STORES
 
 
-def scheme_of(text: str) -> str:
+def get_scheme(text: str) -> str:
     """Return the scheme of a URL, or `file` for a path."""
     found = _URL.match(text)
     return found[1] if found else "file"
 
 
-def local_folder(text: str) -> str:
+def get_local_folder(text: str) -> str:
     """Return the folder of a path or `file:` URL. Raises ValueError for other file systems."""
     if text.startswith("file:"):
         return re.sub("^file:/*(?=/)", "", text).removeprefix("file:")
@@ -49,21 +49,21 @@ def local_folder(text: str) -> str:
     return text
 
 
-def location_of(text: str | Path) -> str:
+def resolve_location(text: str | Path) -> str:
     """Return the canonical location of a path or URL; all spellings of a local path are equal."""
     text = str(text)
     if is_remote(text):
         scheme, _, rest = text.partition("://")
         return f"{scheme}://{re.sub('/+', '/', rest).rstrip('/')}"
     try:
-        return f"file://{os.path.normpath(local_folder(text))}"
+        return f"file://{os.path.normpath(get_local_folder(text))}"
     except ValueError:
         return text
 
 
-def same_place(location: str) -> str:
+def normalize_location(location: str) -> str:
     """Return a canonical text for a location, equal for all schemes of the same bucket."""
-    scheme, separator, rest = location_of(location).partition("://")
+    scheme, separator, rest = resolve_location(location).partition("://")
     return f"{OBJECT_STORES.get(scheme, scheme)}{separator}{rest}"
 
 

@@ -14,22 +14,27 @@ from sqlalchemy.engine import URL
 
 from logdriven_dagster.config.connections import (
     Connection,
-    connection_settings,
-    database_url,
-    driver_of,
+    build_database_url,
+    find_driver,
     open_connection,
+    resolve_connection_settings,
 )
-from logdriven_dagster.config.locations import as_path, is_remote, local_folder, location_of
+from logdriven_dagster.config.locations import (
+    as_path,
+    get_local_folder,
+    is_remote,
+    resolve_location,
+)
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.connections import ConnectionConfig, ConnectionType
-from logdriven_dagster.config.properties import query_of, text_of_option
+from logdriven_dagster.config.properties import format_option, query_of
 from logdriven_dagster.config.secrets import resolve
 from logdriven_dagster.errors import ConfigError, UsageError
-from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.model.definitions import Kind, build_code
 
 PROJECT_FILE = "logdriven.yaml"
 REMOTE_VARIABLE = "LOGDRIVEN_SPARK_REMOTE"
@@ -78,7 +83,7 @@ class Project:
             fix = "set LOGDRIVEN_RUN_LOG for branch deployments"
             raise UsageError(f"run_log: a branch deployment must have its own run log; {fix}")
         try:
-            return database_url(text, self.root)
+            return build_database_url(text, self.root)
         except UsageError as error:
             raise UsageError(f"run_log: {error}") from None
 
@@ -87,12 +92,12 @@ class Project:
         """The location of stored tables. Raises UsageError for an unsupported object store."""
         try:
             text = self._resolve_text("warehouse", self.config.warehouse)
-            return location_of(text) if is_remote(text) else self._find_local_warehouse(text)
+            return resolve_location(text) if is_remote(text) else self._find_local_warehouse(text)
         except ValueError as error:
             raise UsageError(f"warehouse: {error}") from None
 
     def _find_local_warehouse(self, text: str) -> str:
-        return location_of((self.root / local_folder(text)).resolve())
+        return resolve_location((self.root / get_local_folder(text)).resolve())
 
     @property
     def spark_remote(self) -> str:
@@ -108,7 +113,7 @@ class Project:
     def storage(self) -> Mapping[str, str]:
         """Properties of object stores for PyIceberg, with secrets resolved."""
         given = self.resolved(self.config.storage, "storage")
-        return {name: text_of_option(value) for name, value in given.items()}
+        return {name: format_option(value) for name, value in given.items()}
 
     @property
     def uses_object_stores(self) -> bool:
@@ -124,7 +129,7 @@ class Project:
         given = self.config.catalog
         if isinstance(given, dict):
             found = self.resolved(given, "catalog")
-            return {name: text_of_option(value) for name, value in found.items()}
+            return {name: format_option(value) for name, value in found.items()}
         if given is None and is_remote(self.warehouse):
             raise UsageError(
                 f"catalog: missing; Iceberg tables in {self.warehouse} need one, such as "
@@ -138,7 +143,7 @@ class Project:
         if self.catalog.get("type") != "sql":
             return None
         try:
-            return database_url(self.catalog["uri"], self.root)
+            return build_database_url(self.catalog["uri"], self.root)
         except UsageError as error:
             raise UsageError(f"catalog: {error}") from None
 
@@ -163,7 +168,7 @@ class Project:
 
     def version(self, kind: Kind, name: str) -> int | None:
         """Return the registered version of a table or job, or None before registration."""
-        return self.versions.get(code_of(self.name, kind, name))
+        return self.versions.get(build_code(self.name, kind, name))
 
     def with_tables(self, tables: Mapping[str, TableConfig]) -> "Project":
         """Return a copy of the project with some tables replaced."""
@@ -213,11 +218,11 @@ class Project:
     def driver(self, name: str) -> str | None:
         """Return the JDBC driver of a connection, or None if it cannot be derived."""
         config = self._get_declared_connection(name)
-        return driver_of(config) if isinstance(config, ConnectionConfig) else None
+        return find_driver(config) if isinstance(config, ConnectionConfig) else None
 
     def connection_settings(self, name: str) -> dict[str, Any]:
         """Return the fields of a connection of a package's type, their secrets resolved."""
-        return connection_settings(name, self._get_declared_connection(name))
+        return resolve_connection_settings(name, self._get_declared_connection(name))
 
     def refuse_incomplete_connection(self, name: str) -> None:
         """Raise UsageError if the environment lacks something that a connection needs."""
@@ -281,7 +286,7 @@ class Project:
         own, given = table.properties, self.config.properties
         return {
             group: {
-                key: text_of_option(value)
+                key: format_option(value)
                 for key, value in {**given.get(group, {}), **own.get(group, {})}.items()
             }
             for group in {**given, **own}

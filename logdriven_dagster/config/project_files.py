@@ -26,6 +26,6 @@ class ProjectFiles:
     """Hints about former names of fields in the files."""
 
 
-def definitions_folder(root: Path) -> Path:
+def get_definitions_folder(root: Path) -> Path:
     """Return the project's folder for the files of registered versions."""
     return root / ".logdriven" / "definitions"

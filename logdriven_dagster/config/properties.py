@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.properties import PROPERTY_REFERENCE
 from logdriven_dagster.config.models.steps import StepConfig
-from logdriven_dagster.config.yaml.documents import Document, Location, text_of
+from logdriven_dagster.config.yaml.documents import Document, Location, read_text
 from logdriven_dagster.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class UnknownPropertyError(ValueError):
         super().__init__(f"unknown property {reference}")
 
 
-def with_properties(
+def merge_properties(
     document: Document,
     defaults: Values,
     variables: Collection[str],
@@ -80,7 +80,7 @@ def query_of(
     """
     if step.sql_file is None:
         return step.sql
-    text = text_of(folder / step.sql_file)
+    text = read_text(folder / step.sql_file)
     return str(_fill_text(text, table.properties, {*variables, *table.variables}))
 
 
@@ -93,7 +93,7 @@ def _fill_text(text: str, properties: Values, variables: Collection[str]) -> Any
     def part(match: re.Match[str]) -> str:
         if f"{match[1]}.{match[2]}" in variables:
             return match[0]
-        return text_of_option(_get_value(match, properties))
+        return format_option(_get_value(match, properties))
 
     return PROPERTY_REFERENCE.sub(part, text)
 
@@ -132,6 +132,6 @@ def _are_properties(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(group, dict) for group in value.values())
 
 
-def text_of_option(value: Option) -> str:
+def format_option(value: Option) -> str:
     """Return the text of a property, as inserted into a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -102,12 +102,12 @@ def is_reference(text: str) -> bool:
     return bool(_REFERENCE.fullmatch(text))
 
 
-def references(text: str) -> list[str]:
+def find_references(text: str) -> list[str]:
     """Return the references to the environment or files in a text."""
     return [match[0] for match in _REFERENCE.finditer(text)]
 
 
-def passwords_in(text: str) -> list[str]:
+def find_passwords(text: str) -> list[str]:
     """Return passwords in URLs and after `password=`, including references."""
     found = [m["secret"].strip("\"'") for m in _ASSIGNED.finditer(text)]
     found += [m["rest"].rpartition("@")[0] for m in _USER_INFO.finditer(text)]
@@ -129,7 +129,7 @@ def _list_forms(secret: str) -> set[str]:
     return {secret, base64.b64encode(secret.encode()).decode().rstrip("="), *quoted, *escaped}
 
 
-def redacted_values(values: Mapping[str, Plain]) -> dict[str, Plain]:
+def redact_values(values: Mapping[str, Plain]) -> dict[str, Plain]:
     """Redact named values for a log: references are kept, other secrets are hidden."""
     return {name: _redact_value(name, value) for name, value in values.items()}
 

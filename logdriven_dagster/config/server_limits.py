@@ -20,7 +20,7 @@ _ANSWER_SECONDS = 120
 """Seconds that PyMySQL waits for the answer to a statement that is known to be short."""
 
 
-def limits(url: URL, *, idle: int = IDLE_SECONDS, lock: int = LOCK_SECONDS) -> dict[str, Any]:
+def build_limits(url: URL, *, idle: int = IDLE_SECONDS, lock: int = LOCK_SECONDS) -> dict[str, Any]:
     """Return driver arguments that limit idle transactions and lock waits.
 
     `idle` and `lock` are in seconds. For the run log and the catalog, whose statements are short.

@@ -18,9 +18,15 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from logdriven_dagster.config.models.code_files import MOVE, misplacement
-from logdriven_dagster.config.yaml.documents import Document, Location, absence, read_list, text_of
-from logdriven_dagster.config.yaml.loader import shown
+from logdriven_dagster.config.models.code_files import MOVE, explain_misplacement
+from logdriven_dagster.config.yaml.documents import (
+    Document,
+    Location,
+    explain_absence,
+    read_list,
+    read_text,
+)
+from logdriven_dagster.config.yaml.loader import show
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
 _EACH = re.compile(r"\$\{each(?:\.([^}]*))?\}")
@@ -31,7 +37,7 @@ _NAMES = ("step", "check", "table", "name")
 _Moves: TypeAlias = list[tuple[Location, Location]]
 
 
-def expanded(document: Document, root: Path) -> Iterator[Document]:
+def expand(document: Document, root: Path) -> Iterator[Document]:
     """Yield the documents that a file expands to: itself, unless it is a template.
 
     Raises InvalidProjectError after the valid documents, with one ConfigError per invalid item.
@@ -49,7 +55,7 @@ def expanded(document: Document, root: Path) -> Iterator[Document]:
         raise InvalidProjectError(errors)
 
 
-def items_file(document: Document) -> Path | None:
+def find_items_file(document: Document) -> Path | None:
     """Return the YAML file with the items of a template, which is not a document itself."""
     given = document.values.get("for_each")
     name = given.get("yaml") if isinstance(given, dict) else None
@@ -108,7 +114,7 @@ class _Item:
         def part(match: re.Match[str]) -> str:
             value = self._get_value(match, place)
             if value is None or isinstance(value, (dict, list)):
-                raise self._build_error(place, f"{match[0]} must be text, not {shown(value)}")
+                raise self._build_error(place, f"{match[0]} must be text, not {show(value)}")
             return str(value).lower() if isinstance(value, bool) else str(value)
 
         return _EACH.sub(part, text)
@@ -202,9 +208,9 @@ def _read_list(template: Document, given: Mapping[str, Any], root: Path) -> list
         raise template.error(("for_each",), f"must be {_FORMS}")
     ((form, name),) = given.items()
     path = template.path.parent / str(name)
-    if problem := misplacement(str(name), template.path.parent, root):
+    if problem := explain_misplacement(str(name), template.path.parent, root):
         raise template.error(("for_each", form), f"{name} {problem}", MOVE)
-    if problem := absence(path):
+    if problem := explain_absence(path):
         raise template.error(("for_each", form), problem)
     return read_list(path) if form == "yaml" else list(_read_rows(path))
 
@@ -212,7 +218,7 @@ def _read_list(template: Document, given: Mapping[str, Any], root: Path) -> list
 def _read_rows(path: Path) -> Iterator[dict[str, str | None]]:
     """Yield the rows of a CSV file with a header line; an empty cell is null."""
     try:
-        file = StringIO(text_of(path), newline="")
+        file = StringIO(read_text(path), newline="")
         reader = csv.DictReader(file, skipinitialspace=True, strict=True)
         for row in reader:
             if None in row or None in row.values():

@@ -13,7 +13,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 
-from logdriven_dagster.config.driver_errors import driver_words
+from logdriven_dagster.config.driver_errors import get_driver_message
 from logdriven_dagster.config.models.types.registered import SOURCES, TARGETS
 from logdriven_dagster.config.secrets import redact_start
 from logdriven_dagster.engine.spark.dead_sessions import cause_of_death
@@ -212,7 +212,7 @@ def _is_transient_java(thrown: JvmException) -> bool:
 
 def _sentence(error: Exception) -> str:
     """Return the error in one line, for people."""
-    if said := driver_words(getattr(error, "orig", None)):
+    if said := get_driver_message(getattr(error, "orig", None)):
         return f"{getattr(error, 'database', 'the database')}: {said}"
     chain = thrown_by(error)
     text = " ".join((sentence_of(chain) if chain else _text(error).partition("\n")[0]).split())

@@ -10,9 +10,9 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from logdriven_dagster.config.connections import given_url
+from logdriven_dagster.config.connections import get_url
 from logdriven_dagster.config.derived.needs import Need, refuse_unmet_here
-from logdriven_dagster.config.driver_errors import driver_words
+from logdriven_dagster.config.driver_errors import get_driver_message
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.failures import step_error
@@ -48,7 +48,7 @@ def refuse_unmet(project: Project, need: Need) -> None:
     """Raise UnmetNeedError if a need is missing, or its server does not answer."""
     refuse_missing(project, need)
     match need.kind:
-        case "connection" if given_url(project.config.connections[need.name]) is not None:
+        case "connection" if get_url(project.config.connections[need.name]) is not None:
             _refuse_unreachable(need, project.connection(need.name).url)
         case "catalog" if project.catalog_url is not None:
             _refuse_unreachable(need, project.catalog_url)
@@ -128,7 +128,7 @@ def _refuse_unreachable(need: Need, url: "URL") -> None:
     except ImportError as error:
         raise UnmetNeedError(str(need), f"its driver is not installed: {error}") from None
     except Exception as error:  # noqa: BLE001 - drivers raise exceptions of any type
-        said = redact(driver_words(getattr(error, "orig", None))) or in_brief(
+        said = redact(get_driver_message(getattr(error, "orig", None))) or in_brief(
             str(step_error(error))
         )
         place = need.kind.replace(" ", "_") + f"s.{need.name}" * bool(need.name)

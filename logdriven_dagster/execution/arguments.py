@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from logdriven_dagster.config.models.settings import RetryVersion
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import BatchSize, TableConfig
-from logdriven_dagster.config.secrets import has_reference, redacted_values
+from logdriven_dagster.config.secrets import has_reference, redact_values
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.job_runs import JobRun, StartedBy
@@ -35,7 +35,7 @@ class RunArguments:
 
     def recorded(self) -> dict[str, str]:
         """Return the arguments as `job_log.runtime_args` stores them, without secrets."""
-        record: dict[str, str] = {k: str(v) for k, v in redacted_values(self.overrides).items()}
+        record: dict[str, str] = {k: str(v) for k, v in redact_values(self.overrides).items()}
         record |= {"--from-step": self.from_step} if self.from_step else {}
         record |= {"--on-running": self.on_running.value} if self.on_running else {}
         excluded = ",".join(sorted(self.exclude_steps))

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 
-from logdriven_dagster.config.derived.processes import process_of
-from logdriven_dagster.config.models.incremental.batches import file_source
+from logdriven_dagster.config.derived.processes import build_process
+from logdriven_dagster.config.models.incremental.batches import get_file_source
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
@@ -19,7 +19,7 @@ from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning.slices import next_slice
+from logdriven_dagster.planning.slices import get_next_slice
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.batches import files
 from logdriven_dagster.runlog.history import slices
@@ -63,8 +63,8 @@ def _rows_of_files(
     from logdriven_dagster.engine.sources.files.arrivals import arrivals
 
     table = project.table(run.table)
-    found = arrivals(project, file_source(table), run)
-    (route,) = process_of(table).routes
+    found = arrivals(project, get_file_source(table), run)
+    (route,) = build_process(table).routes
     loaded = run_log.ask(lambda conn: files.find_consumed_files(conn, route, found))
     waiting = [file for file in found if file not in loaded]
     done, left = (
@@ -112,7 +112,7 @@ def _keep(run_log: RunLog, rows: SourceRows) -> None:
 def _any_window(table: TableConfig, log: TableLog) -> TimeWindow:
     """Return any window of the table: the result of an audit does not depend on it."""
     if table.is_sliced:
-        return next_slice(table, log.last)
+        return get_next_slice(table, log.last)
     return table.grid.window(0)
 
 
@@ -120,7 +120,7 @@ def _done(run_log: RunLog, table: TableConfig, log: TableLog) -> tuple[TimeWindo
     """Return the ranges of time, or the keys, that were read."""
     if not table.is_sliced:
         return log.finished
-    following = next_slice(table, log.last)
+    following = get_next_slice(table, log.last)
     first, *_ = (*run_log.ask(lambda conn: slices.list_begun_slices(conn, table)), following)
     return range(int(first.low) + 1, int(following.low) + 1)
 

@@ -23,10 +23,10 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.planning.freshness import Verdict, freshness
-from logdriven_dagster.planning.pending import unfinished_windows, watermark
+from logdriven_dagster.planning.freshness import Verdict, evaluate_freshness
+from logdriven_dagster.planning.pending import find_unfinished_windows, find_watermark
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history.logs import read_window_states
 from logdriven_dagster.runlog.jobs.history import read_latest_runs
@@ -155,7 +155,7 @@ class _Seen:
     def of(cls, conn: Connection, project: Project, today: Today) -> "_Seen":
         logs = read_window_states(conn, list(project.tables.values()))
         oldest = [failed[0].job_id for failed in map(_failed, logs.values()) if failed]
-        codes = [code_of(project.name, Kind.JOB, name) for name in project.jobs]
+        codes = [build_code(project.name, Kind.JOB, name) for name in project.jobs]
         return cls(
             logs,
             measure_failing_time(conn, oldest),
@@ -180,13 +180,13 @@ def _gauges(table: TableConfig, seen: _Seen, now: datetime) -> Iterator[tuple[st
     lag = _lag(table, log, now)
     if lag is not None:
         yield "lag_seconds", lag
-    yield "pending_windows", len(unfinished_windows(table, log, now))
+    yield "pending_windows", len(find_unfinished_windows(table, log, now))
     failed = _failed(log)
     yield "failed_windows", len(failed)
     yield "running_windows", sum(item.status is Status.RUNNING for item in log.open)
     if failed and failed[0].job_id in seen.failing:
         yield "oldest_failure_seconds", seen.failing[failed[0].job_id]
-    found = freshness(table, log, now)
+    found = evaluate_freshness(table, log, now)
     if found is not None:
         yield "fresh", int(found.verdict is Verdict.FRESH)
         yield "overdue_seconds", found.overdue(now).total_seconds()
@@ -196,7 +196,7 @@ def _lag(table: TableConfig, log: TableLog, now: datetime) -> float | None:
     """Return the seconds behind the clock; for slices, since their source was read; None: never."""
     if table.is_sliced:
         return None if log.last is None else _seconds(now.timestamp() - log.last.now.timestamp())
-    reached, grid = watermark(table, log), table.grid
+    reached, grid = find_watermark(table, log), table.grid
     assert isinstance(reached, datetime)
     until = now.timestamp()
     if grid.end is not None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
 from logdriven_dagster.config.checking.engines import EngineChoice
-from logdriven_dagster.config.derived.relations import project_of_job
+from logdriven_dagster.config.derived.relations import apply_job
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
 from logdriven_dagster.config.project import Project
@@ -45,14 +45,14 @@ from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Attached, Passes
 from logdriven_dagster.model.attempts import Owner, Trigger
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning.freshness import Freshness
-from logdriven_dagster.planning.pending import refreshable_windows
+from logdriven_dagster.planning.pending import list_refreshable_windows
 from logdriven_dagster.planning.plan import Plan, plan
-from logdriven_dagster.planning.slices import next_slice
+from logdriven_dagster.planning.slices import get_next_slice
 from logdriven_dagster.processes import garbage_kept
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts import overlaps
@@ -146,7 +146,7 @@ class Runner:
 
     def in_force(self, job: str | None = None) -> Project:
         """Return the project with the current settings of operators, and the relations of a job."""
-        return project_of_job(with_settings_in_force(self.run_log, self.project), job)
+        return apply_job(with_settings_in_force(self.run_log, self.project), job)
 
     def catch_up(
         self,
@@ -282,7 +282,7 @@ class Runner:
         finished = self.run_log.ask(
             lambda conn: overlaps.find_finished_windows(conn, table, around)
         )
-        found = refreshable_windows(config, span, [window for _, window in finished])
+        found = list_refreshable_windows(config, span, [window for _, window in finished])
         whole = found[0].up_to_end_of(found[-1])
         if not span.contains(whole):
             ends = dict.fromkeys((found[0], found[-1]))
@@ -295,7 +295,7 @@ class Runner:
 
     def whole_windows(self, table: str, windows: Iterable[TimeWindow]) -> list[TimeWindow]:
         """Return the windows that a refresh of some windows of the grid runs; see `windows`."""
-        spans = union(sorted(windows, key=lambda window: window.span[0]))
+        spans = unite(sorted(windows, key=lambda window: window.span[0]))
         return [window for span in spans for window in self.windows(table, span)]
 
     def windows_from(self, table: str, start: datetime) -> list[TimeWindow]:
@@ -339,7 +339,7 @@ class Runner:
         config = self.project.table(table)
         begun = self.run_log.ask(lambda conn: slices.list_begun_slices(conn, config, keys))
         known = {item.key: item for item in begun}
-        following = next_slice(config, self._logs(self.project, [table])[table].last)
+        following = get_next_slice(config, self._logs(self.project, [table])[table].last)
         if following.key not in known or known[following.key].is_empty:
             known[following.key] = following
         if unknown := sorted(set(keys or ()) - set(known)):

@@ -15,7 +15,7 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
-from logdriven_dagster.model.windows import as_instant
+from logdriven_dagster.model.windows import normalize_instant
 from logdriven_dagster.runlog import RunLog, archive, transitions
 from logdriven_dagster.runlog.attempts import leases, steps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
@@ -41,7 +41,7 @@ def discard(
         item
         for item in opened
         if item.status is Status.RUNNING
-        and (start is None or item.window.start == as_instant(start))
+        and (start is None or item.window.start == normalize_instant(start))
     ]
 
     def end(conn: Connection) -> list[OpenWindow]:

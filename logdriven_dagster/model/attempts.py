@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from logdriven_dagster.model.batches import TakenBatches
-from logdriven_dagster.model.windows import Reads, TimeWindow, as_instant
+from logdriven_dagster.model.windows import Reads, TimeWindow, normalize_instant
 
 
 class Status(str, Enum):
@@ -43,7 +43,7 @@ RUNNING follows itself when a step is retried. Source: Kylin, READY → RUNNING 
 """
 
 
-def before(status: Status) -> frozenset[Status]:
+def list_statuses_before(status: Status) -> frozenset[Status]:
     """Return the statuses from which a row may change to `status`."""
     return frozenset(first for first, then in TRANSITIONS.items() if status in then)
 
@@ -151,9 +151,9 @@ class Claim:
     """
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "now", as_instant(self.now))
+        object.__setattr__(self, "now", normalize_instant(self.now))
         if self.seen_until is not None:
-            object.__setattr__(self, "seen_until", as_instant(self.seen_until))
+            object.__setattr__(self, "seen_until", normalize_instant(self.seen_until))
 
 
 _NOTHING = TakenBatches()

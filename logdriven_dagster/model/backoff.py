@@ -8,7 +8,7 @@ Pause = TypeVar("Pause", float, timedelta)
 _MOST_DOUBLINGS = 16
 
 
-def back_off(failures: int, first: Pause, longest: Pause) -> Pause:
+def compute_back_off(failures: int, first: Pause, longest: Pause) -> Pause:
     """Return the pause before the next try: `first` after one failure, then doubled each time.
 
     Never longer than `longest`. `failures` counts consecutive failures.

@@ -41,13 +41,13 @@ class Enqueuer:
 
     table: str
     cut_pattern: str | None = None
-    """A run takes batches up to the first whose marking matches; see `marking_matches`."""
+    """A run takes batches up to the first whose marking matches; see `is_marking_match`."""
     required: bool = True
     """True if a run needs a batch from it. Missing files are subject to the table's `on_empty`."""
 
     def __post_init__(self) -> None:
         try:
-            compiled_pattern(self.cut_pattern or "")
+            compile_pattern(self.cut_pattern or "")
         except ValueError as error:
             problem = f"the cut_pattern {self.cut_pattern!r} of {self.table} is {error}"
             raise UsageError(
@@ -206,7 +206,7 @@ class TakenBatches:
 
     @property
     def target_marking(self) -> str:
-        return union_of(batch.marking for batch in self.batches)
+        return merge_markings(batch.marking for batch in self.batches)
 
     @property
     def bounds(self) -> tuple[str, str]:
@@ -216,7 +216,7 @@ class TakenBatches:
 
 
 @cache
-def compiled_pattern(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     """Compile a cut pattern into a regular expression for searching. Raises ValueError if invalid.
 
     After `like:`, the pattern is that of SQL's LIKE for the whole marking, as in BDRE: `%` matches
@@ -233,9 +233,9 @@ def compiled_pattern(pattern: str) -> re.Pattern[str]:
         raise ValueError(f"not a regular expression: {error}") from None
 
 
-def marking_matches(pattern: str, marking: str) -> bool:
+def is_marking_match(pattern: str, marking: str) -> bool:
     """Return True if a marking matches the pattern that ends an intake."""
-    return compiled_pattern(pattern).search(marking) is not None
+    return compile_pattern(pattern).search(marking) is not None
 
 
 def cut(
@@ -249,7 +249,7 @@ def cut(
     if pattern is None:
         return tuple(batches[:max_batches])
     for number, batch in enumerate(batches, 1):
-        if marking_matches(pattern, batch.marking):
+        if is_marking_match(pattern, batch.marking):
             return tuple(batches[:number])
     return ()
 
@@ -262,11 +262,11 @@ def reach(markings: Sequence[str], pattern: str | None) -> int:
     if pattern is None:
         return len(markings)
     return max(
-        (n for n, mark in enumerate(markings, 1) if marking_matches(pattern, mark)), default=0
+        (n for n, mark in enumerate(markings, 1) if is_marking_match(pattern, mark)), default=0
     )
 
 
-def recoverable(process: Process, succeeded: Collection[str]) -> tuple[str, ...]:
+def find_recoverable(process: Process, succeeded: Collection[str]) -> tuple[str, ...]:
     """Return the steps at which to resume, given the steps that succeeded in a failed run.
 
     These are the successors of the last `can_recover` step before the failure; for an incomplete
@@ -283,12 +283,12 @@ def recoverable(process: Process, succeeded: Collection[str]) -> tuple[str, ...]
     return found
 
 
-def union_of(markings: Iterable[str]) -> str:
+def merge_markings(markings: Iterable[str]) -> str:
     """Merge several markings into one: every mark once, sorted."""
     return ",".join(sorted(set(_split_marks(markings))))
 
 
-def marking_of(window: TimeWindow, zone: ZoneInfo, now: datetime) -> str:
+def build_marking(window: TimeWindow, zone: ZoneInfo, now: datetime) -> str:
     """Return the dates that a window covers in a zone; the last also as `EOD@date` if complete.
 
     More than 31 dates are reduced to the first and the last. A key, offset or batch range has the

@@ -29,7 +29,7 @@ class Operation(str, Enum):
     DELETE = "delete"
 
 
-def code_of(project: str, kind: Kind, name: str) -> str:
+def build_code(project: str, kind: Kind, name: str) -> str:
     """Return the code of a definition, equal in every run log, before and after an import.
 
     It is derived from the names; the versions of a renamed definition get the new code.
@@ -38,7 +38,7 @@ def code_of(project: str, kind: Kind, name: str) -> str:
     return f"{kind.value}_{hashlib.sha256(named.encode()).hexdigest()[:20]}"
 
 
-def canonical(content: Mapping[str, Any]) -> str:
+def serialize_canonical(content: Mapping[str, Any]) -> str:
     """Serialize content as canonical JSON: equal content gives equal text."""
     try:
         return _format_json(content)
@@ -56,7 +56,7 @@ def _convert_keys(value: Any) -> Any:
     return [_convert_keys(part) for part in value] if isinstance(value, list) else value
 
 
-def digest_of(content: str) -> str:
+def compute_digest(content: str) -> str:
     """Return the SHA-256 of a canonical content."""
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -77,13 +77,13 @@ class Declared:
 
     @property
     def digest(self) -> str:
-        return digest_of(self.content)
+        return compute_digest(self.content)
 
     def has_digest(self, digest: str | None) -> bool:
         """Return True if a digest is that of this content, written with any names of its fields."""
         if digest == self.digest:
             return True
-        return self.former is not None and digest == digest_of(self.former)
+        return self.former is not None and digest == compute_digest(self.former)
 
 
 USED_LENGTH = 512
@@ -141,7 +141,7 @@ class VersionChange:
         """Return the differences by field; empty for a new or deleted definition."""
         if self.before is None or self.after is None:
             return []
-        return content_differences(json.loads(self.before), json.loads(self.after))
+        return list_content_differences(json.loads(self.before), json.loads(self.after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +165,10 @@ class Version:
     @property
     def in_force(self) -> dict[str, Any]:
         """The content with the settings that were in force."""
-        return content_in_force(self.content, self.columns)
+        return get_content_in_force(self.content, self.columns)
 
 
-def content_in_force(content: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+def get_content_in_force(content: str, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content with settings replaced by those of its row, which operators may change."""
     parsed: dict[str, Any] = json.loads(content)
     if "settings" in parsed:
@@ -178,18 +178,21 @@ def content_in_force(content: str, columns: Mapping[str, Any]) -> dict[str, Any]
     return parsed
 
 
-def content_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+def list_content_differences(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> list[Difference]:
     """Return the differences of two contents, by the paths of fields and of captured files.
 
     A setting is listed once, with the value in force; its value in the file is listed only if
     nothing else differs.
     """
     settings = {
-        item.path for item in differences(before.get("settings", {}), after.get("settings", {}))
+        item.path
+        for item in list_differences(before.get("settings", {}), after.get("settings", {}))
     }
     found = []
     for part in ("settings", "values", "files"):
-        for item in differences(before.get(part, {}), after.get(part, {})):
+        for item in list_differences(before.get(part, {}), after.get(part, {})):
             path = item.path
             if part == "values" and path in after.get("settings", {}):
                 if path in settings:
@@ -199,7 +202,7 @@ def content_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     return found
 
 
-def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]:
+def list_differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]:
     """Yield the fields in which two JSON values differ, by path, sorted by name.
 
     `path` is the prefix of all paths. List items are matched by the name they give themselves
@@ -208,7 +211,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted({*before, *after}, key=str):
             inner = f"{path}.{name}" if path else str(name)
-            yield from differences(before.get(name), after.get(name), inner)
+            yield from list_differences(before.get(name), after.get(name), inner)
     elif isinstance(before, list) and isinstance(after, list):
         one, other = _list_names(before), _list_names(after)
         if one is None or other is None:
@@ -216,7 +219,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]
         if one != other and sorted(one) == sorted(other):
             yield Difference(f"{path} in order", one, other)
         items = dict(zip(one, before, strict=True)), dict(zip(other, after, strict=True))
-        yield from differences(*items, path)
+        yield from list_differences(*items, path)
     elif before != after:
         yield Difference(path, before, after)
 

@@ -37,6 +37,6 @@ class RegisteredFile(FoundFile):
     batch_id: int
 
 
-def joined(files: Iterable[FoundFile]) -> str:
+def join_locations(files: Iterable[FoundFile]) -> str:
     """Return the locations of files, separated by semicolons. Source: BDRE, GetFiles."""
     return ";".join(file.location for file in files)

@@ -103,7 +103,7 @@ class QueryLineage:
     """Reason why lineage is missing for the query or some columns."""
 
 
-def outer_origins(
+def find_outer_origins(
     queries: Iterable[QueryLineage], result: Container
 ) -> dict[str, tuple[ColumnRef, ...]]:
     """Return the origins of a result's columns, traced through earlier steps.

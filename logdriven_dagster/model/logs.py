@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.model.ranges import union, without
+from logdriven_dagster.model.ranges import subtract, unite
 from logdriven_dagster.model.windows import Slice, TimeWindow
 
 
@@ -149,10 +149,10 @@ class TableLog:
         `last`, `within_lookback`, `queued` and `recent` are not updated: planners of tables that
         have them read the log again.
         """
-        done = union(sorted(windows, key=lambda window: window.span[0]))
+        done = unite(sorted(windows, key=lambda window: window.span[0]))
         return replace(
             self,
-            finished=tuple(union(self.finished, done)),
-            skipped=tuple(without(self.skipped, done)),
+            finished=tuple(unite(self.finished, done)),
+            skipped=tuple(subtract(self.skipped, done)),
             open=tuple(item for item in self.open if item.window not in windows),
         )

@@ -10,10 +10,10 @@ Offsets: TypeAlias = Mapping[Partition, int]
 
 def parse(text: str) -> dict[Partition, int]:
     """Parse offsets in JSON. Raises ValueError for anything else."""
-    return offsets_of(json.loads(text))
+    return flatten_offsets(json.loads(text))
 
 
-def offsets_of(topics: Any) -> dict[Partition, int]:
+def flatten_offsets(topics: Any) -> dict[Partition, int]:
     """Flatten offsets by topic and partition. Raises ValueError for an invalid offset."""
     found = {}
     if not isinstance(topics, Mapping) or not all(isinstance(t, Mapping) for t in topics.values()):
@@ -27,7 +27,7 @@ def offsets_of(topics: Any) -> dict[Partition, int]:
     return found
 
 
-def text(offsets: Offsets) -> str:
+def format_offsets(offsets: Offsets) -> str:
     """Format offsets as JSON: topics and partitions in order, without spaces."""
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
@@ -35,7 +35,7 @@ def text(offsets: Offsets) -> str:
     return json.dumps(topics, separators=(",", ":"))
 
 
-def spans(low: str, high: str) -> dict[Partition, range]:
+def get_spans(low: str, high: str) -> dict[Partition, range]:
     """Return the offsets of each partition in `high`; those absent from `low` start at 0."""
     starts = parse(low)
     return {

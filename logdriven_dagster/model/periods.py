@@ -9,7 +9,12 @@ from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.model.windows import TimeWindow, as_instant, in_zone, instant
+from logdriven_dagster.model.windows import (
+    TimeWindow,
+    convert_to_instant,
+    convert_to_zone,
+    normalize_instant,
+)
 
 
 class Unit(Enum):
@@ -107,14 +112,14 @@ class Grid:
     """Positions, in days after the origin, of days that the zone's calendar skips."""
 
     def __post_init__(self) -> None:
-        zone, origin = self.origin.tzinfo, as_instant(self.origin)
+        zone, origin = self.origin.tzinfo, normalize_instant(self.origin)
         if not isinstance(zone, ZoneInfo):
             raise ValueError(
                 f"a grid follows the wall clock of a time zone, but {self.origin} has no time zone"
             )
         values: dict[str, Any] = {"zone": zone, "clock": self.origin.replace(tzinfo=None, fold=0)}
         values |= {"origin": origin, "origin_seconds": origin.timestamp()}
-        values["end"] = None if self.end is None else as_instant(self.end)
+        values["end"] = None if self.end is None else normalize_instant(self.end)
         daily = self.period == Period(1, Unit.DAY)
         first = values["clock"].date()
         values["skipped"] = (
@@ -129,7 +134,7 @@ class Grid:
             return self.origin  # for a repeated time, the origin may be the second one
         count = n * self.period.count
         if self.period.unit is Unit.MINUTE:
-            return instant(self.origin_seconds + 60 * count)
+            return convert_to_instant(self.origin_seconds + 60 * count)
         if self.period.unit is Unit.DAY:
             return self._convert_to_instant(self.clock + timedelta(days=self._count_days(count)))
         years, month = divmod(self.clock.month - 1 + count, 12)
@@ -157,7 +162,7 @@ class Grid:
 
     def index(self, moment: datetime) -> int:
         """Return the number of the window that contains an instant, negative before the origin."""
-        moment = as_instant(moment)
+        moment = normalize_instant(moment)
         n = self._estimate(moment)
         if self.period.unit is Unit.MINUTE:
             return n  # elapsed time; only wall-clock days vary in length
@@ -199,5 +204,5 @@ def _find_skipped_days(zone: ZoneInfo) -> tuple[date, ...]:
         for (first, before), (last, after) in pairwise(offsets)
         if after - before >= _HALF_A_DAY
         for noon in (first + timedelta(days=n) for n in range((last - first).days))
-        if in_zone(noon.replace(tzinfo=zone).timestamp(), zone).replace(tzinfo=None) != noon
+        if convert_to_zone(noon.replace(tzinfo=zone).timestamp(), zone).replace(tzinfo=None) != noon
     )

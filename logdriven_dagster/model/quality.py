@@ -85,7 +85,7 @@ class QualityReport:
         return cls(**{**state, "results": results})
 
 
-def ids_text(result: RuleResult) -> str | None:
+def format_ids(result: RuleResult) -> str | None:
     """Format ids for `quality_check_log.ids`: a JSON list of objects, or None without ids."""
     return json.dumps(list(result.ids), ensure_ascii=False, default=str) if result.ids else None
 

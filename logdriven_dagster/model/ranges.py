@@ -6,7 +6,7 @@ from heapq import merge
 from logdriven_dagster.model.windows import TimeWindow
 
 
-def union(*ranges: Iterable[TimeWindow]) -> list[TimeWindow]:
+def unite(*ranges: Iterable[TimeWindow]) -> list[TimeWindow]:
     """Return the coalesced union of all ranges; each argument must ascend."""
     known = [items for items in map(list, ranges) if items]
     if sum(map(len, known)) < 2:  # the common case for a table's log
@@ -21,7 +21,7 @@ def union(*ranges: Iterable[TimeWindow]) -> list[TimeWindow]:
     return together
 
 
-def uncovered(whole: TimeWindow, covered: Iterable[TimeWindow]) -> Iterator[TimeWindow]:
+def find_uncovered(whole: TimeWindow, covered: Iterable[TimeWindow]) -> Iterator[TimeWindow]:
     """Yield the parts of `whole` outside of `covered`, which must be ascending and disjoint."""
     start = whole.start
     reached, end = whole.span
@@ -38,9 +38,9 @@ def uncovered(whole: TimeWindow, covered: Iterable[TimeWindow]) -> Iterator[Time
         yield TimeWindow(start, whole.end, zone=whole.zone)
 
 
-def without(ranges: Iterable[TimeWindow], holes: Iterable[TimeWindow]) -> list[TimeWindow]:
+def subtract(ranges: Iterable[TimeWindow], holes: Iterable[TimeWindow]) -> list[TimeWindow]:
     """Return the parts of the ranges outside of all holes; both must ascend."""
-    covered = union(holes)
+    covered = unite(holes)
     if not covered:
         return list(ranges)
-    return [part for item in ranges for part in uncovered(item, covered)]
+    return [part for item in ranges for part in find_uncovered(item, covered)]

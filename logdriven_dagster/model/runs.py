@@ -52,7 +52,7 @@ class WindowRun:
         )
 
 
-def whole_run(runs: Sequence[WindowRun]) -> WindowRun:
+def combine_runs(runs: Sequence[WindowRun]) -> WindowRun:
     """Combine the runs of adjoining windows into one that covers and reads all of their ranges."""
     if len(runs) == 1:
         return runs[0]

@@ -2,7 +2,8 @@
 
 All code except the edges works with instants: datetimes in UTC. Python compares two datetimes of
 one zone by wall clock, so that the two repeated hours of an autumn night would be equal. Time zones
-are used only to divide grids (`model.periods`) and to print. `in_zone` and `on_clock` are the edge.
+are used only to divide grids (`model.periods`) and to print. `convert_to_zone` and `on_clock` are
+the edge.
 """
 
 from collections.abc import Mapping
@@ -43,14 +44,14 @@ class TimeWindow:
             zone = start.tzinfo if isinstance(start.tzinfo, ZoneInfo) else _UTC
             object.__setattr__(self, "zone", zone)
         if start.tzinfo is not timezone.utc or end.tzinfo is not timezone.utc:
-            object.__setattr__(self, "start", as_instant(start))
-            object.__setattr__(self, "end", as_instant(end))
+            object.__setattr__(self, "start", normalize_instant(start))
+            object.__setattr__(self, "end", normalize_instant(end))
         object.__setattr__(self, "span", span)
 
     @classmethod
     def from_seconds(cls, start: float, end: float, zone: ZoneInfo) -> "TimeWindow":
         """Return the range between two instants in seconds of the epoch."""
-        return TimeWindow(instant(start), instant(end), zone=zone)
+        return TimeWindow(convert_to_instant(start), convert_to_instant(end), zone=zone)
 
     @property
     def start_clock(self) -> datetime:
@@ -65,12 +66,12 @@ class TimeWindow:
     @property
     def start_text(self) -> str:
         """The start as wall-clock text, also of key ranges; identifies windows in targets."""
-        return range_text(self.start_clock)
+        return format_range_text(self.start_clock)
 
     @property
     def end_text(self) -> str:
         """The end as wall-clock text, also of key, offset and batch ranges."""
-        return range_text(self.end_clock)
+        return format_range_text(self.end_clock)
 
     @property
     def exact_start_text(self) -> str:
@@ -122,7 +123,7 @@ class TimeWindow:
         return start <= low and high <= end
 
     def __str__(self) -> str:
-        return f"[{brief(self.start_clock)}, {brief(self.end_clock)})"
+        return f"[{format_brief(self.start_clock)}, {format_brief(self.end_clock)})"
 
 
 Reads: TypeAlias = tuple[TimeWindow, ...] | None
@@ -180,7 +181,9 @@ class Slice(TimeWindow):
         `low` and `high` are its bounds along `along`; `high` is None while unknown. `zone` is that
         of the window's texts.
         """
-        return cls(instant(number), instant(number + 1), low, high, along, zone=zone)
+        return cls(
+            convert_to_instant(number), convert_to_instant(number + 1), low, high, along, zone=zone
+        )
 
     @property
     def number(self) -> int:
@@ -218,24 +221,24 @@ class Slice(TimeWindow):
         return f"#{self.number}"  # offsets of many partitions are too long for a line
 
 
-def brief(clock: datetime) -> str:
+def format_brief(clock: datetime) -> str:
     """Format wall-clock time for people; with its offset if the clock shows that time twice."""
     if clock.hour == clock.minute == clock.second == 0:
         text = f"{clock:%Y-%m-%d}"
     else:
         text = f"{clock:%Y-%m-%d %H:%M:%S}" if clock.second else f"{clock:%Y-%m-%d %H:%M}"
-    if not comes_twice(clock):
+    if not is_repeated(clock):
         return text
     return f"{clock.isoformat(sep=' ', timespec='seconds' if clock.second else 'minutes')}"
 
 
 def refresh_command(table: str, span: TimeWindow) -> str:
     """Return the command that reruns the windows of a range, in backticks."""
-    start, end = (brief(at).replace(" ", "T") for at in (span.start_clock, span.end_clock))
+    start, end = (format_brief(at).replace(" ", "T") for at in (span.start_clock, span.end_clock))
     return f"`logdriven refresh {table} --from {start} --to {end}`"
 
 
-def range_text(clock: datetime) -> str:
+def format_range_text(clock: datetime) -> str:
     """Format a bound as in `job_log.data_range_*`: `yyyyMMddHHmmss` on the project's wall clock.
 
     When clocks are set back, an hour repeats; the second one carries its UTC offset
@@ -243,24 +246,24 @@ def range_text(clock: datetime) -> str:
     `data_range_start`.
     """
     text = f"{clock:%Y%m%d%H%M%S}"
-    if clock.fold and comes_twice(clock):
+    if clock.fold and is_repeated(clock):
         text += f"{clock:%z}"
     return text
 
 
 def parse_range_text(text: str, zone: ZoneInfo) -> datetime:
-    """Parse text written by `range_text`. Raises ValueError for anything else."""
+    """Parse text written by `format_range_text`. Raises ValueError for anything else."""
     if len(text) > 14:
-        return as_instant(datetime.strptime(text, "%Y%m%d%H%M%S%z"))
-    return as_instant(datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=zone))
+        return normalize_instant(datetime.strptime(text, "%Y%m%d%H%M%S%z"))
+    return normalize_instant(datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=zone))
 
 
-def instant(epoch_seconds: float) -> datetime:
+def convert_to_instant(epoch_seconds: float) -> datetime:
     """Return the datetime in UTC for seconds of the epoch."""
     return datetime.fromtimestamp(epoch_seconds, tz=timezone.utc)
 
 
-def as_instant(moment: datetime) -> datetime:
+def normalize_instant(moment: datetime) -> datetime:
     """Convert an aware datetime to UTC. Raises ValueError for a naive one."""
     if moment.tzinfo is timezone.utc:
         return moment
@@ -269,16 +272,16 @@ def as_instant(moment: datetime) -> datetime:
     return moment.astimezone(timezone.utc)
 
 
-def comes_twice(clock: datetime) -> bool:
+def is_repeated(clock: datetime) -> bool:
     """Return True if the wall clock shows this time twice, because it is set back."""
     first, second = (clock.replace(fold=fold).utcoffset() for fold in (0, 1))
     return first is not None and second is not None and first > second
 
 
-def wall_bound(moment: datetime) -> datetime:
+def find_wall_bound(moment: datetime) -> datetime:
     """Return the least naive wall-clock time that represents this instant or a later one."""
     first = moment.replace(fold=0)
-    if moment.utcoffset() == first.utcoffset() or not comes_twice(moment):
+    if moment.utcoffset() == first.utcoffset() or not is_repeated(moment):
         return moment.replace(tzinfo=None, fold=0)
     before, after = first.astimezone(timezone.utc), moment.astimezone(timezone.utc)
     while after - before > timedelta(seconds=1):
@@ -290,9 +293,9 @@ def wall_bound(moment: datetime) -> datetime:
     return (after + offset).replace(tzinfo=None)
 
 
-def in_zone(epoch_seconds: float, zone: ZoneInfo) -> datetime:
+def convert_to_zone(epoch_seconds: float, zone: ZoneInfo) -> datetime:
     """Return the instant on the wall clock of `zone`: for texts and user input."""
-    return instant(epoch_seconds).astimezone(zone)
+    return convert_to_instant(epoch_seconds).astimezone(zone)
 
 
 def on_clock(moment: datetime, zone: ZoneInfo) -> datetime:
@@ -300,4 +303,4 @@ def on_clock(moment: datetime, zone: ZoneInfo) -> datetime:
 
     A skipped time moves forward by the gap; for a repeated time, `fold` selects which one.
     """
-    return in_zone(moment.replace(tzinfo=moment.tzinfo or zone).timestamp(), zone)
+    return convert_to_zone(moment.replace(tzinfo=moment.tzinfo or zone).timestamp(), zone)

@@ -17,7 +17,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period, Unit
-from logdriven_dagster.model.windows import in_zone
+from logdriven_dagster.model.windows import convert_to_zone
 from logdriven_dagster.orchestration.assets.partitions import partitions_of
 
 TARGET = "logdriven/target"
@@ -101,7 +101,7 @@ def _fitting(definition: TimeWindowPartitionsDefinition, zone: ZoneInfo) -> Grid
             return None
         theirs.append((window.start.timestamp(), window.end.timestamp()))
         moment = window.end
-    origin = in_zone(theirs[0][0], zone)
+    origin = convert_to_zone(theirs[0][0], zone)
     for period in _candidates(round((theirs[0][1] - theirs[0][0]) / 60)):
         grid = Grid(origin, period)
         ours = [grid.window(n) for n in range(_COMPARED)]

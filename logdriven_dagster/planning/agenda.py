@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.planning.dependencies import with_upstreams
-from logdriven_dagster.planning.plan import Plan, PlannedWindow, table_plan
+from logdriven_dagster.planning.dependencies import list_with_upstreams
+from logdriven_dagster.planning.plan import Plan, PlannedWindow, plan_table
 from logdriven_dagster.planning.run_order import RunKey, RunOrder
 
 
@@ -36,7 +36,7 @@ class Agenda:
         self._order = RunOrder(known, self.plan.last)
         self._affected: dict[str, set[str]] = {}
         for name in self._tables:
-            for upstream in with_upstreams(known[name], known):
+            for upstream in list_with_upstreams(known[name], known):
                 self._affected.setdefault(upstream.table, set()).add(name)
             for asset in known[name].asset_dependencies:
                 self._affected.setdefault(asset.upstream, set()).add(name)
@@ -60,7 +60,7 @@ class Agenda:
         for name in affected:
             log = self._logs.get(name, TableLog())
             table = plan.known[name]
-            self._tables[name] = table_plan(table, log, plan.known, plan.now, plan.mode)
+            self._tables[name] = plan_table(table, log, plan.known, plan.now, plan.mode)
         for name in moved:
             affected |= self._tables.keys() & self.affected(name)
         self._judge(affected | self._reorder({*changed, *moved}))

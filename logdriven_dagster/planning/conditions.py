@@ -30,7 +30,7 @@ from logdriven_dagster.config.models.dependencies import Condition, Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.model.ranges import uncovered, union, without
+from logdriven_dagster.model.ranges import find_uncovered, subtract, unite
 from logdriven_dagster.model.windows import TimeWindow
 
 
@@ -46,26 +46,30 @@ class MissingRange:
         return f"{self.table} {self.window}: {self.reason}"
 
 
-def not_succeeded(
+def find_not_succeeded(
     upstream: TableConfig, log: TableLog, awaited: TimeWindow
 ) -> Iterator[MissingRange]:
     """Yield the parts of the awaited range that have not succeeded."""
-    for gap in uncovered(awaited, log.finished):
-        yield MissingRange(upstream.table, gap, why_unfinished(gap, log))
+    for gap in find_uncovered(awaited, log.finished):
+        yield MissingRange(upstream.table, gap, explain_unfinished(gap, log))
 
 
-def not_ended(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[MissingRange]:
+def find_not_ended(
+    upstream: TableConfig, log: TableLog, awaited: TimeWindow
+) -> Iterator[MissingRange]:
     """Yield the parts of the awaited range that are running, or were never tried."""
     closed = [item.window for item in log.open if item.has_ended]
     going_on = [item.window for item in log.open if not item.has_ended]
-    ended = without(union(log.finished, log.skipped, closed), going_on)
-    for gap in uncovered(awaited, ended):
-        yield MissingRange(upstream.table, gap, why_unfinished(gap, log))
+    ended = subtract(unite(log.finished, log.skipped, closed), going_on)
+    for gap in find_uncovered(awaited, ended):
+        yield MissingRange(upstream.table, gap, explain_unfinished(gap, log))
 
 
-def not_failed(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[MissingRange]:
+def find_not_failed(
+    upstream: TableConfig, log: TableLog, awaited: TimeWindow
+) -> Iterator[MissingRange]:
     """Yield the ranges that block a window that waits for a failure, unless a window did fail."""
-    not_over = list(not_ended(upstream, log, awaited))
+    not_over = list(find_not_ended(upstream, log, awaited))
     if not_over or _has_ended_in(Status.FAILURE, log, awaited):
         yield from not_over
     elif discarded := _has_ended_in(Status.DISCARDED, log, awaited):
@@ -76,17 +80,17 @@ def not_failed(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Ite
 CONDITIONS: Mapping[
     Condition, Callable[[TableConfig, TableLog, TimeWindow], Iterator[MissingRange]]
 ]
-CONDITIONS = {"success": not_succeeded, "always": not_ended, "failure": not_failed}
+CONDITIONS = {"success": find_not_succeeded, "always": find_not_ended, "failure": find_not_failed}
 
 
 def cannot_fail(log: TableLog, awaited: TimeWindow | None) -> bool:
     """Return True if the awaited range succeeded or was skipped, or nothing is awaited."""
     if awaited is None:
         return True
-    return not any(uncovered(awaited, union(log.finished, log.skipped)))
+    return not any(find_uncovered(awaited, unite(log.finished, log.skipped)))
 
 
-def too_early(
+def find_too_early(
     upstream: TableConfig, dependency: Dependency, log: TableLog, awaited: TimeWindow
 ) -> Iterator[MissingRange]:
     """Yield the awaited range if its delay after the end of its latest attempt is not over."""
@@ -96,7 +100,7 @@ def too_early(
     )
 
 
-def snapshot_too_early(
+def find_snapshot_too_early(
     upstream: TableConfig, dependency: Dependency, log: TableLog, awaited: TimeWindow, needed: float
 ) -> Iterator[MissingRange]:
     """Yield the awaited range if its delay after the first sufficient snapshot is not over.
@@ -104,7 +108,7 @@ def snapshot_too_early(
     A snapshot is sufficient if it ends at or after `needed`, in epoch seconds.
     """
     lately = [item.window for item in log.recent]
-    if any(old.end.timestamp() >= needed for old in without(log.finished, lately)):
+    if any(old.end.timestamp() >= needed for old in subtract(log.finished, lately)):
         return
     ago = [
         item.ago
@@ -138,7 +142,7 @@ def _has_ended_in(status: Status, log: TableLog, awaited: TimeWindow) -> OpenWin
     return None
 
 
-def why_unfinished(gap: TimeWindow, log: TableLog) -> str:
+def explain_unfinished(gap: TimeWindow, log: TableLog) -> str:
     """Describe briefly the state of a range that has not succeeded."""
     for item in log.open:
         if item.window.overlaps(gap):

@@ -10,18 +10,18 @@ from dataclasses import replace
 from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.ranges import uncovered, union
-from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, instant
+from logdriven_dagster.model.ranges import find_uncovered, unite
+from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, convert_to_instant
 from logdriven_dagster.planning.conditions import (
     CONDITIONS,
     MissingRange,
     cannot_fail,
-    snapshot_too_early,
-    too_early,
+    find_snapshot_too_early,
+    find_too_early,
 )
 
 
-def awaited_range(
+def find_awaited_range(
     upstream: TableConfig, dependency: Dependency, window: TimeWindow
 ) -> TimeWindow | None:
     """Return the upstream range that `window` waits for; None if it waits for nothing.
@@ -52,19 +52,19 @@ def read_ranges(upstream: TableConfig, dependency: Dependency, window: TimeWindo
 
     Without ranges it reads nothing. For dependencies that are inputs only.
     """
-    if isinstance(window, Slice) or reads_all(upstream, dependency):
+    if isinstance(window, Slice) or is_read_whole(upstream, dependency):
         return None
-    awaited = awaited_range(upstream, dependency, window)
+    awaited = find_awaited_range(upstream, dependency, window)
     return () if awaited is None else (awaited,)
 
 
-def reads_all(upstream: TableConfig, dependency: Dependency) -> bool:
+def is_read_whole(upstream: TableConfig, dependency: Dependency) -> bool:
     """Return True if a window reads all rows of the upstream, regardless of its range."""
     whole = dependency.read == "all" or dependency.window == "none" or not dependency.managed
     return whole or upstream.incremental.is_snapshot or upstream.is_sliced
 
 
-def with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:
+def list_with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:
     """Return the table and its upstreams.
 
     If an upstream consumes batches, its own upstreams are included.
@@ -72,12 +72,14 @@ def with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> lis
     found = {table.table: table}
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
-        further = with_upstreams(upstream, tables) if upstream.batch_dependencies else [upstream]
+        further = (
+            list_with_upstreams(upstream, tables) if upstream.batch_dependencies else [upstream]
+        )
         found |= {item.table: item for item in further}
     return list(found.values())
 
 
-def upstreams_of(tables: Mapping[str, TableConfig], names: Iterable[str]) -> set[str]:
+def find_upstreams(tables: Mapping[str, TableConfig], names: Iterable[str]) -> set[str]:
     """Return some tables with all their upstreams, direct and indirect."""
     found: set[str] = set()
     waiting = list(names)
@@ -89,7 +91,7 @@ def upstreams_of(tables: Mapping[str, TableConfig], names: Iterable[str]) -> set
     return found
 
 
-def missing_dependencies(
+def find_missing_dependencies(
     table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
@@ -97,12 +99,12 @@ def missing_dependencies(
 ) -> Iterator[MissingRange]:
     """Yield the upstream ranges that `window` still waits for, by upstream and oldest first."""
     for dependency in table.managed_dependencies:
-        yield from missing_of(dependency, table, window, tables, logs)
+        yield from find_missing_of(dependency, table, window, tables, logs)
     for asset in table.asset_dependencies:
         yield from _find_missing_partitions(asset, window, logs.get(asset.upstream, TableLog()))
 
 
-def missing_of(
+def find_missing_of(
     dependency: Dependency,
     table: TableConfig,
     window: TimeWindow,
@@ -113,13 +115,13 @@ def missing_of(
     upstream = tables[dependency.table]
     if upstream.is_sliced and dependency.window != "none":
         yield from _find_missing_slices(upstream, table, window, tables, logs)
-    awaited = awaited_range(upstream, dependency, window)
+    awaited = find_awaited_range(upstream, dependency, window)
     if awaited is not None:
         log = logs.get(upstream.table, TableLog())
         yield from _find_unmet(upstream, dependency, log, awaited, window)
 
 
-def not_applying(
+def find_not_applying(
     table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
@@ -130,7 +132,7 @@ def not_applying(
         if dependency.condition != "failure":
             continue
         upstream = tables[dependency.table]
-        awaited = awaited_range(upstream, dependency, window)
+        awaited = find_awaited_range(upstream, dependency, window)
         if cannot_fail(logs.get(upstream.table, TableLog()), awaited):
             return MissingRange(upstream.table, awaited or window, "did not fail")
     return None
@@ -159,9 +161,9 @@ def _find_unmet(
         yield first
         yield from missing
     elif dependency.delay and of_snapshot:
-        yield from snapshot_too_early(upstream, dependency, log, awaited, needed)
+        yield from find_snapshot_too_early(upstream, dependency, log, awaited, needed)
     elif dependency.delay:
-        yield from too_early(upstream, dependency, log, awaited)
+        yield from find_too_early(upstream, dependency, log, awaited)
 
 
 def _get_awaited_log(dependency: Dependency, log: TableLog) -> TableLog:
@@ -169,10 +171,10 @@ def _get_awaited_log(dependency: Dependency, log: TableLog) -> TableLog:
     if not log.left_out or dependency.skipped == "wait" or dependency.condition != "success":
         return log
     passed = [item.window for item in log.left_out]
-    return replace(log, finished=tuple(union(log.finished, passed)))
+    return replace(log, finished=tuple(unite(log.finished, passed)))
 
 
-def left_out(
+def find_left_out(
     table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
@@ -181,7 +183,7 @@ def left_out(
     """Yield the upstream windows that an operator has skipped and that `window` runs without."""
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
-        awaited = awaited_range(upstream, dependency, window)
+        awaited = find_awaited_range(upstream, dependency, window)
         if awaited is None or upstream.incremental.is_snapshot or dependency.skipped == "wait":
             continue
         for item in logs.get(upstream.table, TableLog()).left_out:
@@ -208,7 +210,7 @@ def _find_missing_slices(
     if upstream.incremental.takes_upstream_batches:
         if log.open or any(log.queued.values()):
             yield MissingRange(upstream.table, window, "unread deliveries are in its queue")
-        yield from missing_dependencies(upstream, window, tables, logs)
+        yield from find_missing_dependencies(upstream, window, tables, logs)
     else:
         loaded = log.complete_until - table.delay.total_seconds()
         if loaded < window.end.timestamp():
@@ -240,7 +242,7 @@ def _find_missing_partitions(
 ) -> Iterator[MissingRange]:
     """Yield the ranges of an asset that the run log does not list as materialized."""
     if asset.window == "overlapping":
-        for gap in uncovered(window, log.finished):
+        for gap in find_uncovered(window, log.finished):
             yield MissingRange(asset.upstream, gap, "is not materialized")
     elif not log.finished:
         yield MissingRange(asset.upstream, window, "has never been materialized")
@@ -250,4 +252,4 @@ def _cut_before(moment: float, window: TimeWindow) -> TimeWindow:
     """Return the part of a range that ends after a timestamp in epoch seconds."""
     if moment <= window.start.timestamp():
         return window
-    return TimeWindow(instant(moment), window.end, zone=window.zone)
+    return TimeWindow(convert_to_instant(moment), window.end, zone=window.zone)

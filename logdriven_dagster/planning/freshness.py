@@ -25,9 +25,14 @@ from itertools import chain
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.ranges import uncovered, union
-from logdriven_dagster.model.windows import TimeWindow, as_instant, brief, instant
-from logdriven_dagster.planning.conditions import why_unfinished
+from logdriven_dagster.model.ranges import find_uncovered, unite
+from logdriven_dagster.model.windows import (
+    TimeWindow,
+    convert_to_instant,
+    format_brief,
+    normalize_instant,
+)
+from logdriven_dagster.planning.conditions import explain_unfinished
 
 _A_DAY = timedelta(days=1)
 
@@ -61,7 +66,7 @@ class Freshness:
     def due(self) -> datetime | None:
         """The deadline of the missing window, or else of the expected one."""
         decisive = self.missing or self.expected
-        return None if decisive is None else due(decisive, self.within)
+        return None if decisive is None else get_deadline(decisive, self.within)
 
     @property
     def due_clock(self) -> datetime | None:
@@ -76,11 +81,11 @@ class Freshness:
         return timedelta(seconds=max(now.timestamp() - self.due.timestamp(), 0))
 
 
-def freshness(table: TableConfig, log: TableLog, now: datetime) -> Freshness | None:
+def evaluate_freshness(table: TableConfig, log: TableLog, now: datetime) -> Freshness | None:
     """Return the freshness of a table; None if it is not evaluated."""
     if table.freshness is None or not table.enabled or table.release_state == "offline":
         return None
-    within, warn = allowance(table), table.freshness.warn
+    within, warn = get_allowance(table), table.freshness.warn
     found = _judge(table, log, now, within, Verdict.LATE)
     if found.verdict is Verdict.FRESH and warn is not None:
         warned = _judge(table, log, now, warn, Verdict.WARNING)
@@ -88,7 +93,7 @@ def freshness(table: TableConfig, log: TableLog, now: datetime) -> Freshness | N
     return found
 
 
-def allowance(table: TableConfig) -> timedelta:
+def get_allowance(table: TableConfig) -> timedelta:
     """Return the time after its end within which a window should be done.
 
     By default its delay, before which it cannot run, plus its length, or a day if it is longer than
@@ -99,14 +104,14 @@ def allowance(table: TableConfig) -> timedelta:
     return table.delay + min(timedelta(minutes=table.period.minutes), _A_DAY)
 
 
-def due(window: TimeWindow, within: timedelta) -> datetime:
+def get_deadline(window: TimeWindow, within: timedelta) -> datetime:
     """Return the deadline of a window."""
     return window.end + within
 
 
-def outcome(table: TableConfig, window: TimeWindow, log: TableLog) -> str:
+def describe_outcome(table: TableConfig, window: TimeWindow, log: TableLog) -> str:
     """Describe the state of a missing window."""
-    return _describe_slices(table, log) if table.is_sliced else why_unfinished(window, log)
+    return _describe_slices(table, log) if table.is_sliced else explain_unfinished(window, log)
 
 
 def _judge(
@@ -116,13 +121,13 @@ def _judge(
     missing = None if expected is None else _find_missing(table, log, expected)
     if missing is None:
         return Freshness(Verdict.FRESH, within, expected)
-    return Freshness(otherwise, within, expected, missing, outcome(table, missing, log))
+    return Freshness(otherwise, within, expected, missing, describe_outcome(table, missing, log))
 
 
 def _find_expected(table: TableConfig, now: datetime, within: timedelta) -> TimeWindow | None:
     """Return the newest window whose deadline has passed; None before the first."""
     grid = table.grid
-    until = grid.index(as_instant(now) - within)
+    until = grid.index(normalize_instant(now) - within)
     if grid.end is not None:
         until = min(until, grid.index(grid.end))
     return grid.window(until - 1) if until > 0 else None
@@ -133,7 +138,7 @@ def _find_missing(table: TableConfig, log: TableLog, expected: TimeWindow) -> Ti
     grid, reached = table.grid, _find_reached(table, log)
     if reached is None:
         whole = TimeWindow(grid.origin, expected.end, zone=grid.zone)
-        *_, gap = chain([None], uncovered(whole, _list_done(log)))
+        *_, gap = chain([None], find_uncovered(whole, _list_done(log)))
         if gap is None or not gap.overlaps(expected):
             return None
         return grid.window(grid.index(gap.start))
@@ -141,7 +146,7 @@ def _find_missing(table: TableConfig, log: TableLog, expected: TimeWindow) -> Ti
         return None
     if reached < grid.origin.timestamp():
         return expected if table.is_sliced else grid.window(0)
-    return grid.window(grid.index(instant(reached)))
+    return grid.window(grid.index(convert_to_instant(reached)))
 
 
 def _find_reached(table: TableConfig, log: TableLog) -> float | None:
@@ -155,12 +160,12 @@ def _find_reached(table: TableConfig, log: TableLog) -> float | None:
 
 
 def _list_done(log: TableLog) -> list[TimeWindow]:
-    return union(_list_finished(log), log.skipped)
+    return unite(_list_finished(log), log.skipped)
 
 
 def _list_finished(log: TableLog) -> list[TimeWindow]:
     """Return the finished windows, including those that are running again."""
-    return union(log.finished, _list_running_again(log))
+    return unite(log.finished, _list_running_again(log))
 
 
 def _list_running_again(log: TableLog) -> Iterator[TimeWindow]:
@@ -180,4 +185,4 @@ def _describe_slices(table: TableConfig, log: TableLog) -> str:
         return "its source has not been read yet"
     if log.last.has_more:
         return "its source has more rows than have been read"
-    return f"its source was last read at {brief(log.last.now.astimezone(table.grid.zone))}"
+    return f"its source was last read at {format_brief(log.last.now.astimezone(table.grid.zone))}"

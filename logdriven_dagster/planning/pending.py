@@ -11,9 +11,9 @@ from typing import overload
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.periods import Grid
-from logdriven_dagster.model.ranges import uncovered, union
-from logdriven_dagster.model.windows import Slice, TimeWindow, as_instant
-from logdriven_dagster.planning.slices import next_slice, pending_slices
+from logdriven_dagster.model.ranges import find_uncovered, unite
+from logdriven_dagster.model.windows import Slice, TimeWindow, normalize_instant
+from logdriven_dagster.planning.slices import get_next_slice, list_pending_slices
 
 
 class Windows(Sequence[TimeWindow]):
@@ -68,39 +68,39 @@ class Windows(Sequence[TimeWindow]):
             before += length
 
 
-def due_end(table: TableConfig, now: datetime) -> datetime:
+def find_due_end(table: TableConfig, now: datetime) -> datetime:
     """Return the end of the newest window that ended at least `delay` ago, or `default_start`."""
     grid = table.grid
-    return grid.bound(max(due(table, now), 0))
+    return grid.bound(max(count_due(table, now), 0))
 
 
-def due(table: TableConfig, now: datetime) -> int:
+def count_due(table: TableConfig, now: datetime) -> int:
     """Return the number of due windows, which is the number of the first window that is not due."""
-    grid, reached = table.grid, elapsed(table, now)
+    grid, reached = table.grid, count_elapsed(table, now)
     return reached if grid.end is None else min(reached, grid.index(grid.end))
 
 
-def elapsed(table: TableConfig, now: datetime) -> int:
+def count_elapsed(table: TableConfig, now: datetime) -> int:
     """Return the number of windows that would be due if the table had no end."""
-    return table.grid.index(as_instant(now) - table.delay)
+    return table.grid.index(normalize_instant(now) - table.delay)
 
 
-def watermark(table: TableConfig, log: TableLog) -> datetime | str:
+def find_watermark(table: TableConfig, log: TableLog) -> datetime | str:
     """Return the end of the contiguous prefix of windows that succeeded or were skipped on purpose.
 
     For a sliced table: the end of the last slice, where the next one begins.
     """
     if table.is_sliced:
         last = (log.last.slice.high or log.last.reached) if log.last else None
-        return last or next_slice(table, log.last).low
+        return last or get_next_slice(table, log.last).low
     origin, start = table.grid.origin, table.grid.origin_seconds
-    for covered in union(log.finished, log.skipped):
+    for covered in unite(log.finished, log.skipped):
         if covered.span[0] <= start < covered.span[1]:
             return covered.end
     return origin
 
 
-def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Windows:
+def find_unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Windows:
     """Return the due windows that neither succeeded nor were skipped, oldest first.
 
     The latest attempt at a window decides.
@@ -109,13 +109,13 @@ def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Wind
     windows. A window of an earlier grid whose refresh did not end runs as a whole.
     """
     if table.is_sliced:
-        return Windows(table.grid, pending_slices(table, log, now))
-    grid, end = table.grid, due_end(table, now)
+        return Windows(table.grid, list_pending_slices(table, log, now))
+    grid, end = table.grid, find_due_end(table, now)
     if end <= grid.origin:
         return Windows(grid)
     due = TimeWindow(grid.origin, end, zone=grid.zone)
     wholes = [w for w in log.once_finished if due.overlaps(w) and not grid.holds(w)]
-    gaps = uncovered(due, union(log.finished, log.skipped, wholes))
+    gaps = find_uncovered(due, unite(log.finished, log.skipped, wholes))
     runs: list[range | TimeWindow] = [run for gap in gaps for run in _split_gap(grid, gap)]
     return Windows(grid, sorted([*runs, *wholes], key=lambda run: _get_start(grid, run)))
 
@@ -124,7 +124,7 @@ def _get_start(grid: Grid, run: range | TimeWindow) -> datetime:
     return grid.bound(run[0]) if isinstance(run, range) else run.start
 
 
-def refreshable_windows(
+def list_refreshable_windows(
     table: TableConfig, span: TimeWindow, finished: Sequence[TimeWindow]
 ) -> list[TimeWindow]:
     """Split a range into the windows of the grid, and finished windows that cross their bounds.
@@ -138,7 +138,7 @@ def refreshable_windows(
     kept = [each for each in finished if any(_is_cut_by(cell, each) for cell in cells)]
     if not kept:
         return cells
-    left = [run for gap in uncovered(whole, kept) for run in _split_gap(grid, gap)]
+    left = [run for gap in find_uncovered(whole, kept) for run in _split_gap(grid, gap)]
     found = [*kept, *Windows(grid, left)]
     return sorted((each for each in found if each.overlaps(span)), key=lambda each: each.start)
 
@@ -161,6 +161,6 @@ def _split_gap(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
         yield TimeWindow(grid.bound(last), gap.end, zone=grid.zone)
 
 
-def next_due(table: TableConfig, window: TimeWindow) -> datetime:
+def get_next_due(table: TableConfig, window: TimeWindow) -> datetime:
     """Return the time from which a window may run."""
     return window.end + table.delay

@@ -10,27 +10,27 @@ from itertools import dropwhile
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.model.windows import TimeWindow, as_instant
-from logdriven_dagster.planning.backoff import resting
+from logdriven_dagster.model.windows import TimeWindow, normalize_instant
+from logdriven_dagster.planning.backoff import get_remaining_back_off
 from logdriven_dagster.planning.dependencies import (
-    awaited_range,
-    left_out,
-    not_applying,
-    reads_all,
-    upstreams_of,
+    find_awaited_range,
+    find_left_out,
+    find_not_applying,
+    find_upstreams,
+    is_read_whole,
 )
-from logdriven_dagster.planning.pending import Windows, unfinished_windows, watermark
+from logdriven_dagster.planning.pending import Windows, find_unfinished_windows, find_watermark
 from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     NotApplying,
-    earlier_unfinished,
-    failed_refresh,
-    obstacle_to_rerun,
-    open_attempt,
-    standing,
-    upstream_obstacle,
+    describe_standing,
+    find_earlier_unfinished,
+    find_failed_refresh,
+    find_obstacle_to_rerun,
+    find_open_attempt,
+    find_upstream_obstacle,
 )
-from logdriven_dagster.planning.reruns import reruns
+from logdriven_dagster.planning.reruns import find_reruns
 from logdriven_dagster.planning.run_order import RunKey, RunOrder
 
 
@@ -76,7 +76,7 @@ class TablePlan:
     @property
     def watermark(self) -> datetime | str:
         """The end of the contiguous finished prefix; the start of the next slice if sliced."""
-        return watermark(self.table, self.log)
+        return find_watermark(self.table, self.log)
 
     @property
     def running_passed_over(self) -> TimeWindow | None:
@@ -160,16 +160,16 @@ class Plan:
 
         They have pending windows that it reads, or are upstream of such a table.
         """
-        return upstreams_of(self.known, self._read_and_pending(planned))
+        return find_upstreams(self.known, self._read_and_pending(planned))
 
     def _read_and_pending(self, planned: PlannedWindow) -> Iterator[str]:
         for dependency in self.known[planned.table].table_dependencies:
             if (plan := self.tables.get(dependency.table)) is None:
                 continue
-            if reads_all(plan.table, dependency):
+            if is_read_whole(plan.table, dependency):
                 pending = plan.last is not None
             else:
-                awaited = awaited_range(plan.table, dependency, planned.window)
+                awaited = find_awaited_range(plan.table, dependency, planned.window)
                 pending = any(awaited and awaited.overlaps(window) for window, _ in plan.reruns)
             if pending:
                 yield dependency.table
@@ -211,7 +211,7 @@ class Plan:
         """Yield the windows of its table from this one on, up to the first that may apply."""
         table, start = self.tables[planned.table], planned.window.span[0]
         for window in dropwhile(lambda w: w.span[0] < start, table.unfinished):
-            if not_applying(table.table, window, self.known, self.logs) is None:
+            if find_not_applying(table.table, window, self.known, self.logs) is None:
                 return
             yield window
 
@@ -219,7 +219,7 @@ class Plan:
         """Evaluate the state of a window."""
         plan, window, trigger = queued.plan, queued.window, queued.trigger
         name = plan.table.table
-        attempt = open_attempt(window, plan.log)
+        attempt = find_open_attempt(window, plan.log)
         if attempt and attempt.status is Status.RUNNING:
             reason = f"running in job {attempt.job_id}" + (
                 f" by {attempt.owner}" if attempt.owner else ""
@@ -229,12 +229,12 @@ class Plan:
         obstacle = None if blocked else self.obstacle(plan.table, window, trigger)
         if isinstance(obstacle, NotApplying):
             return PlannedWindow(name, window, State.INAPPLICABLE, obstacle.reason, trigger)
-        tried = attempt or failed_refresh(window, plan.log)
+        tried = attempt or find_failed_refresh(window, plan.log)
         blocked = blocked or (obstacle.reason if obstacle else self._explain_back_off(tried))
         if blocked:
             return PlannedWindow(name, window, State.BLOCKED, blocked, trigger)
         cause = self._explain_cause(plan, window, trigger)
-        without = "; ".join(map(str, left_out(plan.table, window, self.known, self.logs)))
+        without = "; ".join(map(str, find_left_out(plan.table, window, self.known, self.logs)))
         reason = "; ".join(filter(None, (cause, without and f"runs without {without}")))
         return PlannedWindow(name, window, State.READY, reason, trigger)
 
@@ -247,8 +247,8 @@ class Plan:
         ran.
         """
         if trigger is Trigger.PENDING:
-            return upstream_obstacle(table, window, self.known, self.logs)
-        return obstacle_to_rerun(table, (window, trigger), self.known, self.logs, self.now)
+            return find_upstream_obstacle(table, window, self.known, self.logs)
+        return find_obstacle_to_rerun(table, (window, trigger), self.known, self.logs, self.now)
 
     def _explain_block(
         self, plan: TablePlan, trigger: Trigger, first: TimeWindow | None
@@ -259,12 +259,12 @@ class Plan:
         if not plan.table.ordered or trigger is not Trigger.PENDING:
             return None
         earlier = first or plan.running_passed_over
-        return earlier_unfinished(earlier, plan.log).reason if earlier else None
+        return find_earlier_unfinished(earlier, plan.log).reason if earlier else None
 
     def _explain_back_off(self, attempt: OpenWindow | None) -> str | None:
         if attempt is None or self.backoff is None:
             return None
-        left = resting(attempt, self.backoff)
+        left = get_remaining_back_off(attempt, self.backoff)
         if not left:
             return None
         seconds = timedelta(seconds=round(left.total_seconds()))
@@ -278,9 +278,10 @@ class Plan:
             case Trigger.UPSTREAM:
                 return "an upstream window ran again"
             case _ if plan.passed_over:
-                return f"{standing(window, plan.log)}; {len(plan.passed_over)} older ones skipped"
+                older = len(plan.passed_over)
+                return f"{describe_standing(window, plan.log)}; {older} older ones skipped"
             case _:
-                return standing(window, plan.log)
+                return describe_standing(window, plan.log)
 
 
 def plan(
@@ -299,15 +300,15 @@ def plan(
     `catch_up`. `backoff` is the first pause after a failure; without it, failed windows are ready
     at once.
     """
-    now = as_instant(now)
+    now = normalize_instant(now)
     chosen = {
-        name: table_plan(tables[name], logs.get(name, TableLog()), tables, now, mode)
+        name: plan_table(tables[name], logs.get(name, TableLog()), tables, now, mode)
         for name in (tables if selected is None else selected)
     }
     return Plan(now, chosen, tables, logs, mode, backoff)
 
 
-def table_plan(
+def plan_table(
     table: TableConfig,
     log: TableLog,
     tables: Mapping[str, TableConfig],
@@ -315,13 +316,13 @@ def table_plan(
     mode: CatchUp | None,
 ) -> TablePlan:
     """Return the pending queue of one table; `mode` overrides its own `catch_up`."""
-    unfinished = unfinished_windows(table, log, now)
+    unfinished = find_unfinished_windows(table, log, now)
     # A full load reads all rows: only the newest snapshot is useful.
     chosen = "latest_only" if table.incremental.is_snapshot else mode or table.catch_up
     passed_over = Windows(table.grid)
     if chosen == "latest_only" and len(unfinished) > 1:
         passed_over, unfinished = unfinished[:-1], unfinished[-1:]
-    again = reruns(table, log, tables, now)
+    again = find_reruns(table, log, tables, now)
     if chosen == "once":
         unfinished, again = unfinished[:1], [] if unfinished else again[:1]
     return TablePlan(table, log, unfinished, passed_over, tuple(again))

@@ -9,12 +9,12 @@ from typing import TypeAlias
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.model.windows import Slice, TimeWindow, as_instant
+from logdriven_dagster.model.windows import Slice, TimeWindow, normalize_instant
 from logdriven_dagster.planning.conditions import MissingRange
-from logdriven_dagster.planning.dependencies import missing_dependencies, not_applying
-from logdriven_dagster.planning.pending import next_due, unfinished_windows
-from logdriven_dagster.planning.reruns import seen, unseen
-from logdriven_dagster.planning.slices import next_slice, pending_slices, unmarked
+from logdriven_dagster.planning.dependencies import find_missing_dependencies, find_not_applying
+from logdriven_dagster.planning.pending import find_unfinished_windows, get_next_due
+from logdriven_dagster.planning.reruns import find_seen, find_unseen
+from logdriven_dagster.planning.slices import explain_unmarked, get_next_slice, list_pending_slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class NotApplying:
 Blocked: TypeAlias = NotDue | EarlierUnfinished | DependenciesMissing | NotApplying
 
 
-def obstacle(
+def find_obstacle(
     table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
@@ -66,10 +66,10 @@ def obstacle(
     if window not in log.once_finished and (undue := _find_undue(table, window, now)):
         return undue
     if table.ordered and not table.incremental.is_snapshot:
-        first = next(iter(unfinished_windows(table, log, now)), None)
+        first = next(iter(find_unfinished_windows(table, log, now)), None)
         if first is not None and first.start < window.start:
-            return earlier_unfinished(first, log)
-    return upstream_obstacle(table, window, tables, logs)
+            return find_earlier_unfinished(first, log)
+    return find_upstream_obstacle(table, window, tables, logs)
 
 
 def _find_undue(table: TableConfig, window: TimeWindow, now: datetime) -> NotDue | None:
@@ -78,7 +78,7 @@ def _find_undue(table: TableConfig, window: TimeWindow, now: datetime) -> NotDue
         return NotDue(f"before default_start {grid.origin.astimezone(grid.zone):%Y-%m-%d %H:%M}")
     if grid.end is not None and window.end > grid.end:
         return NotDue(f"after the table's end {grid.end.astimezone(grid.zone):%Y-%m-%d %H:%M}")
-    if as_instant(now) < (due := next_due(table, window)):
+    if normalize_instant(now) < (due := get_next_due(table, window)):
         return NotDue(f"not due before {due.astimezone(grid.zone).isoformat(sep=' ')}")
     return None
 
@@ -91,34 +91,34 @@ def _find_obstacle_to_slice(
     now: datetime,
 ) -> Blocked | None:
     log = logs.get(table.table, TableLog())
-    pending = pending_slices(table, log, now)
+    pending = list_pending_slices(table, log, now)
     if pending and pending[0].number < window.number:
-        return earlier_unfinished(pending[0], log)
-    if window.number > next_slice(table, log.last).number:
+        return find_earlier_unfinished(pending[0], log)
+    if window.number > get_next_slice(table, log.last).number:
         return NotDue("not known yet: a numbered window begins where the previous one ended")
-    return upstream_obstacle(table, window, tables, logs)
+    return find_upstream_obstacle(table, window, tables, logs)
 
 
-def earlier_unfinished(first: TimeWindow, log: TableLog) -> EarlierUnfinished:
+def find_earlier_unfinished(first: TimeWindow, log: TableLog) -> EarlierUnfinished:
     """Return the obstacle that the oldest unfinished window is for all later ones."""
-    return EarlierUnfinished(first, f"waits for {first}: {standing(first, log)}")
+    return EarlierUnfinished(first, f"waits for {first}: {describe_standing(first, log)}")
 
 
-def standing(window: TimeWindow, log: TableLog) -> str:
+def describe_standing(window: TimeWindow, log: TableLog) -> str:
     """Describe the latest attempt at an unfinished window."""
-    attempt = open_attempt(window, log)
+    attempt = find_open_attempt(window, log)
     if attempt is None:
         return "has not run"
     error = f": {attempt.error}" if attempt.error else ""
     return f"{attempt.status.value} in job {attempt.job_id}{error}"
 
 
-def open_attempt(window: TimeWindow, log: TableLog) -> OpenWindow | None:
+def find_open_attempt(window: TimeWindow, log: TableLog) -> OpenWindow | None:
     """Return the unfinished attempt at this window, or at one that overlaps it."""
     return next((item for item in log.open if item.window.overlaps(window)), None)
 
 
-def failed_refresh(window: TimeWindow, log: TableLog) -> OpenWindow | None:
+def find_failed_refresh(window: TimeWindow, log: TableLog) -> OpenWindow | None:
     """Return the failed refresh of a window that remains finished."""
     return next((item for item in log.failed_refreshes if item.window == window), None)
 
@@ -126,19 +126,19 @@ def failed_refresh(window: TimeWindow, log: TableLog) -> OpenWindow | None:
 _SHOWN = 3
 
 
-def upstream_obstacle(
+def find_upstream_obstacle(
     table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> DependenciesMissing | NotApplying | None:
     """Return the obstacle that upstreams pose; an inapplicable window waits for nothing else."""
-    if reason := not_applying(table, window, tables, logs):
+    if reason := find_not_applying(table, window, tables, logs):
         return NotApplying(f"does not apply: {reason}")
-    return dependencies_missing(table, window, tables, logs)
+    return find_dependencies_missing(table, window, tables, logs)
 
 
-def dependencies_missing(
+def find_dependencies_missing(
     table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
@@ -149,13 +149,13 @@ def dependencies_missing(
     Source: Sharp ETL, JobDependenciesError.
     """
     if isinstance(window, Slice) and table.incremental.takes_upstream_batches:
-        reasons = unmarked(table, logs.get(table.table, TableLog()), window)
+        reasons = explain_unmarked(table, logs.get(table.table, TableLog()), window)
         if reasons:
             return DependenciesMissing(f"waits for {'; '.join(reasons)}")
-    return _summarize_missing(missing_dependencies(table, window, tables, logs))
+    return _summarize_missing(find_missing_dependencies(table, window, tables, logs))
 
 
-def obstacle_to_rerun(
+def find_obstacle_to_rerun(
     table: TableConfig,
     rerun: tuple[TimeWindow, Trigger],
     tables: Mapping[str, TableConfig],
@@ -167,7 +167,7 @@ def obstacle_to_rerun(
     A rerun for late data is ready as soon as it would read more rows than the last run.
     """
     window, trigger = rerun
-    if blocked := dependencies_missing(table, window, tables, logs):
+    if blocked := find_dependencies_missing(table, window, tables, logs):
         return blocked
     if trigger is not Trigger.LOOKBACK:
         return None
@@ -175,10 +175,10 @@ def obstacle_to_rerun(
         item for item in logs.get(table.table, TableLog()).within_lookback if item.window == window
     )
     last_run = next(known, None)
-    found = seen(table, window, tables, logs, now)
+    found = find_seen(table, window, tables, logs, now)
     if last_run is None or found > last_run.seen:
         return None
-    return _summarize_missing(unseen(table, window, tables, logs, now))
+    return _summarize_missing(find_unseen(table, window, tables, logs, now))
 
 
 def _summarize_missing(found: Iterator[MissingRange]) -> DependenciesMissing | None:

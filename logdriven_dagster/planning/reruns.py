@@ -16,11 +16,11 @@ from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.conditions import MissingRange
-from logdriven_dagster.planning.dependencies import missing_of, reads_all
-from logdriven_dagster.planning.pending import due, elapsed
+from logdriven_dagster.planning.dependencies import find_missing_of, is_read_whole
+from logdriven_dagster.planning.pending import count_due, count_elapsed
 
 
-def reruns(
+def find_reruns(
     table: TableConfig, log: TableLog, tables: Mapping[str, TableConfig], now: datetime
 ) -> list[tuple[TimeWindow, Trigger]]:
     """Return the finished windows to rerun, oldest first: late data, refreshed upstreams."""
@@ -34,7 +34,7 @@ def reruns(
     return [found[start] for start in sorted(found)]
 
 
-def seen(
+def find_seen(
     table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
@@ -43,14 +43,14 @@ def seen(
 ) -> datetime:
     """Return the data time up to which all inputs of a window with `lookback` are complete."""
     whole = _get_reach(table, window, _find_newest(table, tables, now))
-    gaps = [gap.window.start for gap in unseen(table, window, tables, logs, now)]
+    gaps = [gap.window.start for gap in find_unseen(table, window, tables, logs, now)]
     if not gaps:
         return whole.end
     grid = table.grid
     return max(window.end, grid.bound(grid.index(min(gaps))))
 
 
-def unseen(
+def find_unseen(
     table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
@@ -61,8 +61,8 @@ def unseen(
     whole = _get_reach(table, window, _find_newest(table, tables, now))
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
-        if dependency.is_input and reads_all(upstream, dependency):
-            yield from missing_of(
+        if dependency.is_input and is_read_whole(upstream, dependency):
+            yield from find_missing_of(
                 _relax_for_late_rows(dependency, upstream), table, whole, tables, logs
             )
 
@@ -74,7 +74,7 @@ def _relax_for_late_rows(dependency: Dependency, upstream: TableConfig) -> Depen
     return dependency.model_copy(update={"window": "newest"})
 
 
-def last_seen(
+def find_last_seen(
     table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
@@ -84,7 +84,7 @@ def last_seen(
     """Return the value of `seen` that an attempt records; None if no late row can follow."""
     if not table.lookback or table.is_sliced:
         return None
-    found, last = seen(table, window, tables, logs, now), _find_last(table, window)
+    found, last = find_seen(table, window, tables, logs, now), _find_last(table, window)
     return None if found >= table.grid.bound(last + 1) else found
 
 
@@ -116,7 +116,7 @@ def _find_newest(table: TableConfig, tables: Mapping[str, TableConfig], now: dat
 
     A table's own `end` limits its windows, not the late rows for them.
     """
-    found = elapsed(table, now)
+    found = count_elapsed(table, now)
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
         if dependency.window != "none" and not upstream.is_sliced:
@@ -128,9 +128,9 @@ def _count_due_behind(
     table: TableConfig, upstream: TableConfig, dependency: Dependency, now: datetime
 ) -> int:
     """Return the number of windows of a table that wait for no undue window of an upstream."""
-    grid, of, ready = table.grid, upstream.grid, max(due(upstream, now), 0)
+    grid, of, ready = table.grid, upstream.grid, max(count_due(upstream, now), 0)
     if of.end is not None and ready >= of.index(of.end):
-        return elapsed(table, now)
+        return count_elapsed(table, now)
     if dependency.window != "ended":
         return grid.index(of.bound(ready))
     first_waiting = of.bound(ready + 1)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from logdriven_dagster.config.models.steps import StepConfig
 
 
-def resumable_steps(steps: Sequence[StepConfig], staged: Collection[str]) -> list[StepConfig]:
+def find_resumable_steps(steps: Sequence[StepConfig], staged: Collection[str]) -> list[StepConfig]:
     """Return the leading steps that need not run again, given the steps with durable results.
 
     A step without a target is a view: it costs nothing and is created again. If the first

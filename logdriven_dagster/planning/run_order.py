@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning.dependencies import awaited_range, reads_all
+from logdriven_dagster.planning.dependencies import find_awaited_range, is_read_whole
 
 RunKey: TypeAlias = tuple[int, float, int, float, int, float]
 """Priority (negated), end, depth of waits, own end, position of the table, start."""
@@ -66,7 +66,7 @@ class RunOrder:
         end = window.span[1]
         for dependency in table.managed_dependencies:
             upstream = self._known[dependency.table]
-            awaited = awaited_range(upstream, dependency, window)
+            awaited = find_awaited_range(upstream, dependency, window)
             if awaited is not None and not upstream.incremental.is_snapshot:
                 end = max(end, awaited.span[1])
         return end
@@ -117,7 +117,7 @@ def _list_links_to_whole_tables(known: Mapping[str, TableConfig]) -> Iterator[_L
             upstream = known.get(dependency.table)
             if upstream is None:
                 continue
-            whole = reads_all(upstream, dependency)
+            whole = is_read_whole(upstream, dependency)
             if whole or upstream.table in waiting:
                 waiting.add(name)
                 yield _Link(name, upstream.table, whole)

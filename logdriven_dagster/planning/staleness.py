@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.periods import Grid, Unit
-from logdriven_dagster.model.windows import instant
+from logdriven_dagster.model.windows import convert_to_instant
 
 _LONGEST = {Unit.MINUTE: 60, Unit.DAY: 25 * 3600, Unit.MONTH: 31 * 86_400 + 3600}
 """The greatest lengths in seconds, including changes of the clock."""
@@ -43,7 +43,7 @@ class TrackedInput:
         """
         if end > upstream_start:
             return True
-        n = self.grid.index(instant(start))
+        n = self.grid.index(convert_to_instant(start))
         return self.grid.bound(n + self.lookback + 1).timestamp() > upstream_start
 
 

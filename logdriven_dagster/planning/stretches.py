@@ -6,10 +6,10 @@ from itertools import islice
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, State
-from logdriven_dagster.planning.readiness import open_attempt
+from logdriven_dagster.planning.readiness import find_open_attempt
 
 
-def stretch(plan: Plan, planned: PlannedWindow, most: int) -> list[TimeWindow]:
+def find_stretch(plan: Plan, planned: PlannedWindow, most: int) -> list[TimeWindow]:
     """Return the ready window and those after it that may run with it, at most `most` in all.
 
     They are contiguous, have the same trigger, and wait for nothing but each other. A window whose
@@ -40,5 +40,5 @@ def _list_together(plan: Plan, planned: PlannedWindow) -> Iterator[TimeWindow]:
 
 def _is_untried(plan: Plan, planned: PlannedWindow, window: TimeWindow) -> bool:
     """Return True if the window is not running and its last attempt did not fail."""
-    attempt = open_attempt(window, plan.tables[planned.table].log)
+    attempt = find_open_attempt(window, plan.tables[planned.table].log)
     return attempt is None or (attempt.status is Status.DISCARDED and attempt.window == window)

@@ -39,7 +39,7 @@ class MadeWithout:
         return {"table": self.table, "upstream": self.upstream, **fields}
 
 
-def made_without(plans: Mapping[str, TablePlan]) -> Iterator[MadeWithout]:
+def iter_made_without(plans: Mapping[str, TablePlan]) -> Iterator[MadeWithout]:
     """Find such windows in tables that rerun windows when their upstreams do."""
     for name, plan in plans.items():
         table = plan.table

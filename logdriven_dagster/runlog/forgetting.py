@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import AlreadyRunningError
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.definitions import Kind, Operation, code_of
+from logdriven_dagster.model.definitions import Kind, Operation, build_code
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema import attempts, observations
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
@@ -51,7 +51,7 @@ def removed_tables(conn: Connection, project: str) -> list[str]:
     """Return the names of the tables whose removal is registered; some may be defined again."""
     log = table_definition_log.c
     query = select(log.name).where(
-        log.project_code == code_of(project, Kind.PROJECT, project),
+        log.project_code == build_code(project, Kind.PROJECT, project),
         log.operation == Operation.DELETE.value,
     )
     return sorted(conn.execute(query.distinct()).scalars())

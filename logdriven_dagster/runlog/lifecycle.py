@@ -28,7 +28,7 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.batches import Process, Processes
-from logdriven_dagster.model.windows import instant
+from logdriven_dagster.model.windows import convert_to_instant
 from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.attempts import steps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
@@ -210,7 +210,7 @@ def _build_attempt(row: Row[Any], process: Process) -> Attempt:
         project=row.project_name,
         trigger=Trigger(row.run_trigger or Trigger.PENDING),
         owner=Owner.parse(row.owner, row.dagster_run_id) or Owner(row.owner or "", 0, 0),
-        now=instant(row.data_now or 0),
+        now=convert_to_instant(row.data_now or 0),
         steps=(),
         lease=lease,
         name=row.job_schedule_id,

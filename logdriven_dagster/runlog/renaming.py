@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.runlog.definitions.codes import change_code
 from logdriven_dagster.runlog.forgetting import TABLE_NAMES, count_rows, forget
 from logdriven_dagster.runlog.observed.lineage_names import rename_container
@@ -83,7 +83,7 @@ def has_history(conn: Connection, table: str) -> bool:
 
 def is_known(conn: Connection, project: str, table: str) -> bool:
     """Return True if the log has any row of a table, or the registry has its definition."""
-    code = code_of(project, Kind.TABLE, table)
+    code = build_code(project, Kind.TABLE, table)
     query = select(table_definition.c.code).where(table_definition.c.code == code)
     return conn.execute(query).first() is not None or bool(count_rows(conn, table))
 
@@ -99,14 +99,14 @@ def rename(conn: Connection, project: str, old: str, new: str) -> None:
     conn.execute(delete(table_rename).where(undone, table_rename.c.name == old))
     version = conn.execute(
         select(func.max(table_definition_log.c.version)).where(
-            table_definition_log.c.code == code_of(project, Kind.TABLE, old)
+            table_definition_log.c.code == build_code(project, Kind.TABLE, old)
         )
     ).scalar()
     newest = conn.execute(select(func.max(job_log.c.job_id)).where(match_project(job_log))).scalar()
     _rename_rows(conn, old, new)
     rename_container(conn, old, new)
     rename_subject(conn, old, new)
-    before, after = (code_of(project, Kind.TABLE, name) for name in (old, new))
+    before, after = (build_code(project, Kind.TABLE, name) for name in (old, new))
     change_code(conn, Kind.TABLE, before, after, {"name": new})
     earlier = match_project(table_rename) & (table_rename.c.renamed_from == old)
     conn.execute(delete(table_rename).where(earlier))

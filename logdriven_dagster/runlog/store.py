@@ -20,11 +20,11 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
-from logdriven_dagster.config.driver_errors import driver_words
+from logdriven_dagster.config.driver_errors import get_driver_message
 from logdriven_dagster.config.secrets import redact, remember
-from logdriven_dagster.config.server_limits import limits
+from logdriven_dagster.config.server_limits import build_limits
 from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.model.backoff import back_off
+from logdriven_dagster.model.backoff import compute_back_off
 from logdriven_dagster.runlog.schema.version import HEAD, VERSION_TABLE
 from logdriven_dagster.runlog.sql.projects import PROJECT_ID, UNRECORDED, follow_connections
 
@@ -150,7 +150,7 @@ class RunLog:
         failures = 0
         while True:
             failures += 1
-            pause = back_off(failures, _FIRST_PAUSE, _LONGEST_PAUSE)
+            pause = compute_back_off(failures, _FIRST_PAUSE, _LONGEST_PAUSE)
             try:
                 return once()
             except UndoneError:
@@ -205,7 +205,9 @@ class RunLog:
             shown = self.engine.url.render_as_string(hide_password=True)
             kind = UnreachableError if _is_unreachable(error) else RunLogError
             kind = UndoneError if _is_undone(cause) else kind
-            raise kind(redact(f"cannot use the run log {shown}: {driver_words(cause)}")) from None
+            raise kind(
+                redact(f"cannot use the run log {shown}: {get_driver_message(cause)}")
+            ) from None
 
     def _own_number(self) -> dict[str, int]:
         """Return the option of connections that passes the project to statements."""
@@ -309,7 +311,9 @@ def _make_engine(url: URL) -> Engine:
             return _make_sqlite_engine(url)
         # Read committed: the checks of a claim must see rows that other processes have just
         # committed.
-        engine = create_engine(url, isolation_level="READ COMMITTED", connect_args=limits(url))
+        engine = create_engine(
+            url, isolation_level="READ COMMITTED", connect_args=build_limits(url)
+        )
         _ping_idle_connections(engine)
         return engine
     except ModuleNotFoundError as error:
@@ -340,7 +344,7 @@ def _ping_idle_connections(engine: Engine) -> None:
         try:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
-            raise InvalidatePoolError(driver_words(error)) from None
+            raise InvalidatePoolError(get_driver_message(error)) from None
 
 
 def _build_place_error(url: URL) -> RunLogError:

@@ -19,9 +19,9 @@ from logdriven_dagster.model.batches import (
     Process,
     Processes,
     TakenBatches,
-    marking_of,
-    recoverable,
-    union_of,
+    build_marking,
+    find_recoverable,
+    merge_markings,
 )
 from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog.attempts import (
@@ -63,7 +63,7 @@ def claim(
     attempts = claiming.claim(conn, claims, first)
     succeeded = _refuse_running_steps(conn, attempts)
     again = attempts[0].previous not in (None, Status.SUCCESS, Status.SKIPPED)
-    goes_on = recoverable(process, succeeded) if again else ()
+    goes_on = find_recoverable(process, succeeded) if again else ()
     if process.routes:
         attempts = [take(conn, process, attempts[0], max_batches, goes_on)]
     else:
@@ -164,8 +164,8 @@ def succeed(
     for attempt in exchanging:
         markings[attempt.job_id] = (
             marking
-            or union_of(batches.list_markings(conn, attempt))
-            or marking_of(attempt.window, process.zone, attempt.claim.now)
+            or merge_markings(batches.list_markings(conn, attempt))
+            or build_marking(attempt.window, process.zone, attempt.claim.now)
         )
         batches.mark_processed(conn, attempt)
     ending.succeed(conn, attempts, outcome, ended_steps)

@@ -14,7 +14,7 @@ import pytest
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.sql.stretching import stretch_obstacle
+from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.execution.owners import current_owner
@@ -250,7 +250,7 @@ class SourceConformance:
                     assert staged.counts.target == expected, f"window {day}"
 
     def test_a_batch_reads_the_rows_of_each_window(self, scene: SourceScene) -> None:
-        if stretch_obstacle(scene.project, scene.project.table(scene.table)) is not None:
+        if find_stretch_obstacle(scene.project, scene.project.table(scene.table)) is not None:
             pytest.skip("windows of this table are read one at a time")
         with scene.open_session("reader", *range(len(scene.counts))) as session:
             found = [staged.counts.target for staged in scene.stage(session)]

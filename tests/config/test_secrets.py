@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from logdriven_dagster.config import secrets
-from logdriven_dagster.config.connections import database_url
+from logdriven_dagster.config.connections import build_database_url
 from logdriven_dagster.config.secrets import redact, redact_start, remember, resolve
 from logdriven_dagster.errors import UsageError
 
@@ -65,7 +65,7 @@ def test_a_secret_is_hidden_quoted_escaped_and_encoded(form):
 @pytest.mark.parametrize("password", ["a@b/c?d#e:f g%40", "ss@h", "1"])
 def test_a_password_may_hold_what_means_something_in_a_url(env, tmp_path, password):
     env("PW", password)
-    url = database_url("postgresql://u:${env:PW}@db.example.org:5432/shop?x=1", tmp_path)
+    url = build_database_url("postgresql://u:${env:PW}@db.example.org:5432/shop?x=1", tmp_path)
     assert (url.username, url.password, url.host) == ("u", password, "db.example.org")
     assert (url.port, url.database, dict(url.query)) == (5432, "shop", {"x": "1"})
 
@@ -75,17 +75,17 @@ def test_every_part_of_a_url_may_come_from_the_environment(env, tmp_path):
         env(name, f"the{name.lower()}")
     env("PRT", "6543")
     text = "mysql://${env:USR}@${env:HST}:${env:PRT}/${env:DBN}?ssl=${env:SSL}"
-    url = database_url(text, tmp_path)
+    url = build_database_url(text, tmp_path)
     assert (url.username, url.host, url.port) == ("theusr", "thehst", 6543)
     assert (url.database, url.query["ssl"]) == ("thedbn", "thessl")
 
 
 def test_a_url_as_a_whole_comes_from_the_environment_encoded(env, tmp_path):
     env("URL", "postgresql://u:p%40ss@h/d")
-    assert database_url("${env:URL}", tmp_path).password == "p@ss"
+    assert build_database_url("${env:URL}", tmp_path).password == "p@ss"
     env("URL", "postgresql://u:p@secret-rest@h/d")
     with pytest.raises(UsageError, match="percent-encoded: write an @ in it") as caught:
-        database_url("${env:URL}", tmp_path)
+        build_database_url("${env:URL}", tmp_path)
     assert "secret-rest" not in str(caught.value)
 
 

@@ -18,7 +18,7 @@ from logdriven_dagster.errors import (
     TerminalStepError,
     UsageError,
 )
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow, convert_to_zone
 from tests.builders import at, day, days
 from tests.engine.foreign_tables import append, data_files, deleted_rows, foreign_table
 from tests.engine.laboratory import Lab
@@ -174,7 +174,7 @@ HOURS = ", ".join(f"('2026-10-25 {hour}:30')" for hour in ("00", "01", "02", "03
 def part(window: TimeWindow, first: float, last: float) -> TimeWindow:
     """From so many hours after the window's start to so many."""
     start, zone = window.start.timestamp(), ZoneInfo("Europe/Berlin")
-    return TimeWindow(*(in_zone(start + 3600 * hours, zone) for hours in (first, last)))
+    return TimeWindow(*(convert_to_zone(start + 3600 * hours, zone) for hours in (first, last)))
 
 
 def test_columns_that_came_later_are_null_in_older_windows(lab: Lab, target: Any):

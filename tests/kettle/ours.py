@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.derived.processes import processes_of
+from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.config.models.jobs import StandardJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.errors import LogdrivenError
@@ -90,7 +90,7 @@ def claimable(conn: Connection, project: Project) -> set[str]:
         order = Order(project, item.table, window, Trigger.PENDING, NOW, passed_over=older)
         undone = conn.begin_nested()
         try:
-            known = processes_of(project.tables.values())
+            known = build_processes(project.tables.values())
             claim_windows(conn, known, [prepared(conn, order)], ME)
         except LogdrivenError:
             pass

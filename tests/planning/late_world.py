@@ -13,11 +13,11 @@ from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import LookbackWindow, OpenWindow, TableLog
-from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, plan
-from logdriven_dagster.planning.readiness import obstacle, obstacle_to_rerun
-from logdriven_dagster.planning.reruns import last_seen
+from logdriven_dagster.planning.readiness import find_obstacle, find_obstacle_to_rerun
+from logdriven_dagster.planning.reruns import find_last_seen
 from tests.builders import UTC
 
 BEGIN = datetime(2022, 1, 1, tzinfo=UTC)
@@ -87,10 +87,10 @@ class LateWorld:
         """One attempt, which the claim must not refuse."""
         table, window, logs = self.tables[planned.table], planned.window, self.logs()
         if planned.trigger is Trigger.PENDING:
-            refused = obstacle(table, window, self.tables, logs, now)
+            refused = find_obstacle(table, window, self.tables, logs, now)
         else:
             rerun = (window, planned.trigger)
-            refused = obstacle_to_rerun(table, rerun, self.tables, logs, now)
+            refused = find_obstacle_to_rerun(table, rerun, self.tables, logs, now)
         assert refused is None, (planned, refused)
         before = self.entries.setdefault(planned.table, {}).get(window)
         self.attempts += 1
@@ -98,7 +98,7 @@ class LateWorld:
         self.entries[planned.table][window] = Entry(
             self.attempts,
             Status.FAILURE if fails else Status.SUCCESS,
-            last_seen(table, window, self.tables, logs, now),
+            find_last_seen(table, window, self.tables, logs, now),
             now,
             before is not None,
             (before.rows if before else frozenset()) if fails else self._read(table, window, now),
@@ -127,7 +127,7 @@ class LateWorld:
         done = [(window, entry) for window, entry in of if entry.status is Status.SUCCESS]
         newest = {window for window, _ in done[-table.lookback - 1 :]} if table.lookback else set()
         return TableLog(
-            finished=tuple(union(window for window, _ in done)),
+            finished=tuple(unite(window for window, _ in done)),
             open=tuple(
                 OpenWindow(window, entry.job_id, entry.status)
                 for window, entry in of

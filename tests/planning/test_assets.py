@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from logdriven_dagster.planning.readiness import obstacle
+from logdriven_dagster.planning.readiness import find_obstacle
 from tests.builders import at, day, days, hours, log, table
 
 RAW = "asset raw/events"
@@ -11,7 +11,7 @@ NOW = at("2022-01-05")
 
 
 def reason(config, window, logs):
-    blocked = obstacle(config, window, {config.table: config}, logs, NOW)
+    blocked = find_obstacle(config, window, {config.table: config}, logs, NOW)
     return None if blocked is None else blocked.reason
 
 
@@ -42,10 +42,10 @@ def test_an_asset_is_awaited_beside_tables():
     config = table("b", depends_on=["ods.t", {"asset": "raw/events"}])
     tables = {"ods.t": table(), "b": config}
     logs = {"ods.t": log(day(1))}
-    blocked = obstacle(config, day(1), tables, logs, NOW)
+    blocked = find_obstacle(config, day(1), tables, logs, NOW)
     assert blocked is not None
     assert blocked.reason.startswith("waits for asset raw/events")
-    assert obstacle(config, day(1), tables, logs | {RAW: log(day(1))}, NOW) is None
+    assert find_obstacle(config, day(1), tables, logs | {RAW: log(day(1))}, NOW) is None
 
 
 @pytest.mark.parametrize("key", ["", "/raw", "raw/", "raw//x", "raw events", 'raw/"x"'])

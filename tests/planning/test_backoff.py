@@ -6,9 +6,9 @@ import pytest
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.planning.backoff import LONGEST, resting
+from logdriven_dagster.planning.backoff import LONGEST, get_remaining_back_off
 from logdriven_dagster.planning.plan import State, plan
-from logdriven_dagster.planning.resuming import resumable_steps
+from logdriven_dagster.planning.resuming import find_resumable_steps
 from tests.builders import STEP, at, day, table
 
 MINUTE = timedelta(minutes=1)
@@ -20,18 +20,18 @@ def failed(failures: int, ago: timedelta = timedelta(0), status=Status.FAILURE) 
 
 @pytest.mark.parametrize(("failures", "minutes"), [(1, 1), (2, 2), (3, 4), (4, 8), (7, 60)])
 def test_the_pause_doubles_up_to_an_hour(failures, minutes):
-    assert resting(failed(failures), MINUTE) == timedelta(minutes=minutes)
+    assert get_remaining_back_off(failed(failures), MINUTE) == timedelta(minutes=minutes)
 
 
 def test_a_pause_passes():
-    assert resting(failed(3, ago=3 * MINUTE), MINUTE) == MINUTE
-    assert resting(failed(3, ago=5 * MINUTE), MINUTE) == timedelta(0)
-    assert resting(failed(10_000), MINUTE) == LONGEST
+    assert get_remaining_back_off(failed(3, ago=3 * MINUTE), MINUTE) == MINUTE
+    assert get_remaining_back_off(failed(3, ago=5 * MINUTE), MINUTE) == timedelta(0)
+    assert get_remaining_back_off(failed(10_000), MINUTE) == LONGEST
 
 
 def test_a_first_death_is_taken_over_at_once_and_a_discard_never_waits():
-    assert resting(failed(0, status=Status.RUNNING), MINUTE) == timedelta(0)
-    assert resting(failed(2, status=Status.DISCARDED), MINUTE) == timedelta(0)
+    assert get_remaining_back_off(failed(0, status=Status.RUNNING), MINUTE) == timedelta(0)
+    assert get_remaining_back_off(failed(2, status=Status.DISCARDED), MINUTE) == timedelta(0)
 
 
 def test_a_resting_window_is_blocked_with_its_reason_only_where_asked():
@@ -70,4 +70,4 @@ def steps(*flags: str):
 )
 def test_a_dead_attempt_goes_on_at_its_first_unfinished_step_y03(flags, staged, kept):
     names = {f"s{n}" for n in staged}
-    assert len(resumable_steps(steps(*flags), names)) == kept
+    assert len(find_resumable_steps(steps(*flags), names)) == kept

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.ranges import union, without
+from logdriven_dagster.model.ranges import subtract, unite
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning.pending import unfinished_windows
+from logdriven_dagster.planning.pending import find_unfinished_windows
 from logdriven_dagster.planning.plan import plan
-from logdriven_dagster.planning.reruns import reruns
-from logdriven_dagster.planning.stretches import stretch
+from logdriven_dagster.planning.reruns import find_reruns
+from logdriven_dagster.planning.stretches import find_stretch
 from tests.builders import table
 from tests.clock_changes import around_a_change
 
@@ -26,19 +26,19 @@ def of(place, period, name="ods.t", **fields):
 
 
 def covered(windows):
-    return list(union(sorted(windows)))
+    return list(unite(sorted(windows)))
 
 
 @given(around_a_change(), PERIODS, st.integers(1, 60), st.sets(st.integers(0, 20)))
 def test_finished_and_unfinished_windows_are_all_that_are_due(place, period, hours, done):
     config = of(place, period)
     now = place[1] + timedelta(hours=hours)
-    whole = list(unfinished_windows(config, TableLog(), now))
+    whole = list(find_unfinished_windows(config, TableLog(), now))
     finished = [window for n, window in enumerate(whole) if n in done]
-    left = unfinished_windows(config, TableLog(finished=tuple(covered(finished))), now)
+    left = find_unfinished_windows(config, TableLog(finished=tuple(covered(finished))), now)
     assert list(left) == [window for n, window in enumerate(whole) if n not in done]
     assert covered([*left, *finished]) == covered(whole)
-    assert without(covered(whole), finished) == covered(left)
+    assert subtract(covered(whole), finished) == covered(left)
     assert [window.zone for window in left] == [place[0]] * len(left)
 
 
@@ -49,7 +49,7 @@ def test_all_that_is_due_may_run_in_one_stretch(place, period, hours):
     ready = next(iter(found.ready()), None)
     if ready is not None:
         unfinished = list(found.tables["ods.t"].unfinished)
-        assert list(stretch(found, ready, 10_000)) == unfinished
+        assert list(find_stretch(found, ready, 10_000)) == unfinished
 
 
 @given(around_a_change(), PERIODS, PERIODS, st.integers(24, 60))
@@ -68,10 +68,10 @@ def test_what_waits_runs_after_all_that_it_waits_for(place, upper, lower, hours)
             upstream = tables["ods.t"].grid
             awaited = upstream.covering(planned.window)
             from_origin = TimeWindow(max(awaited.start, upstream.origin), awaited.end)
-            assert not without([from_origin], covered(finished["ods.t"]))
+            assert not subtract([from_origin], covered(finished["ods.t"]))
         finished[planned.table].append(planned.window)
     assert covered(finished["ods.t"]) == covered(
-        unfinished_windows(tables["ods.t"], TableLog(), now)
+        find_unfinished_windows(tables["ods.t"], TableLog(), now)
     )
 
 
@@ -80,5 +80,5 @@ def test_every_stale_window_runs_again_for_itself(place, period):
     config = of(place, period)
     windows = tuple(config.grid.window(n) for n in range(12))
     log = TableLog(finished=tuple(covered(windows)), stale=windows)
-    again = reruns(config, log, {"ods.t": config}, windows[-1].end)
+    again = find_reruns(config, log, {"ods.t": config}, windows[-1].end)
     assert again == [(window, Trigger.UPSTREAM) for window in windows]

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import EndedWindow, OpenWindow, TableLog
-from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.planning.plan import State, plan
 from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     NotApplying,
-    dependencies_missing,
-    obstacle,
-    upstream_obstacle,
+    find_dependencies_missing,
+    find_obstacle,
+    find_upstream_obstacle,
 )
 from tests.builders import at, day, days, hours, log, running, table
 
@@ -35,8 +35,8 @@ def log_of(statuses, unit=day):
     """A log in which the n-th window, from 1 on, has the n-th status; None: untried."""
     known = [(unit(n + 1), status) for n, status in enumerate(statuses) if status]
     return TableLog(
-        finished=tuple(union(w for w, status in known if status is Status.SUCCESS)),
-        skipped=tuple(union(w for w, status in known if status is Status.SKIPPED)),
+        finished=tuple(unite(w for w, status in known if status is Status.SUCCESS)),
+        skipped=tuple(unite(w for w, status in known if status is Status.SKIPPED)),
         open=tuple(
             OpenWindow(w, n, status)
             for n, (w, status) in enumerate(known)
@@ -207,7 +207,7 @@ def test_a_delay_after_a_snapshot_begins_with_the_first_that_is_new_enough():
 def test_a_condition_is_what_it_says_of_every_window_of_the_awaited_range(statuses, condition):
     tables = waiting(condition, table("a", period=60, ordered=False))
     logs = {"a": log_of(statuses, lambda n: hours(n - 1, n))}
-    found = upstream_obstacle(tables["b"], day(1), tables, logs)
+    found = find_upstream_obstacle(tables["b"], day(1), tables, logs)
     all_ended = not {Status.RUNNING, None} & set(statuses)
     match condition:
         case "success":
@@ -232,13 +232,13 @@ def test_the_claim_refuses_exactly_what_the_plan_does_not_call_ready(ours, their
     logs = {"a": log_of(theirs), "b": log_of(ours)}
     for planned in plan(tables, logs, NOW).queue("b"):
         if planned.state is not State.RUNNING:
-            blocked = obstacle(tables["b"], planned.window, tables, logs, NOW)
+            blocked = find_obstacle(tables["b"], planned.window, tables, logs, NOW)
             assert (blocked is None) == (planned.state is State.READY)
             assert isinstance(blocked, NotApplying) == (planned.state is State.INAPPLICABLE)
 
 
 def test_running_windows_are_awaited_by_name():
-    missing = dependencies_missing(
+    missing = find_dependencies_missing(
         waiting("always")["b"], day(1), waiting("always"), {"a": TableLog(open=(running(day(1)),))}
     )
     assert missing is not None

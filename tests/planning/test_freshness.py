@@ -8,7 +8,12 @@ import pytest
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import LastSlice, OpenWindow, TableLog
 from logdriven_dagster.model.windows import Along, Slice, TimeWindow
-from logdriven_dagster.planning.freshness import Freshness, Verdict, allowance, freshness
+from logdriven_dagster.planning.freshness import (
+    Freshness,
+    Verdict,
+    evaluate_freshness,
+    get_allowance,
+)
 from tests.builders import UTC, at, day, days, log, running, table
 
 TWO_HOURS = {"within": "2 h"}
@@ -16,7 +21,9 @@ KEYS = {"source": {"type": "jdbc", "connection": "crm", "table": "t", "key_colum
 
 
 def judged(history: TableLog, now: str, zone: str = "UTC", **fields: Any) -> Freshness:
-    found = freshness(table(zone=zone, **{"freshness": TWO_HOURS} | fields), history, at(now, zone))
+    found = evaluate_freshness(
+        table(zone=zone, **{"freshness": TWO_HOURS} | fields), history, at(now, zone)
+    )
     assert found is not None
     return found
 
@@ -77,7 +84,7 @@ def test_a_warning_comes_before():
     ],
 )
 def test_auto_is_the_delay_and_one_period_but_at_most_a_day(period, delay, allowed):
-    assert allowance(table(freshness="auto", period=period, delay=delay)) == allowed
+    assert get_allowance(table(freshness="auto", period=period, delay=delay)) == allowed
 
 
 def test_a_skipped_window_is_done():
@@ -95,7 +102,7 @@ def test_after_its_end_the_last_window_decides():
 )
 def test_what_nobody_asks_for_and_nothing_starts_is_not_judged(fields):
     config = table(**{"freshness": "auto"} | fields)
-    assert freshness(config, log(), at("2022-02-01")) is None
+    assert evaluate_freshness(config, log(), at("2022-02-01")) is None
 
 
 def again(status: Status, **fields: bool) -> TableLog:

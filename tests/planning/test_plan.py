@@ -2,16 +2,16 @@
 
 import pytest
 
-from logdriven_dagster.config.derived.relations import also_waiting
+from logdriven_dagster.config.derived.relations import add_waits
 from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.planning.dependencies import awaited_range, read_ranges
+from logdriven_dagster.planning.dependencies import find_awaited_range, read_ranges
 from logdriven_dagster.planning.plan import State, plan
 from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     EarlierUnfinished,
     NotDue,
-    obstacle,
+    find_obstacle,
 )
 from tests.builders import at, day, days, hours, log, running, table
 from tests.patience import within
@@ -58,9 +58,9 @@ def test_an_hour_waits_for_the_day_that_contains_it_unless_the_relation_says_oth
     daily = table("d")
     strict = table("h", period=60, depends_on=["d"], default_start="2022-01-02")
     loose = table("h", period=60, depends_on=[{"table": "d", "window": "ended"}])
-    assert awaited_range(daily, strict.depends_on[0], hours(3, 4, of_day=2)) == day(2)
-    assert awaited_range(daily, loose.depends_on[0], hours(3, 4, of_day=2)) == day(1)
-    assert awaited_range(daily, loose.depends_on[0], hours(23, 24, of_day=2)) == day(2)
+    assert find_awaited_range(daily, strict.depends_on[0], hours(3, 4, of_day=2)) == day(2)
+    assert find_awaited_range(daily, loose.depends_on[0], hours(3, 4, of_day=2)) == day(1)
+    assert find_awaited_range(daily, loose.depends_on[0], hours(23, 24, of_day=2)) == day(2)
 
 
 def test_missing_upstreams_are_named_s34():
@@ -78,16 +78,16 @@ def test_an_unmanaged_upstream_counts_as_complete():
 def test_nothing_is_awaited_before_the_upstream_begins():
     upstream = table("a", default_start="2022-01-03")
     downstream = table("b", depends_on=["a"])
-    assert awaited_range(upstream, downstream.depends_on[0], day(1)) is None
-    assert awaited_range(upstream, downstream.depends_on[0], day(3)) == day(3)
+    assert find_awaited_range(upstream, downstream.depends_on[0], day(1)) is None
+    assert find_awaited_range(upstream, downstream.depends_on[0], day(3)) == day(3)
 
 
 @pytest.mark.parametrize("waiting", [{}, {"window": "ended"}, {"condition": "always"}], ids=str)
 def test_nor_after_the_upstreams_last_window(waiting):
     upstream = table("a", end="2022-01-03")
     downstream = table("b", depends_on=[{"table": "a", **waiting}])
-    assert awaited_range(upstream, downstream.depends_on[0], day(2)) == day(2)
-    assert awaited_range(upstream, downstream.depends_on[0], day(3)) is None
+    assert find_awaited_range(upstream, downstream.depends_on[0], day(2)) == day(2)
+    assert find_awaited_range(upstream, downstream.depends_on[0], day(3)) is None
     done = {"a": log(days(1, 3)), "b": log(days(1, 3))}
     assert next(planned([upstream, downstream], done).queue("b")).state is State.READY
 
@@ -106,7 +106,7 @@ def test_of_a_period_that_straddles_the_end_what_there_is_of_the_upstream_is_awa
 ):
     upstream = table("a", period=period, end="2022-01-04 12:00")
     weekly = table("b", period="1 week", depends_on=["a"])
-    assert awaited_range(upstream, weekly.depends_on[0], window) == expected
+    assert find_awaited_range(upstream, weekly.depends_on[0], window) == expected
 
 
 def test_nor_does_a_snapshot_have_to_come_after_the_end():
@@ -240,7 +240,7 @@ def test_a_snapshot_comes_before_all_that_reads_it_and_so_it_does_in_a_job():
     done = {"dim": log(day(1), day(2), day(3))}
     tables = [snapshot, table("fact", depends_on=["dim"])]
     assert in_turn(tables, done)[0] == "dim"
-    waiting = also_waiting(table("fact"), [Dependency(table="dim", read="none")])
+    waiting = add_waits(table("fact"), [Dependency(table="dim", read="none")])
     assert in_turn([snapshot, waiting], done)[0] == "dim"
 
 
@@ -255,7 +255,7 @@ def test_a_snapshot_comes_before_all_that_reads_it_and_so_it_does_in_a_job():
 )
 def test_obstacles_have_types(window, logs, kind):
     tables = {"a": table("a"), "b": table("b", depends_on=["a"])}
-    assert isinstance(obstacle(tables["b"], window, tables, logs, NOW), kind)
+    assert isinstance(find_obstacle(tables["b"], window, tables, logs, NOW), kind)
 
 
 @pytest.mark.parametrize("history", [log(), log(days(-3652, 4))], ids=["nothing done", "all done"])

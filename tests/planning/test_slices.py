@@ -12,13 +12,13 @@ from logdriven_dagster.engine.sources.keys import cut
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import LastSlice, OpenWindow, TableLog
 from logdriven_dagster.model.windows import Along, Slice
-from logdriven_dagster.planning.dependencies import missing_dependencies
+from logdriven_dagster.planning.dependencies import find_missing_dependencies
 from logdriven_dagster.planning.plan import plan
-from logdriven_dagster.planning.readiness import obstacle
+from logdriven_dagster.planning.readiness import find_obstacle
 from logdriven_dagster.planning.slices import (
-    next_slice,
-    pending_slices,
-    slices_within,
+    find_slices_within,
+    get_next_slice,
+    list_pending_slices,
 )
 from tests.builders import UTC, at, day, table
 from tests.config.sliced_tables import KEYS, sliced
@@ -41,16 +41,16 @@ def failed(window: Slice) -> OpenWindow:
 
 
 def test_the_first_slice_begins_at_the_start_and_is_due_at_once():
-    (first,) = pending_slices(sliced("auto_inc_id", default_start=7), TableLog(), NOW)
+    (first,) = list_pending_slices(sliced("auto_inc_id", default_start=7), TableLog(), NOW)
     assert (first.number, first.low, first.high) == (0, "7", None)
-    (first,) = pending_slices(sliced("kafka_offset"), TableLog(), NOW)
+    (first,) = list_pending_slices(sliced("kafka_offset"), TableLog(), NOW)
     assert first.low == "earliest"
 
 
 @given(BIG, BIG)
 def test_the_next_slice_begins_where_the_last_one_ended(low: int, width: int):
     last = keys(3, low, low + width)
-    following = next_slice(sliced("auto_inc_id"), LastSlice(last, NOW, has_more=False))
+    following = get_next_slice(sliced("auto_inc_id"), LastSlice(last, NOW, has_more=False))
     assert following.low == last.high
     assert following.number == (3 if width == 0 else 4)
     assert following.key != last.key or width == 0
@@ -66,23 +66,27 @@ def test_the_next_slice_begins_where_the_last_one_ended(low: int, width: int):
 )
 def test_it_is_due_when_a_new_period_has_begun(period, later, due):
     config = sliced("auto_inc_id", period=period)
-    assert bool(pending_slices(config, done(keys(0, 0, 5)), NOW + later)) is due
+    assert bool(list_pending_slices(config, done(keys(0, 0, 5)), NOW + later)) is due
 
 
 def test_where_more_was_seen_it_is_due_at_once():
     log = done(keys(0, 0, 5), has_more=True)
-    assert [str(item) for item in pending_slices(sliced("auto_inc_id"), log, NOW)] == ["(5, …]"]
+    assert [str(item) for item in list_pending_slices(sliced("auto_inc_id"), log, NOW)] == [
+        "(5, …]"
+    ]
 
 
 def test_a_failed_slice_is_pending_with_its_range_and_hides_the_next_one():
     log = replace(done(keys(0, 0, 5), has_more=True), open=(failed(keys(1, 5, 9)),))
-    assert [str(item) for item in pending_slices(sliced("auto_inc_id"), log, NOW)] == ["(5, 9]"]
+    assert [str(item) for item in list_pending_slices(sliced("auto_inc_id"), log, NOW)] == [
+        "(5, 9]"
+    ]
 
 
 def test_a_failed_refresh_comes_before_what_is_next():
     log = replace(done(keys(1, 5, 9), has_more=True), open=(failed(keys(0, 0, 5)),))
     config = sliced("auto_inc_id")
-    assert [str(i) for i in pending_slices(config, log, NOW)] == ["(0, 5]", "(9, …]"]
+    assert [str(i) for i in list_pending_slices(config, log, NOW)] == ["(0, 5]", "(9, …]"]
     planned = plan({config.table: config}, {config.table: log}, NOW)
     states = [window.state.value for window in planned.windows()]
     assert states == ["ready", "blocked"]
@@ -100,7 +104,7 @@ def test_a_failed_refresh_comes_before_what_is_next():
 def test_batches_that_wait_are_cut_into_slices(queued, fields, numbers):
     config = sliced("upstream", **fields)
     log = replace(done(Slice.nth(0, "1", "1", UTC)), queued={("load", "ods.a"): queued})
-    assert [item.number for item in pending_slices(config, log, NOW)] == numbers
+    assert [item.number for item in list_pending_slices(config, log, NOW)] == numbers
 
 
 def test_batches_that_wait_for_a_mark_are_shown_with_the_reason_109():
@@ -112,7 +116,7 @@ def test_batches_that_wait_for_a_mark_are_shown_with_the_reason_109():
     assert (waiting.window.number, waiting.state.value) == (1, "blocked")
     reason = "waits for a delivery of ods.a that is marked 'EOD': none of the 2 in its queue is"
     assert waiting.reason == reason
-    refused = obstacle(config, waiting.window, tables, {config.table: log}, NOW)
+    refused = find_obstacle(config, waiting.window, tables, {config.table: log}, NOW)
     assert refused is not None
     assert refused.reason == reason
 
@@ -132,7 +136,7 @@ def test_a_slice_whose_windows_have_run_again_runs_again_itself():
 def test_a_slice_needs_a_batch_of_every_upstream():
     config = sliced("upstream", depends_on=["ods.a", "ods.b"])
     log = TableLog(queued={("load", "ods.a"): 3, ("load", "ods.b"): 1})
-    assert len(pending_slices(config, log, NOW)) == 1
+    assert len(list_pending_slices(config, log, NOW)) == 1
 
 
 def test_all_is_loaded_once_a_look_has_left_nothing_behind():
@@ -175,18 +179,18 @@ def test_a_window_behind_waits_for_a_look_after_its_delay():
     known = {orders.table: orders, daily.table: daily}
     for looked, missing in (("2022-01-02 00:05", True), ("2022-01-02 00:15", False)):
         logs = {orders.table: done(keys(0, 0, 5), at(looked))}
-        assert bool(list(missing_dependencies(daily, day(1), known, logs))) is missing
+        assert bool(list(find_missing_dependencies(daily, day(1), known, logs))) is missing
 
 
 def test_a_range_finds_the_slices_that_it_touches():
     config = sliced("auto_inc_id")
     known = [keys(n, 10 * n, 10 * n + 10) for n in range(3)]
-    assert [s.number for s in slices_within(config, known, "10", "20")] == [1]
-    assert [s.number for s in slices_within(config, known, "9", "11")] == [0, 1]
-    assert slices_within(config, known, "30", "99") == []
+    assert [s.number for s in find_slices_within(config, known, "10", "20")] == [1]
+    assert [s.number for s in find_slices_within(config, known, "9", "11")] == [0, 1]
+    assert find_slices_within(config, known, "30", "99") == []
     topics = sliced("kafka_offset")
     ends = [json.dumps({"t": {"0": n, "1": 5}}) for n in (0, 10, 20)]
     of_topic = [Slice.nth(n, ends[n], ends[n + 1], UTC, Along.OFFSETS) for n in range(2)]
     asked = [json.dumps({"t": {"0": n}}) for n in (9, 10)]
-    assert [s.number for s in slices_within(topics, of_topic, *asked)] == [0]
-    assert [s.number for s in slices_within(topics, of_topic, "1", "2")] == [1]
+    assert [s.number for s in find_slices_within(topics, of_topic, *asked)] == [0]
+    assert [s.number for s in find_slices_within(topics, of_topic, "1", "2")] == [1]

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import URL
 
-from logdriven_dagster.config.derived.exchange import as_json, as_yaml, parsed_export
+from logdriven_dagster.config.derived.exchange import format_json, format_yaml, parse_export
 from logdriven_dagster.execution.definitions.changes import ProjectRegistry, rollback, set_settings
 from logdriven_dagster.execution.definitions.exchange import export, import_export
 from logdriven_dagster.execution.definitions.registering import (
@@ -18,7 +18,7 @@ from logdriven_dagster.execution.definitions.registering import (
     consult,
     register,
 )
-from logdriven_dagster.model.definitions import Kind, VersionChange, code_of
+from logdriven_dagster.model.definitions import Kind, VersionChange, build_code
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import registry as definitions
 
@@ -101,13 +101,13 @@ class Shop:
         return told(rollback(self.root, name, version, "ann").changes)
 
     def export(self, *, history: bool = False) -> str:
-        return as_yaml(export(self.root, history=history))
+        return format_yaml(export(self.root, history=history))
 
     def exported_json(self) -> str:
-        return as_json(export(self.root))
+        return format_json(export(self.root))
 
     def import_(self, content: str) -> list[tuple[str, str, int]]:
-        found = parsed_export(Path("shop.yaml"), content)
+        found = parse_export(Path("shop.yaml"), content)
         by = author("import of shop.yaml", "ann")
         return told(import_export(self.root, found, by).changes)
 
@@ -135,7 +135,7 @@ class Shop:
             conn.execute(text(statement))
 
     def code(self, kind: Kind, name: str) -> str:
-        return code_of("shop", kind, name)
+        return build_code("shop", kind, name)
 
     def elsewhere(self, url: URL, monkeypatch: pytest.MonkeyPatch) -> "Shop":
         """The same folder with another run log."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from logdriven_dagster.config.derived.exchange import as_yaml, parsed_export
+from logdriven_dagster.config.derived.exchange import format_yaml, parse_export
 from logdriven_dagster.execution.definitions.changes import set_settings
 from logdriven_dagster.execution.definitions.exchange import export, import_export
 from logdriven_dagster.execution.definitions.registering import author, register
@@ -24,7 +24,7 @@ def test_an_export_from_sqlite_runs_from_postgresql_with_the_same_codes_versions
 
     url = postgres_url.render_as_string(hide_password=False)
     monkeypatch.setenv("LOGDRIVEN_RUN_LOG", url)
-    found = parsed_export(Path("world.yaml"), as_yaml(exported))
+    found = parse_export(Path("world.yaml"), format_yaml(exported))
     import_export(world.root, found, author("import"))
     there = register(world.root)
     assert there.changes == ()

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from sqlalchemy.engine import make_url
 
-from logdriven_dagster.config.derived.exchange import as_yaml, parsed_export
+from logdriven_dagster.config.derived.exchange import format_yaml, parse_export
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.model.definitions import Kind
 from tests.registry.conftest import SALES
@@ -155,7 +155,7 @@ def test_an_export_that_is_not_sound_is_refused_and_nothing_is_written(lite_shop
     change(exported)
     before = lite_shop.export(history=True)
     with pytest.raises((UsageError, InvalidProjectError), match=problem):
-        lite_shop.import_(as_yaml(exported))
+        lite_shop.import_(format_yaml(exported))
     assert lite_shop.export(history=True) == before
 
 
@@ -164,7 +164,7 @@ def test_an_export_with_a_secret_in_a_table_is_refused(lite_shop):
     exported = yaml.safe_load(lite_shop.export())
     _table(exported)["content"]["values"]["variables"] = {"hook_token": "planted-word"}
     with pytest.raises(InvalidProjectError, match="a secret in plain text") as caught:
-        lite_shop.import_(as_yaml(exported))
+        lite_shop.import_(format_yaml(exported))
     assert "planted" not in str(caught.value)
 
 
@@ -178,10 +178,10 @@ def test_a_history_with_gaps_or_other_columns_is_refused(lite_shop):
     exported = yaml.safe_load(lite_shop.export(history=True))
     exported["history"]["tables"][0]["versions"][1]["version"] = 5
     with pytest.raises(UsageError, match="history is invalid"):
-        lite_shop.import_(as_yaml(exported))
+        lite_shop.import_(format_yaml(exported))
 
 
 def test_what_is_no_export_is_refused(tmp_path):
     for name, text in (("a.yaml", "a: [b"), ("a.json", "{"), ("a.yaml", "a: 1"), ("a.yaml", "")):
         with pytest.raises(UsageError, match="a\\."):
-            parsed_export(tmp_path / name, text)
+            parse_export(tmp_path / name, text)

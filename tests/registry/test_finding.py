@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import insert, text
 
 from logdriven_dagster.execution.definitions.changes import find
-from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions.history import build_users_query, find_users
 from logdriven_dagster.runlog.schema.definitions import definition_use
@@ -73,11 +73,11 @@ def test_uses_follow_the_latest_versions(shop):
 @pytest.mark.sampled
 def test_of_10000_tables_the_users_of_a_connection_come_from_an_index(database_url):
     log = RunLog.open(database_url)
-    project = code_of("shop", Kind.PROJECT, "shop")
+    project = build_code("shop", Kind.PROJECT, "shop")
     rows = [
         {
             "project_code": project,
-            "code": code_of("shop", Kind.TABLE, f"t{n}"),
+            "code": build_code("shop", Kind.TABLE, f"t{n}"),
             "kind": kind,
             "used": f"c{n // 3}" if kind == "connection" else f"t{n}",
             "step_id": "load",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sqlalchemy.engine import make_url
 
-from logdriven_dagster.config.derived.exchange import as_json, as_yaml, parsed_export
+from logdriven_dagster.config.derived.exchange import format_json, format_yaml, parse_export
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.changes import ProjectRegistry, rollback, set_settings
 from logdriven_dagster.execution.definitions.exchange import export, import_export
@@ -93,9 +93,9 @@ class Lives(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 20))
     def import_kept(self, number: int) -> None:
-        text = as_yaml(self.exports[number % len(self.exports)])
+        text = format_yaml(self.exports[number % len(self.exports)])
         try:
-            found = parsed_export(Path("kept.yaml"), text)
+            found = parse_export(Path("kept.yaml"), text)
             import_export(self.root, found, author("import"))
         except InvalidProjectError:  # it does not go with the tables of today
             return
@@ -110,9 +110,9 @@ class Lives(RuleBasedStateMachine):
             url = f"sqlite:///{folder}/other.db"
             os.environ["LOGDRIVEN_RUN_LOG"] = url
             try:
-                for text in (as_yaml(exported), as_json(exported)):
-                    assert export_of(parsed_export(Path("x"), text)) == exported
-                    import_export(self.root, parsed_export(Path("x"), text), author("import"))
+                for text in (format_yaml(exported), format_json(exported)):
+                    assert export_of(parse_export(Path("x"), text)) == exported
+                    import_export(self.root, parse_export(Path("x"), text), author("import"))
                     assert export(self.root, history=history) == exported
             finally:
                 del os.environ["LOGDRIVEN_RUN_LOG"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from logdriven_dagster.execution.definitions.changes import diff
-from logdriven_dagster.model.definitions import Kind, digest_of
+from logdriven_dagster.model.definitions import Kind, compute_digest
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def former(lite_shop):
         for row in lite_shop.rows(f"{kind}_definition"):
             content = row["content"].replace('"freshness":', '"fresh":')
             assert content != row["content"]
-            digest = digest_of(content)
+            digest = compute_digest(content)
             text = content.replace(":", "\\:")  # no parameters
             for name in (f"{kind}_definition", f"{kind}_definition_log"):
                 lite_shop.sql(

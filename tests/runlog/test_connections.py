@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
-from logdriven_dagster.config.server_limits import limits
+from logdriven_dagster.config.server_limits import build_limits
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import RunLog, store
 from logdriven_dagster.runlog.schema import migrating
@@ -174,7 +174,9 @@ def test_a_server_that_says_no_is_not_asked_again(log):
 
 @pytest.mark.sampled
 def test_a_runner_that_was_frozen_in_a_transaction_does_it_again_when_it_wakes(log, monkeypatch):
-    monkeypatch.setattr("logdriven_dagster.runlog.store.limits", partial(limits, idle=1))
+    monkeypatch.setattr(
+        "logdriven_dagster.runlog.store.build_limits", partial(build_limits, idle=1)
+    )
     monkeypatch.setattr("logdriven_dagster.runlog.store._FROZEN_SECONDS", 1.0)
     monkeypatch.setattr(RunLog, "patience", 0.5)
     frozen = open_log(log.engine.url)
@@ -198,7 +200,9 @@ def _refused(log):
 
 @pytest.mark.sampled
 def test_a_frozen_transaction_does_not_keep_its_locks(log, monkeypatch):
-    monkeypatch.setattr("logdriven_dagster.runlog.store.limits", partial(limits, idle=1))
+    monkeypatch.setattr(
+        "logdriven_dagster.runlog.store.build_limits", partial(build_limits, idle=1)
+    )
     frozen = open_log(log.engine.url)
     held, done = threading.Event(), threading.Event()
 

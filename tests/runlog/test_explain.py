@@ -18,7 +18,7 @@ from sqlalchemy import event
 from benchmarks.big_logs import fill
 from benchmarks.big_projects import Shape, make_project
 from benchmarks.scale import claim_undone
-from logdriven_dagster.config.derived.processes import processes_of
+from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
@@ -265,7 +265,7 @@ def test_nor_does_the_work_of_claims(world, longer):
 
     def claims(of: World) -> None:
         now = of.shape.now + timedelta(hours=1, minutes=5)
-        registry = processes_of(of.project.tables.values())
+        registry = build_processes(of.project.tables.values())
         ready: dict[str, PlannedWindow] = {}
         for planned in of.runner.plan(now).ready():
             ready.setdefault(planned.table, planned)

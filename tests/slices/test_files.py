@@ -262,7 +262,7 @@ def test_other_file_systems_can_be_listed(inbox: Inbox):
     from fsspec.implementations.memory import MemoryFileSystem
 
     from logdriven_dagster.config import load_project
-    from logdriven_dagster.config.models.incremental.batches import file_source
+    from logdriven_dagster.config.models.incremental.batches import get_file_source
     from logdriven_dagster.engine.sources.files.arrivals import arrivals
     from logdriven_dagster.model.runs import WindowRun
     from tests.builders import day
@@ -271,7 +271,7 @@ def test_other_file_systems_can_be_listed(inbox: Inbox):
     memory.pipe("/bucket/x.csv", b"v\n1\n")
     inbox.table(source={"path": "memory://bucket/*.csv"})
     project = load_project(inbox.root)
-    source = file_source(project.table("ods.lines"))
+    source = get_file_source(project.table("ods.lines"))
     (found,) = arrivals(project, source, WindowRun(1, "ods.lines", day(1), 1))
     assert (found.server, found.location, found.size) == ("memory://", "memory:///bucket/x.csv", 4)
 

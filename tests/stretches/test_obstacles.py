@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.config.sql.stretching import stretch_obstacle
-from logdriven_dagster.config.sql.window_keys import KeyAnalysis, keys_of_source
+from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
+from logdriven_dagster.config.sql.window_keys import KeyAnalysis, find_source_keys
 from logdriven_dagster.config.sql.window_scopes import SHARED, NamedRows, TogetherError
 from logdriven_dagster.model.periods import Grid, Period
 
@@ -125,7 +125,7 @@ def test_what_looks_at_rows_of_several_windows_keeps_them_apart(sql: str):
     ],
 )
 def test_what_lies_in_the_window_because_the_source_does(sql: str, expected: set[str]):
-    assert keys_of_source(sql, DAYS, "AT") == expected
+    assert find_source_keys(sql, DAYS, "AT") == expected
 
 
 def test_a_day_is_not_made_of_hours_that_are_windows():
@@ -142,5 +142,5 @@ def test_windows_of_numbers_that_mean_times_run_one_by_one_and_the_plan_says_why
         "target: {type: parquet, window_column: at}}]}"
     )
     project = load_project(tmp_path)
-    obstacle = stretch_obstacle(project, project.table("ods.a"))
+    obstacle = find_stretch_obstacle(project, project.table("ods.a"))
     assert str(obstacle).startswith("step load: values of source.window_column ts are not")

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.config.sql.stretching import stretch_obstacle
+from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.quality import inspector
 from logdriven_dagster.engine.targets.files.table import WindowFiles
@@ -287,7 +287,7 @@ def test_rules_that_mix_windows_keep_them_apart(tmp_path: Path, rule: str):
     world.write("tables/numbers.yaml", text)
     world.write("tables/rules.py", "def bad(rows):\n    return rows.id > 1")
     project = load_project(world.root)
-    obstacle = stretch_obstacle(project, project.table("ods.numbers"))
+    obstacle = find_stretch_obstacle(project, project.table("ods.numbers"))
     assert obstacle is not None
     assert obstacle.startswith("step load: rule r: ")
     assert OBSTACLES[rule] in obstacle
@@ -302,6 +302,6 @@ def test_references_to_rows_of_each_window_keep_them_apart(tmp_path: Path):
     text = table.format(sql=MAP, target=ICEBERG, quality=json.dumps(RULES["references"]))
     world.write("tables/numbers.yaml", text)
     project = load_project(world.root)
-    obstacle = stretch_obstacle(project, project.table("ods.numbers"))
+    obstacle = find_stretch_obstacle(project, project.table("ods.numbers"))
     assert obstacle is not None
     assert "each window reads its own rows of dim.known" in obstacle

@@ -117,11 +117,11 @@ def history(
     from logdriven_dagster.cli.shown.definitions import convert_version
     from logdriven_dagster.config.derived.declaring import rename_content
     from logdriven_dagster.execution.definitions.changes import ProjectRegistry
-    from logdriven_dagster.model.definitions import content_differences
+    from logdriven_dagster.model.definitions import list_content_differences
 
     versions = ProjectRegistry.opened(_get_folder(project)).versions(name)
     contents = [rename_content(version.kind, version.in_force) for version in versions]
-    changed = [[], *map(content_differences, contents[:-1], contents[1:])]
+    changed = [[], *map(list_content_differences, contents[:-1], contents[1:])]
     if as_json:
         rendering.print_json_list(map(convert_version, versions, changed))
         return

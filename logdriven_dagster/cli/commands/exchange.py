@@ -35,11 +35,11 @@ def export(
     """Export all registered definitions, with codes and versions, as one document."""
     from logdriven_dagster.cli.shown.control_characters import write_document
     from logdriven_dagster.cli.shown.rendering import print_line
-    from logdriven_dagster.config.derived.exchange import as_json, as_yaml
+    from logdriven_dagster.config.derived.exchange import format_json, format_yaml
     from logdriven_dagster.execution.definitions.exchange import export as exported
 
     written = exported(Path(project or "."), history=history)
-    text = as_yaml(written) if form is ExportFormat.yaml else as_json(written)
+    text = format_yaml(written) if form is ExportFormat.yaml else format_json(written)
     if output is None:
         write_document(text)
         return
@@ -58,7 +58,7 @@ def import_(
     as_json: JsonOption = False,
 ) -> None:
     """Import an export's definitions into this run log; differing ones become new versions."""
-    from logdriven_dagster.config.derived.exchange import parsed_export
+    from logdriven_dagster.config.derived.exchange import parse_export
     from logdriven_dagster.errors import UsageError
     from logdriven_dagster.execution.definitions.exchange import import_export
     from logdriven_dagster.execution.definitions.registering import author, rehearse
@@ -68,7 +68,7 @@ def import_(
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {error}") from None
-    found = parsed_export(Path(file), text)
+    found = parse_export(Path(file), text)
     by = author(f"import of {Path(file).name}", operator)
     writing = rehearse if dry_run else RunLog.write
     registered = import_export(Path(project or "."), found, by, writing)

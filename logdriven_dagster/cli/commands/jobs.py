@@ -284,10 +284,10 @@ def _convert_attempt(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_latest(project: "Project", run_log: Any) -> dict[str, dict[str, Any]]:
-    from logdriven_dagster.model.definitions import Kind, code_of
+    from logdriven_dagster.model.definitions import Kind, build_code
     from logdriven_dagster.runlog.jobs import history as job_history
 
-    codes = [code_of(project.name, Kind.JOB, name) for name in project.jobs]
+    codes = [build_code(project.name, Kind.JOB, name) for name in project.jobs]
     found: dict[str, dict[str, Any]] = run_log.ask(lambda c: job_history.read_latest_runs(c, codes))
     return found
 

@@ -82,10 +82,10 @@ def properties(
 
 
 def _find_neighbours(project: "Project", name: str, *, everything: bool) -> dict[str, Any]:
-    from logdriven_dagster.config.derived.neighbours import jobs_of, neighbours
+    from logdriven_dagster.config.derived.neighbours import find_jobs, find_neighbours
 
-    found = neighbours(project, name, "all" if everything else "direct")
-    own = jobs_of(project, [name]) if name in project.tables else []
+    found = find_neighbours(project, name, "all" if everything else "direct")
+    own = find_jobs(project, [name]) if name in project.tables else []
     return {
         "name": name,
         "kind": "table" if name in project.tables else "job",

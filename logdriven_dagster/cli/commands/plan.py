@@ -48,7 +48,7 @@ def plan(
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
     from logdriven_dagster.execution.opening import open_runner
-    from logdriven_dagster.planning.unread import made_without
+    from logdriven_dagster.planning.unread import iter_made_without
 
     registered = open_in_force(project)
     loaded = registered.project
@@ -58,7 +58,7 @@ def plan(
     apart = _apart(loaded, found)
     existing = _existing_rows(runner, found)
     changed = find_changed_targets(registered, found.tables)
-    without = list(made_without(found.tables))
+    without = list(iter_made_without(found.tables))
     renames = [note for note in find_rename_notes(loaded, registered.run_log) if not note.applied]
     if as_json:
         notes = _notes(apart, existing, changed, without)
@@ -86,11 +86,13 @@ def _errors(table: "TablePlan") -> list[str]:
 
 def _apart(project: "Project", found: "Plan") -> dict[str, str]:
     """Return the tables whose windows cannot run in one pass as configured, with the reason."""
-    from logdriven_dagster.config.sql.stretching import stretch_obstacle
+    from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
 
     meant = [project.tables[name] for name in found.tables]
     reasons = {
-        table.table: stretch_obstacle(project, table) for table in meant if table.batch_size != 1
+        table.table: find_stretch_obstacle(project, table)
+        for table in meant
+        if table.batch_size != 1
     }
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
@@ -196,8 +198,8 @@ def status(
     from logdriven_dagster.execution.definitions.removed_tables import removed_tables
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
     from logdriven_dagster.execution.opening import open_runner
-    from logdriven_dagster.planning.freshness import freshness
-    from logdriven_dagster.planning.unread import made_without
+    from logdriven_dagster.planning.freshness import evaluate_freshness
+    from logdriven_dagster.planning.unread import iter_made_without
     from logdriven_dagster.runlog.history.logs import read_latest_statuses
     from logdriven_dagster.runlog.observed import audits
 
@@ -206,14 +208,16 @@ def status(
     runner = open_runner(loaded, run_log=registered.run_log)
     clock = read_data_clock(loaded, now)
     found = runner.plan(clock, loaded.select(tables or []))
-    standing = {name: freshness(each.table, each.log, clock) for name, each in found.tables.items()}
+    standing = {
+        name: evaluate_freshness(each.table, each.log, clock) for name, each in found.tables.items()
+    }
     with runner.run_log.read() as conn:
         latest = read_latest_statuses(conn, found.tables)
         looked = audits.read_source_rows(conn, found.tables)
     disagreements = Disagreements.of(registered)
     removed = removed_tables(registered) if not tables else []
     changed = {each.table: each for each in find_changed_targets(registered, found.tables)}
-    without = list(made_without(found.tables))
+    without = list(iter_made_without(found.tables))
     renames = find_rename_notes(loaded, registered.run_log)
     rows = [
         _status_json(table, latest.get(name), changed.get(name))
@@ -387,13 +391,13 @@ def graph(
 ) -> None:
     """Print dependencies as Mermaid text; conditions and delays are separate nodes."""
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
-    from logdriven_dagster.config.derived.graph import graph_of, mermaid
-    from logdriven_dagster.config.derived.relations import project_of_job
+    from logdriven_dagster.config.derived.graph import build_graph, format_mermaid
+    from logdriven_dagster.config.derived.relations import apply_job
 
-    loaded = project_of_job(open_in_force(project).project, job)
-    found = graph_of(loaded.tables, loaded.select([job] if job else []))
+    loaded = apply_job(open_in_force(project).project, job)
+    found = build_graph(loaded.tables, loaded.select([job] if job else []))
     if not as_json:
-        print_line(mermaid(found))
+        print_line(format_mermaid(found))
         return
     nodes = [{"id": n.id, "kind": n.kind.value, "label": n.label} for n in found.nodes]
     edges = [{"from": e.start, "to": e.end, "waits": e.waits} for e in found.edges]

@@ -157,13 +157,13 @@ def _describe_renames(project: "Project") -> list[str]:
 
 def _missing_here(project: "Project") -> list[dict[str, str]]:
     """Return the needs of tables that this machine or its environment does not meet."""
-    from logdriven_dagster.config.derived.needs import needs_of
+    from logdriven_dagster.config.derived.needs import list_needs
     from logdriven_dagster.engine.needs import refuse_missing
     from logdriven_dagster.errors import UnmetNeedError
 
     users: dict[Need, list[str]] = {}
     for name, table in project.tables.items():
-        for need in needs_of(project, table):
+        for need in list_needs(project, table):
             users.setdefault(need, []).append(name)
     found = []
     for need, names in users.items():
@@ -199,10 +199,10 @@ def _engines(project: "Project") -> dict[str, tuple[str, str | None]]:
 
 def _reached(project: "Project") -> dict[str, str | None]:
     """Return the problem of each place outside this process; None if it was reached."""
-    from logdriven_dagster.config.derived.needs import RUN_LOG, shared_needs
+    from logdriven_dagster.config.derived.needs import RUN_LOG, list_shared_needs
     from logdriven_dagster.engine.needs import unmet_in_time
 
-    reached = {str(need): unmet_in_time(project, need) for need in shared_needs(project)}
+    reached = {str(need): unmet_in_time(project, need) for need in list_shared_needs(project)}
     if reached[str(RUN_LOG)] is None:
         reached[str(RUN_LOG)] = _of_another(project)
     return reached
@@ -256,11 +256,11 @@ def schema(
     """Print the JSON schema of the project's files, or write all of them for editors."""
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
     from logdriven_dagster.config.project import PROJECT_FILE
-    from logdriven_dagster.config.scaffolding.schemas import file_schemas, write_schemas
+    from logdriven_dagster.config.scaffolding.schemas import build_file_schemas, write_schemas
     from logdriven_dagster.errors import UsageError
 
     if not write:
-        schemas = file_schemas()
+        schemas = build_file_schemas()
         print_json(schemas[kind.value] if kind else schemas)
         return
     root = Path(project or ".")

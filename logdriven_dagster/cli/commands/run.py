@@ -303,11 +303,11 @@ def _find_windows(runner: "Runner", table: str, start: str, end: str) -> "Sequen
 
 
 def _find_slices(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
-    from logdriven_dagster.planning.slices import slices_within
+    from logdriven_dagster.planning.slices import find_slices_within
 
     known = runner.slices(table)
     try:
-        found = slices_within(runner.project.table(table), known, start, end)
+        found = find_slices_within(runner.project.table(table), known, start, end)
     except ValueError:
         what = "a key, offsets as JSON, or the number of a window"
         raise typer.BadParameter(f"expected {what}", param_hint="--from, --to") from None

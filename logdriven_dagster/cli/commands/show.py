@@ -80,9 +80,9 @@ def _print_rows(
 
 
 def _read_counts(runner: "Runner", table: str, now: "datetime", most: int) -> "list[WindowCount]":
-    from logdriven_dagster.planning.gaps import with_missing
+    from logdriven_dagster.planning.gaps import add_missing
     from logdriven_dagster.runlog.history.window_counts import read_window_counts
 
     config = runner.project.table(table)
     counts = runner.run_log.ask(lambda conn: read_window_counts(conn, config, most))
-    return with_missing(config, runner.plan(now, [table]).tables[table].log, counts, now, most)
+    return add_missing(config, runner.plan(now, [table]).tables[table].log, counts, now, most)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from logdriven_dagster.cli.shown.rendering import format_plain, make_console, print_line
-from logdriven_dagster.config.models.settings import SETTINGS, shown_setting
+from logdriven_dagster.config.models.settings import SETTINGS, format_setting
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -65,7 +65,7 @@ def print_differences(differences: "Iterable[Difference]") -> None:
 
 def _format_value(path: str, value: Any) -> str:
     if path in SETTINGS and not isinstance(value, (dict, list)):
-        return shown_setting(path, value)
+        return format_setting(path, value)
     if value is None:
         return "–"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -199,7 +199,7 @@ def _describe_unapplied(change: "VersionChange") -> str:
 
 
 def _describe_override(item: "Override") -> str:
-    was, now = shown_setting(item.field, item.declared), shown_setting(item.field, item.in_force)
+    was, now = format_setting(item.field, item.declared), format_setting(item.field, item.in_force)
     who = f", {item.operator} {str(item.time)[:16]}Z" if item.operator else ", by SQL"
     return f"{item.name} {item.field} {was} → {now}{who}"
 

@@ -115,7 +115,7 @@ def format_seconds(value: float | None) -> str:
 
 def format_brief(moment: datetime | None) -> str:
     """Format a time as `2013-01-01`, with a time of day other than midnight; a dash for None."""
-    return "–" if moment is None else windows.brief(moment)
+    return "–" if moment is None else windows.format_brief(moment)
 
 
 def point_to_errors(tables: Iterable[str]) -> None:

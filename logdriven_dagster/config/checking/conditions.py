@@ -11,7 +11,7 @@ from logdriven_dagster.errors import ConfigError
 _OTHER = {"success": "failure", "failure": "success"}
 
 
-def broken_conditions(
+def check_conditions(
     table: TableConfig, document: Document, tables: Mapping[str, TableConfig]
 ) -> Iterator[ConfigError]:
     """Yield mistakes in `depends_on` of a table.
@@ -43,7 +43,7 @@ def broken_conditions(
                 yield document.error(("depends_on", n), problem)
 
 
-def broken_relations(
+def check_relations(
     job: StandardJob, document: Document, tables: Mapping[str, TableConfig]
 ) -> Iterator[ConfigError]:
     """Yield mistakes in the relations of a job whose table names are already validated.

@@ -6,24 +6,28 @@ prevent other commands from running the rest.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from logdriven_dagster.config.checking.python_functions import broken_function
-from logdriven_dagster.config.checking.quality import rule_functions, rule_queries
+from logdriven_dagster.config.checking.python_functions import check_function
+from logdriven_dagster.config.checking.quality import list_rule_functions, list_rule_queries
 from logdriven_dagster.config.checking.renames import format_rename_hint, map_new_names
-from logdriven_dagster.config.derived.variables import job_names, parameter_names, text_names
+from logdriven_dagster.config.derived.variables import (
+    list_job_names,
+    list_parameter_names,
+    list_text_names,
+)
 from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep
 from logdriven_dagster.config.models.quality import ROWS
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.sql.queries import dialect_of
+from logdriven_dagster.config.sql.queries import get_connection_dialect
 from logdriven_dagster.config.sql.query_mistakes import (
     Names,
     TextPlace,
-    query_mistakes,
-    statement_mistakes,
-    variable_mistakes,
+    find_query_mistakes,
+    find_statement_mistakes,
+    find_variable_mistakes,
 )
-from logdriven_dagster.config.yaml.documents import Document, Location, reported_once
+from logdriven_dagster.config.yaml.documents import Document, Location, report_once
 from logdriven_dagster.errors import ConfigError
 
 _OF_A_STEP = frozenset({"spark", "window", "job_id", "variables", "properties", "inputs"})
@@ -31,7 +35,7 @@ _OF_A_RULE = frozenset({ROWS, "column"})
 _OF_UPKEEP = frozenset({"project", "run_log", "options", "variables", "job_run_id", "spark"})
 
 
-def oversights(project: Project, documents: Iterable[Document]) -> list[ConfigError]:
+def find_oversights(project: Project, documents: Iterable[Document]) -> list[ConfigError]:
     """Return every mistake that a run of a table or job would fail with, with location and fix."""
     found: list[ConfigError] = []
     names = map_new_names(project.tables).items()
@@ -43,7 +47,7 @@ def oversights(project: Project, documents: Iterable[Document]) -> list[ConfigEr
             found += _TableOversights(project, table, document, renamed).mistakes()
         elif isinstance(job, MaintenanceJob):
             found += _check_upkeep(project, job, document)
-    return list(reported_once(found))
+    return list(report_once(found))
 
 
 class _TableOversights:
@@ -57,8 +61,8 @@ class _TableOversights:
         renamed: Mapping[str, str],
     ) -> None:
         self._project, self._table, self._document = project, table, document
-        self._variables = text_names(project, table)
-        self._parameters = parameter_names(project, table)
+        self._variables = list_text_names(project, table)
+        self._parameters = list_parameter_names(project, table)
         read = [d.table for d in table.table_dependencies if d.read != "none"]
         self._known = {*read, table.table}
         """Names of upstream tables, and of the steps so far."""
@@ -69,40 +73,42 @@ class _TableOversights:
         for n, step in enumerate(self._table.steps):
             if step.loop_over is not None and step.loop_over.sql is not None:
                 place = self._locate("steps", n, "loop_over", "sql")
-                yield from query_mistakes(place, step.loop_over.sql, self._build_names())
+                yield from find_query_mistakes(place, step.loop_over.sql, self._build_names())
             if step.source is not None:
                 self._known.add("source")
             yield from self._check_step(n, step)
             self._known.add(step.step)
         for n, check in enumerate(self._table.checks):
-            yield from query_mistakes(
+            yield from find_query_mistakes(
                 self._locate("checks", n, "sql"), check.sql, self._build_names()
             )
         self._known.add(ROWS)
-        for location, query in rule_queries(self._table, self._project.config):
-            yield from query_mistakes(self._locate(*location), query, self._build_names())
-        for location, reference in rule_functions(self._table, self._project.config):
+        for location, query in list_rule_queries(self._table, self._project.config):
+            yield from find_query_mistakes(self._locate(*location), query, self._build_names())
+        for location, reference in list_rule_functions(self._table, self._project.config):
             yield from self._check_function(location, reference, _OF_A_STEP | _OF_A_RULE)
 
     def _check_step(self, n: int, step: StepConfig) -> Iterator[ConfigError]:
         names = self._build_names(step)
         for field, text in step.source.texts.items() if step.source else ():
-            yield from variable_mistakes(self._locate("steps", n, "source", field), text, names)
+            yield from find_variable_mistakes(
+                self._locate("steps", n, "source", field), text, names
+            )
         for field, problem, hint in step.source.mistakes() if step.source else ():
             yield self._locate("steps", n, "source", field).error(problem, hint)
         for location, statement, connection in _list_statements(step):
             place, dialect = (
                 self._locate("steps", n, *location),
-                dialect_of(self._project, connection),
+                get_connection_dialect(self._project, connection),
             )
-            yield from statement_mistakes(place, statement, names, dialect)
+            yield from find_statement_mistakes(place, statement, names, dialect)
         if step.python is not None:
             yield from self._check_function(("steps", n, "python"), step.python, _OF_A_STEP)
         query = self._project.step_sql(self._table, step)
         if query is not None:
             file = self._document.path.parent / step.sql_file if step.sql_file else None
             place = TextPlace(self._document, ("steps", n, "sql"), file)
-            yield from query_mistakes(place, query, names)
+            yield from find_query_mistakes(place, query, names)
 
     def _check_function(
         self, location: Location, reference: str, fixed: frozenset[str]
@@ -141,11 +147,11 @@ def _has_other_catalogs(project: Project) -> bool:
 def _check_upkeep(
     project: Project, job: MaintenanceJob, document: Document
 ) -> Iterator[ConfigError]:
-    names = Names(job_names(project, job))
+    names = Names(list_job_names(project, job))
     for n, step in enumerate(job.steps):
-        dialect = dialect_of(project, step.connection) if step.connection else "spark"
+        dialect = get_connection_dialect(project, step.connection) if step.connection else "spark"
         for place, statement in _list_upkeep_statements(document, n, step):
-            yield from statement_mistakes(place, statement, names, dialect)
+            yield from find_statement_mistakes(place, statement, names, dialect)
         if step.python is not None:
             yield from _check_function(document, ("steps", n, "python"), step.python, _OF_UPKEEP)
 
@@ -164,7 +170,7 @@ def _check_function(
     document: Document, location: Location, reference: str, names: frozenset[str]
 ) -> Iterator[ConfigError]:
     try:
-        for problem, hint in broken_function(reference, document.path.parent, names):
+        for problem, hint in check_function(reference, document.path.parent, names):
             yield document.error(location, problem, hint)
     except ConfigError as error:
         yield error

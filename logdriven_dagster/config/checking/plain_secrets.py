@@ -7,11 +7,11 @@ from typing import Any
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from logdriven_dagster.config.checking.secret_texts import marked_secrets, secrets_in
+from logdriven_dagster.config.checking.secret_texts import find_marked_secrets, find_secrets
 from logdriven_dagster.config.models.fields import Option
-from logdriven_dagster.config.models.notifications import recipient_secrets
+from logdriven_dagster.config.models.notifications import list_recipient_secrets
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.secrets import has_reference, names_secret, passwords_in, remember
+from logdriven_dagster.config.secrets import find_passwords, has_reference, names_secret, remember
 from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.errors import ConfigError
 
@@ -22,7 +22,7 @@ _TEXTS = ("sql", "query", "pre_sql", "condition", "description")
 """Fields whose texts are SQL or prose, in which `password = 'x'` is a comparison."""
 
 
-def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
+def find_plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
     """Yield an error for each secret in plain text in `logdriven.yaml`."""
     groups: list[tuple[Location, Mapping[str, Option]]] = [
         (("storage",), config.storage),
@@ -35,13 +35,13 @@ def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigE
     for name, connection in config.connections.items():
         place: Location = ("connections", name)
         groups += (((*place, *inner), given) for inner, given in connection.option_groups())
-    named = dict(recipient_secrets(config.recipients))
+    named = dict(list_recipient_secrets(config.recipients))
     for location, options in groups:
         named |= _find_named(location, options)
     yield from _report_secrets(document, named)
 
 
-def definition_secrets(document: Document) -> Iterator[ConfigError]:
+def find_definition_secrets(document: Document) -> Iterator[ConfigError]:
     """Yield an error for each secret in plain text in the file of a table or job."""
     values, named = document.values, dict[Location, str]()
     for field in ("variables", "parameters"):
@@ -90,14 +90,14 @@ def _report_secrets(document: Document, named: Mapping[Location, str]) -> Iterat
             for secret in secrets:
                 remember(secret)
             remember_plain(value)
-            kind = "password" if passwords_in(value) else "secret"
+            kind = "password" if find_passwords(value) else "secret"
             yield document.error(place, f"a {kind} in plain text", _suggest_fix(kind.upper()))
 
 
 def _list_plain_secrets(place: Location, text: str) -> list[str]:
     if any(part in _TEXTS for part in place):
-        return [secret for secret in marked_secrets(text) if not has_reference(secret)]
-    return secrets_in(text)
+        return [secret for secret in find_marked_secrets(text) if not has_reference(secret)]
+    return find_secrets(text)
 
 
 def _list_leaves(value: Any, place: Location) -> Iterator[tuple[Location, Any]]:

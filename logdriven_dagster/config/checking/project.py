@@ -6,27 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from logdriven_dagster.config.checking.conditions import broken_conditions, broken_relations
-from logdriven_dagster.config.checking.plain_secrets import definition_secrets
-from logdriven_dagster.config.checking.quality import broken_quality, rule_queries
+from logdriven_dagster.config.checking.conditions import check_conditions, check_relations
+from logdriven_dagster.config.checking.plain_secrets import find_definition_secrets
+from logdriven_dagster.config.checking.quality import check_quality, list_rule_queries
 from logdriven_dagster.config.checking.renames import (
     check_renames,
     format_rename_hint,
     map_new_names,
 )
-from logdriven_dagster.config.derived.running_order import cycle_in, upstreams_of
+from logdriven_dagster.config.derived.running_order import find_cycle, map_upstreams
 from logdriven_dagster.config.models.dependencies import AssetDependency
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
-from logdriven_dagster.config.models.notifications import unknown_recipients
+from logdriven_dagster.config.models.notifications import find_unknown_recipients
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.parts import Connected
 from logdriven_dagster.config.properties import UnknownPropertyError, query_of
-from logdriven_dagster.config.sql.committing import broken_job_statements, broken_statements
-from logdriven_dagster.config.sql.references import UnreadableSqlError, table_references
-from logdriven_dagster.config.yaml.documents import Document, Location, absence
+from logdriven_dagster.config.sql.committing import check_job_statements, check_statements
+from logdriven_dagster.config.sql.references import UnreadableSqlError, find_table_references
+from logdriven_dagster.config.yaml.documents import Document, Location, explain_absence
 from logdriven_dagster.errors import ConfigError
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class ValidConfigs(Generic[T]):
     origins: dict[str, Document] = field(default_factory=dict)
 
 
-def mistakes(
+def find_mistakes(
     config: ProjectConfig,
     tables: ValidConfigs[TableConfig],
     jobs: ValidConfigs[JobConfig],
@@ -58,27 +58,29 @@ def mistakes(
     for name, table in tables.items.items():
         document = tables.origins[name]
         yield from _check_dependencies(table, document, tables.items, known)
-        yield from broken_conditions(table, document, tables.items)
+        yield from check_conditions(table, document, tables.items)
         yield from _check_steps(table, document, lowered, config)
-        yield from broken_statements(table, document, config)
-        yield from broken_quality(table, document, config)
-        yield from unknown_recipients(document, ("notify",), table.notify, config.recipients)
-        yield from definition_secrets(document)
+        yield from check_statements(table, document, config)
+        yield from check_quality(table, document, config)
+        yield from find_unknown_recipients(document, ("notify",), table.notify, config.recipients)
+        yield from find_definition_secrets(document)
     for name, job in jobs.items.items():
         if name in tables.items:
             yield jobs.origins[name].error(("job",), "a table has the same name")
-        yield from definition_secrets(jobs.origins[name])
+        yield from find_definition_secrets(jobs.origins[name])
         rules = job.notify or ()
-        yield from unknown_recipients(jobs.origins[name], ("notify",), rules, config.recipients)
+        yield from find_unknown_recipients(
+            jobs.origins[name], ("notify",), rules, config.recipients
+        )
         if isinstance(job, MaintenanceJob):
             yield from _check_upkeep(job, jobs.origins[name], config, known)
-            yield from broken_job_statements(job, jobs.origins[name], config)
+            yield from check_job_statements(job, jobs.origins[name], config)
         else:
             yield from _check_job(job, jobs.origins[name], tables.items, known)
     yield from _check_targets(tables)
     yield from check_renames(tables.items, tables.origins, known)
     yield from _check_assets(tables)
-    if cycle := cycle_in(upstreams_of(tables.items)):
+    if cycle := find_cycle(map_upstreams(tables.items)):
         document = tables.origins[cycle[0]]
         yield document.error(("depends_on",), f"a cycle of dependencies: {' → '.join(cycle)}")
 
@@ -89,7 +91,7 @@ def _check_job(
     for n, name in enumerate(job.tables):
         if name not in known:
             yield _build_unknown_table_error(document, ("tables", n), name, tables)
-    edges = upstreams_of(tables)
+    edges = map_upstreams(tables)
     for n, relation in enumerate(job.relations):
         for name in relation.upstream:
             if name not in known:
@@ -98,8 +100,8 @@ def _check_job(
             problem = f"{relation.to} is not a table of this job"
             yield document.error(("relations", n, "to"), problem, f"add {relation.to} to tables")
         edges.setdefault(relation.to, set()).update(relation.upstream)
-    yield from broken_relations(job, document, tables)
-    if (cycle := cycle_in(edges)) and not cycle_in(upstreams_of(tables)):
+    yield from check_relations(job, document, tables)
+    if (cycle := find_cycle(edges)) and not find_cycle(map_upstreams(tables)):
         yield document.error(("relations",), f"a cycle of relations: {' → '.join(cycle)}")
 
 
@@ -113,7 +115,7 @@ def _check_upkeep(
             connected = Connected(step.connection, "a database")
             yield from _check_connection(connected, document, (*place, "connection"), config)
         file = (step.python or "").partition(":")[0]
-        if file.endswith(".py") and (problem := absence(folder / file)):
+        if file.endswith(".py") and (problem := explain_absence(folder / file)):
             yield document.error((*place, "python"), problem)
         for name in step.tables:
             if name not in known:
@@ -169,7 +171,7 @@ def _check_steps(
             yield from _check_connection(connected, document, ("steps", n, *place), config)
         yield from _check_paths(step, document, ("steps", n), config.variables)
         file = (step.python or "").partition(":")[0]
-        if file.endswith(".py") and (problem := absence(folder / file)):
+        if file.endswith(".py") and (problem := explain_absence(folder / file)):
             yield document.error(("steps", n, "python"), problem)
         place = ("steps", n, "sql_file" if step.sql_file else "sql")
         try:
@@ -182,7 +184,7 @@ def _check_steps(
             yield from _check_loop(table, n, document, names)
     for n, check in enumerate(table.checks):
         yield from _check_reads(table, check.sql, document, ("checks", n, "sql"), names)
-    for location, query in rule_queries(table, config):
+    for location, query in list_rule_queries(table, config):
         yield from _check_reads(table, query, document, location, names)
 
 
@@ -213,7 +215,7 @@ def _read_query(
 ) -> str | None:
     """Return the query of a step. Raises ConfigError if it cannot be read."""
     folder = document.path.parent
-    if step.sql_file and (problem := absence(folder / step.sql_file)):
+    if step.sql_file and (problem := explain_absence(folder / step.sql_file)):
         raise document.error(place, problem)
     try:
         return query_of(table, step, folder, config.variables)
@@ -276,7 +278,7 @@ def _check_reads(
     if not suspects:
         return  # parsing is only needed to distinguish a table from a mere mention
     try:
-        read = {name.lower() for name in table_references(sql)}
+        read = {name.lower() for name in find_table_references(sql)}
     except UnreadableSqlError as error:
         yield document.error(place, f"cannot read this query: {error}")
         return

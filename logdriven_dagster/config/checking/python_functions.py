@@ -7,7 +7,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TypeAlias
 
-from logdriven_dagster.config.yaml.documents import text_of
+from logdriven_dagster.config.yaml.documents import read_text
 from logdriven_dagster.errors import ConfigError
 
 Mistake: TypeAlias = tuple[str, str | None]
@@ -16,7 +16,7 @@ Mistake: TypeAlias = tuple[str, str | None]
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def broken_function(reference: str, folder: Path, known: frozenset[str]) -> Iterator[Mistake]:
+def check_function(reference: str, folder: Path, known: frozenset[str]) -> Iterator[Mistake]:
     """Yield the errors that a call of `file.py:function` or `module:function` would raise.
 
     `known` are the parameters that are passed. Raises ConfigError for a file that cannot be read.
@@ -33,7 +33,7 @@ def broken_function(reference: str, folder: Path, known: frozenset[str]) -> Iter
     if path.suffix != ".py" or not path.is_file():
         return  # a module without Python source, or a missing file that is already reported
     try:
-        tree = ast.parse(text_of(path), path.name)
+        tree = ast.parse(read_text(path), path.name)
     except SyntaxError as error:
         raise ConfigError(path, error.lineno, "", f"not Python: {error.msg}") from None
     names = dict(_list_names(tree.body))

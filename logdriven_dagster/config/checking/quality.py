@@ -15,17 +15,17 @@ from logdriven_dagster.config.models.quality import (
     BadRuleError,
     QualityConfig,
     Rule,
-    resolved,
+    resolve_rule,
 )
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query
-from logdriven_dagster.config.yaml.documents import Document, Location, absence
+from logdriven_dagster.config.yaml.documents import Document, Location, explain_absence
 from logdriven_dagster.errors import ConfigError
 
 _Placed: TypeAlias = tuple[Location, Rule]
 
 
-def broken_quality(
+def check_quality(
     table: TableConfig, document: Document, config: ProjectConfig
 ) -> Iterator[ConfigError]:
     """Yield every mistake below `quality` of a table's steps; `document` is the table's file."""
@@ -39,7 +39,7 @@ def broken_quality(
         for place, column, use in step.quality.uses():
             where: Location = ("steps", n, "quality", *place)
             try:
-                rules.append((where, resolved(use, column, config.quality_rules, step.quality)))
+                rules.append((where, resolve_rule(use, column, config.quality_rules, step.quality)))
             except BadRuleError as error:
                 yield document.error((*where, error.field), str(error), error.hint)
         yield from _check_names(rules, step.quality, document, ("steps", n, "quality"))
@@ -47,17 +47,19 @@ def broken_quality(
             yield from _check_rule(rule, document, where, table)
 
 
-def rule_queries(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
+def list_rule_queries(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
     """Yield the queries among a table's rules with their locations; they may read other tables."""
-    return rule_texts(table, config, "query", "sql")
+    return list_rule_texts(table, config, "query", "sql")
 
 
-def rule_functions(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
+def list_rule_functions(
+    table: TableConfig, config: ProjectConfig
+) -> Iterator[tuple[Location, str]]:
     """Yield the Python functions among a table's rules with their locations."""
-    return rule_texts(table, config, "python", "python")
+    return list_rule_texts(table, config, "python", "python")
 
 
-def rule_texts(
+def list_rule_texts(
     table: TableConfig, config: ProjectConfig, kind: str, field: str
 ) -> Iterator[tuple[Location, str]]:
     for n, step in enumerate(table.steps):
@@ -65,7 +67,7 @@ def rule_texts(
             continue
         for place, column, use in step.quality.uses():
             try:
-                rule = resolved(use, column, config.quality_rules, step.quality)
+                rule = resolve_rule(use, column, config.quality_rules, step.quality)
             except BadRuleError:
                 continue
             if rule.kind == kind:
@@ -106,10 +108,10 @@ def _check_rule(
             yield document.error((*where, "table"), problem, f"add {other} to depends_on")
     if rule.kind == "python":
         file = Path(document.path.parent, rule.text.partition(":")[0])
-        if file.suffix == ".py" and (absent := absence(file)):
+        if file.suffix == ".py" and (absent := explain_absence(file)):
             yield document.error((*where, "python"), absent)
     if rule.kind in ("sql", "fails_when", "query"):
-        query = rule.text if rule.kind == "query" else condition_query(rule.text)
+        query = rule.text if rule.kind == "query" else build_condition_query(rule.text)
         try:
             parse_query(query)
         except UnreadableSqlError as error:
@@ -117,6 +119,6 @@ def _check_rule(
             yield document.error((*where, field), f"cannot read this SQL: {error}")
 
 
-def condition_query(condition: str) -> str:
+def build_condition_query(condition: str) -> str:
     """Return a query whose only result is a condition over the rows."""
     return f"SELECT ({condition}\n) AS broken FROM `{ROWS}`"  # noqa: S608 - the SQL is the user's own

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from urllib.parse import unquote_plus
 
-from logdriven_dagster.config.secrets import has_reference, names_secret, passwords_in
+from logdriven_dagster.config.secrets import find_passwords, has_reference, names_secret
 
 KINDS: dict[str, str] = {
     "private key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END|\Z)",
@@ -54,29 +54,29 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 _CLASSES = {"[a-z]": "a", "[A-Z]": "A", "[0-9]": "0"}
 
 
-def secrets_in(text: str) -> list[str]:
+def find_secrets(text: str) -> list[str]:
     """Return the plain-text secrets in the value of an option, or in a URL."""
     decoded = unquote_plus(text)
     forms = [text] if decoded == text else [text, decoded, unquote_plus(decoded)]
     found = [
         secret
         for form in forms
-        for secret in (*marked_secrets(form), *_find_unmarked_secrets(form))
+        for secret in (*find_marked_secrets(form), *_find_unmarked_secrets(form))
     ]
     return list(dict.fromkeys(secret for secret in found if not has_reference(secret)))
 
 
-def marked_secrets(text: str) -> Iterator[str]:
+def find_marked_secrets(text: str) -> Iterator[str]:
     """Yield secrets that do not occur by chance in queries or prose: in URLs and of known kinds."""
     yield from (match[0] for match in _KIND.finditer(text))
     yield from (match[1] for match in _ORACLE.finditer(text))
     if "://" in text or text.startswith("jdbc:"):
-        yield from passwords_in(text)
+        yield from find_passwords(text)
         yield from _list_parameters(text)
 
 
 def _find_unmarked_secrets(text: str) -> Iterator[str]:
-    yield from passwords_in(text)
+    yield from find_passwords(text)
     if authorization := _AUTHORIZATION.fullmatch(text.strip()):
         yield authorization[1]
     if "sig=" in text.lower():

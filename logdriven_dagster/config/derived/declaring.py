@@ -9,27 +9,33 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from logdriven_dagster.config.derived.uses import uses_of
-from logdriven_dagster.config.models.code_files import misplaced_content, named_files
+from logdriven_dagster.config.derived.uses import list_uses
+from logdriven_dagster.config.models.code_files import explain_misplaced_content, find_named_files
 from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.jobs import (
     JobConfig,
     MaintenanceJob,
     StandardJob,
-    job_model,
+    choose_job_model,
 )
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.models.settings import Settings, setting_columns
+from logdriven_dagster.config.models.settings import Settings, build_setting_columns
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import ProjectFiles
-from logdriven_dagster.config.yaml.documents import Document, text_of
+from logdriven_dagster.config.yaml.documents import Document, read_text
 from logdriven_dagster.config.yaml.renamed_fields import rename_to_current, rename_to_former
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
-from logdriven_dagster.model.definitions import Declared, Derived, Kind, canonical, code_of
+from logdriven_dagster.model.definitions import (
+    Declared,
+    Derived,
+    Kind,
+    build_code,
+    serialize_canonical,
+)
 
 
-def declared(sources: ProjectFiles, project: Project) -> Iterator[Declared]:
+def declare_all(sources: ProjectFiles, project: Project) -> Iterator[Declared]:
     """Yield the project, its tables and its jobs, as the files declare them.
 
     A content consists of `values` (the file with the project's defaults), `settings` (operational
@@ -51,7 +57,7 @@ def declared(sources: ProjectFiles, project: Project) -> Iterator[Declared]:
         yield _declare(Kind.JOB, job.job, document, columns, job)
 
 
-def derived(project: Project) -> Derived:
+def derive_definitions(project: Project) -> Derived:
     """Return derived definitions: relations and maintenance steps as rows, uses and properties."""
     definitions = [
         *(item for table in project.tables.values() for item in _list_dependencies(project, table)),
@@ -60,10 +66,10 @@ def derived(project: Project) -> Derived:
     properties = [
         row for table in project.tables.values() for row in _list_properties(project, table)
     ]
-    return Derived(definitions, list(uses_of(project)), properties)
+    return Derived(definitions, list(list_uses(project)), properties)
 
 
-def in_place_of(
+def replace_definitions(
     sources: ProjectFiles,
     kind: Kind,
     contents: Mapping[str, Mapping[str, Any]],
@@ -79,7 +85,9 @@ def in_place_of(
     kept = [item for item in documents if item.values.get(key) not in contents]
     project = sources.config.project
     added = [
-        recorded(sources.recorded_in, project, kind, name, content, label=(labels or {}).get(name))
+        write_registered(
+            sources.recorded_in, project, kind, name, content, label=(labels or {}).get(name)
+        )
         for name, content in contents.items()
     ]
     if kind is Kind.TABLE:
@@ -87,7 +95,7 @@ def in_place_of(
     return replace(sources, jobs=(*kept, *added))
 
 
-def recorded(
+def write_registered(
     parent: Path,
     project: str,
     kind: Kind,
@@ -102,9 +110,9 @@ def recorded(
     if one of the files would lie elsewhere.
     """
     files: Mapping[str, str] = content.get("files", {})
-    code, text = code_of(project, kind, name), canonical(content)
+    code, text = build_code(project, kind, name), serialize_canonical(content)
     folder = parent / code / Declared(kind, name, text).digest[:16]
-    if problem := misplaced_content(content):
+    if problem := explain_misplaced_content(content):
         wrong = ConfigError(folder / f"{name}.yaml", None, "", problem, item=label)
         raise InvalidProjectError([wrong])
     # As deep as paths lead upwards, so that they stay inside.
@@ -135,8 +143,8 @@ def declare_content(
     current = rename_content(kind, content)
     model = _get_model(kind, current["values"])
     values = None if model is None else rename_to_former(current["values"], model)
-    former = None if values is None else canonical({**current, "values": values})
-    return Declared(kind, name, canonical(current), columns or {}, former)
+    former = None if values is None else serialize_canonical({**current, "values": values})
+    return Declared(kind, name, serialize_canonical(current), columns or {}, former)
 
 
 def rename_content(kind: Kind, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +163,7 @@ def _get_model(kind: Kind, values: Mapping[str, Any]) -> type[BaseModel] | None:
         case Kind.TABLE:
             return TableConfig
         case Kind.JOB:
-            return job_model(dict(values))
+            return choose_job_model(dict(values))
         case Kind.STEP | Kind.RELATION:
             return None
 
@@ -163,7 +171,7 @@ def _get_model(kind: Kind, values: Mapping[str, Any]) -> type[BaseModel] | None:
 def _declare(
     kind: Kind, name: str, document: Document, columns: dict[str, Any], config: Settings
 ) -> Declared:
-    settings = setting_columns(config)
+    settings = build_setting_columns(config)
     content: dict[str, Any] = {"values": document.values, "settings": settings}
     if files := dict(_read_files(document.values, document.path.parent)):
         content["files"] = files
@@ -172,13 +180,13 @@ def _declare(
 
 def _read_files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield every file that a content names, with its text."""
-    for path in named_files(values):
+    for path in find_named_files(values):
         if not Path(path).is_absolute() and (folder / path).is_file():
-            yield path, text_of(folder / path)
+            yield path, read_text(folder / path)
 
 
 def _list_properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]]:
-    code = code_of(project.name, Kind.TABLE, table.table)
+    code = build_code(project.name, Kind.TABLE, table.table)
     for group, values in project.written_properties(table).items():
         for name, value in values.items():
             yield {"code": code, "config_group": group, "name": name, "value": value}
@@ -222,24 +230,24 @@ def _build_relation(
     condition = {"condition": fields.get("condition", "success"), "delay": fields.get("delay")}
     kind = 2 if fields.get("delay") else int(condition["condition"] != "success")
     columns = {
-        "job_code": None if job is None else code_of(project.name, Kind.JOB, job),
-        "pre_code": code_of(project.name, Kind.TABLE, pre) if managed else None,
+        "job_code": None if job is None else build_code(project.name, Kind.JOB, job),
+        "pre_code": build_code(project.name, Kind.TABLE, pre) if managed else None,
         "pre_name": pre,
-        "post_code": code_of(project.name, Kind.TABLE, post),
+        "post_code": build_code(project.name, Kind.TABLE, post),
         "post_name": post,
         "condition_type": kind,
-        "condition_params": canonical({k: v for k, v in condition.items() if v}),
+        "condition_params": serialize_canonical({k: v for k, v in condition.items() if v}),
     }
     place = "" if job is None else f"{job}: "
     suffix = "" if condition["condition"] == "success" else f" on {condition['condition']}"
     name = f"{place}{pre} -> {post}{suffix}"
-    return Declared(Kind.RELATION, name, canonical({"values": dict(fields)}), columns)
+    return Declared(Kind.RELATION, name, serialize_canonical({"values": dict(fields)}), columns)
 
 
 def _list_steps(project: Project, job: MaintenanceJob) -> Iterator[Declared]:
     for step in job.steps:
         columns = {
-            "job_code": code_of(project.name, Kind.JOB, job.job),
+            "job_code": build_code(project.name, Kind.JOB, job.job),
             "exec_order": step.exec_order,
             "enabled": int(step.enabled),
         }
@@ -247,4 +255,4 @@ def _list_steps(project: Project, job: MaintenanceJob) -> Iterator[Declared]:
             "values": step.model_dump(mode="json", exclude_defaults=True),
             "settings": {"enabled": columns["enabled"]},
         }
-        yield Declared(Kind.STEP, f"{job.job}.{step.step}", canonical(content), columns)
+        yield Declared(Kind.STEP, f"{job.job}.{step.step}", serialize_canonical(content), columns)

@@ -26,7 +26,7 @@ SECTIONS: dict[str, Kind] = {
 
 
 class Content(Model):
-    """The declared content of a definition; see `config.derived.declaring.declared`."""
+    """The declared content of a definition; see `config.derived.declaring.declare_all`."""
 
     values: dict[str, Any]
     settings: dict[str, Any] | None = None
@@ -81,19 +81,19 @@ class Export(Model):
     history: dict[str, tuple[ExportedHistory, ...]] = Field(default_factory=dict)
 
 
-def as_yaml(export: dict[str, Any]) -> str:
+def format_yaml(export: dict[str, Any]) -> str:
     """Format the export as YAML for people: SQL and Python keep their layout."""
     return str(
         yaml.dump(export, Dumper=_ExportDumper, sort_keys=False, allow_unicode=True, width=100)
     )
 
 
-def as_json(export: dict[str, Any]) -> str:
+def format_json(export: dict[str, Any]) -> str:
     """Format the export as JSON for programs."""
     return json.dumps(export, indent=2, ensure_ascii=False) + "\n"
 
 
-def parsed_export(path: Path, text: str) -> Export:
+def parse_export(path: Path, text: str) -> Export:
     """Parse an export. Raises UsageError if it is invalid."""
     try:
         # JSON is not parsed as YAML, which reads some of its texts differently.

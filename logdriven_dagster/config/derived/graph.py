@@ -52,7 +52,7 @@ class Graph:
     edges: tuple[Edge, ...]
 
 
-def graph_of(tables: Mapping[str, TableConfig], selected: Iterable[str]) -> Graph:
+def build_graph(tables: Mapping[str, TableConfig], selected: Iterable[str]) -> Graph:
     """Return the graph of the selected tables and the tables that they wait for.
 
     `tables` are the project's, or those of a job, which include its relations.
@@ -82,7 +82,7 @@ _SHAPES = {
 }
 
 
-def mermaid(graph: Graph) -> str:
+def format_mermaid(graph: Graph) -> str:
     """Return the graph as Mermaid text, which GitHub, GitLab and many editors draw."""
     lines = ["flowchart LR"]
     lines += (f"  {node.id}{_SHAPES[node.kind].format(node.label)}" for node in graph.nodes)

@@ -9,7 +9,7 @@ _HANDED_DOWN = frozenset({"retries", "retry_interval", "priority", "worker_group
 """Settings that tables inherit from a job; a job's `timeout` applies to the whole run."""
 
 
-def in_job(table: TableConfig, job: StandardJob) -> TableConfig:
+def apply_job_settings(table: TableConfig, job: StandardJob) -> TableConfig:
     """Return the table with the job's settings and parameters where it does not set its own.
 
     Sources: DolphinScheduler, global and local parameters; Kettle, retries are those of the job.

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.secrets import references, resolve
+from logdriven_dagster.config.secrets import find_references, resolve
 from logdriven_dagster.errors import UsageError
 
 
@@ -33,15 +33,15 @@ SPARK, WAREHOUSE, CATALOG = Need("Spark"), Need("warehouse"), Need("catalog")
 RUN_LOG = Need("run log")
 
 
-def shared_needs(project: Project) -> list[Need]:
+def list_shared_needs(project: Project) -> list[Need]:
     """Return every external resource that the project names, whether used or not."""
-    uses = (needs_of(project, table) for table in project.tables.values())
+    uses = (list_needs(project, table) for table in project.tables.values())
     asked = project.config.catalog is not None or any(CATALOG in needs for needs in uses)
     connections = [Need("connection", name) for name in project.config.connections]
     return [RUN_LOG, WAREHOUSE, *([CATALOG] if asked else []), *connections]
 
 
-def needs_of(project: Project, table: TableConfig) -> list[Need]:
+def list_needs(project: Project, table: TableConfig) -> list[Need]:
     """Return all resources that the windows of a table need, cheapest check first."""
     upstreams = [d.table for d in table.managed_dependencies if d.read != "none"]
     read = [project.tables[name].output for name in upstreams if name in project.tables]
@@ -91,7 +91,7 @@ def refuse_unmet_here(project: Project, need: Need) -> None:
 def _refuse_incomplete(project: Project, table: TableConfig) -> None:
     python = [step.python for step in table.steps if step.python]
     own = table.model_dump_json(exclude={"notify"} if python else {"notify", "properties"})
-    for reference in references(own):
+    for reference in find_references(own):
         resolve(reference)
     project.variables(table)
     for reference in python:

@@ -31,7 +31,7 @@ class Neighbour:
     """False for a table or asset outside this project."""
 
 
-def neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbour, ...]:
+def find_neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbour, ...]:
     """Return the neighbours of a table, or of a job's tables: upstream first, nearest first.
 
     `reach` is `direct`, or `all` for indirect neighbours as well. A job is a neighbour if it runs a
@@ -50,7 +50,7 @@ def neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbour, ..
     )
 
 
-def jobs_of(project: Project, tables: Collection[str]) -> list[str]:
+def find_jobs(project: Project, tables: Collection[str]) -> list[str]:
     """Return the standard jobs that run one of the tables."""
     return [
         job.job
@@ -79,9 +79,9 @@ def _find_neighbours(
     yield from tables
     near: dict[str, list[Neighbour]] = {}
     for table in tables:
-        for job in jobs_of(project, [table.name]):
+        for job in find_jobs(project, [table.name]):
             near.setdefault(job, []).append(table)
-    for job in jobs_of(project, asked):
+    for job in find_jobs(project, asked):
         near.pop(job, None)
     for job, run in sorted(near.items(), key=lambda item: (item[1][0].distance, item[0])):
         names = tuple(table.name for table in run)

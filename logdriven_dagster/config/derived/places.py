@@ -1,6 +1,6 @@
 """Storage places of tables, compared with those that the run log recorded."""
 
-from logdriven_dagster.config.locations import as_path, location_of, same_place
+from logdriven_dagster.config.locations import as_path, normalize_location, resolve_location
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
@@ -23,7 +23,7 @@ def place_of_target(project: Project, table: str, target: Target) -> str | None:
         if "path" not in target.folders:
             return target.place(table)
         if path := target.folders["path"]:
-            return as_path(same_place(location_of(project.path(path))))
+            return as_path(normalize_location(resolve_location(project.path(path))))
         return "/".join([_get_warehouse(project), *table.split(".")])
     except UsageError:
         return None
@@ -41,4 +41,4 @@ def place_of_project(project: Project) -> str | None:
 
 
 def _get_warehouse(project: Project) -> str:
-    return as_path(same_place(project.warehouse))
+    return as_path(normalize_location(project.warehouse))

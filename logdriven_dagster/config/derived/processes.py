@@ -6,7 +6,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.batches import Enqueuer, Process, Processes, SubProcess
 
 
-def process_of(table: TableConfig) -> Process:
+def build_process(table: TableConfig) -> Process:
     """Return the table as a process; only `upstream` and `files` tables have enqueuers.
 
     A table of files enqueues them itself.
@@ -21,12 +21,12 @@ def process_of(table: TableConfig) -> Process:
     return Process(table.table, steps, table.grid.zone)
 
 
-def processes_of(tables: Iterable[TableConfig]) -> Processes:
+def build_processes(tables: Iterable[TableConfig]) -> Processes:
     """Return all tables of a project as processes."""
-    return Processes(map(process_of, tables))
+    return Processes(map(build_process, tables))
 
 
-def most_batches(table: TableConfig) -> int | None:
+def get_max_batches(table: TableConfig) -> int | None:
     """Return the maximum number of batches per step of a window, if they have no cut pattern."""
     return table.max_batches or table.incremental.default_batches
 

@@ -7,15 +7,15 @@ Many jobs can run the same table. A relation belongs to one job, and adds depend
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from logdriven_dagster.config.derived.job_settings import in_job
-from logdriven_dagster.config.derived.running_order import running_order
+from logdriven_dagster.config.derived.job_settings import apply_job_settings
+from logdriven_dagster.config.derived.running_order import sort_by_dependencies
 from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.jobs import Relation, StandardJob
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 
 
-def project_of_job(project: Project, name: str | None) -> Project:
+def apply_job(project: Project, name: str | None) -> Project:
     """Return the project as a standard job runs it, or unchanged if `name` is None.
 
     The tables have the job's relations as further dependencies, and the job's settings as defaults.
@@ -24,11 +24,13 @@ def project_of_job(project: Project, name: str | None) -> Project:
     if name is None:
         return project
     job = project.standard_job(name)
-    tables = {key: in_job(table, job) for key, table in project.tables.items()}
-    return replace(project, tables=tables_of_job(tables, job))
+    tables = {key: apply_job_settings(table, job) for key, table in project.tables.items()}
+    return replace(project, tables=apply_relations(tables, job))
 
 
-def tables_of_job(tables: Mapping[str, TableConfig], job: StandardJob) -> Mapping[str, TableConfig]:
+def apply_relations(
+    tables: Mapping[str, TableConfig], job: StandardJob
+) -> Mapping[str, TableConfig]:
     """Return all tables with the job's relations, in running order."""
     if not job.relations:
         return tables
@@ -36,13 +38,13 @@ def tables_of_job(tables: Mapping[str, TableConfig], job: StandardJob) -> Mappin
     for relation in job.relations:
         waiting.setdefault(relation.to, []).extend(_list_dependencies(relation))
     seen = {
-        name: also_waiting(table, waiting[name]) if name in waiting else table
+        name: add_waits(table, waiting[name]) if name in waiting else table
         for name, table in tables.items()
     }
-    return {name: seen[name] for name in running_order(seen)}
+    return {name: seen[name] for name in sort_by_dependencies(seen)}
 
 
-def also_waiting(table: TableConfig, waits: Iterable[Dependency]) -> TableConfig:
+def add_waits(table: TableConfig, waits: Iterable[Dependency]) -> TableConfig:
     """Return the table with further dependencies that it waits for, but does not read.
 
     A wait with the same condition on the same windows of an upstream table is merged, keeping the

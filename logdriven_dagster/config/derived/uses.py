@@ -6,16 +6,16 @@ from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.model.definitions import USED_LENGTH, Kind, Use, code_of
+from logdriven_dagster.model.definitions import USED_LENGTH, Kind, Use, build_code
 
 USED_KINDS = ("connection", "source", "target", "file", "topic", "upstream", "table")
 """Kinds of used resources."""
 
 
-def uses_of(project: Project) -> Iterator[Use]:
+def list_uses(project: Project) -> Iterator[Use]:
     """Yield each resource that the tables and maintenance jobs of a project use, once."""
     for table in project.tables.values():
-        code = code_of(project.name, Kind.TABLE, table.table)
+        code = build_code(project.name, Kind.TABLE, table.table)
         for step in table.steps:
             found = dict.fromkeys(
                 (kind, used[:USED_LENGTH]) for kind, used in _list_uses_of_step(table, step)
@@ -27,13 +27,13 @@ def uses_of(project: Project) -> Iterator[Use]:
         if isinstance(job, MaintenanceJob):
             yield from _list_uses_of_maintenance(project, job)
         else:
-            code = code_of(project.name, Kind.JOB, job.job)
+            code = build_code(project.name, Kind.JOB, job.job)
             yield from (Use(code, "table", name, "") for name in dict.fromkeys(job.tables))
 
 
 def _list_uses_of_maintenance(project: Project, job: MaintenanceJob) -> Iterator[Use]:
     for step in job.steps:
-        code = code_of(project.name, Kind.STEP, f"{job.job}.{step.step}")
+        code = build_code(project.name, Kind.STEP, f"{job.job}.{step.step}")
         if step.connection is not None:
             yield Use(code, "connection", step.connection, step.step)
         if step.python is not None:

@@ -12,13 +12,13 @@ _CLOCK = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE"})
 _JOB = frozenset({"JOB_ID", "JOB_NAME"})
 
 
-def text_names(project: Project, table: TableConfig) -> frozenset[str]:
+def list_text_names(project: Project, table: TableConfig) -> frozenset[str]:
     """Return the names that are valid as `${name}` in the texts of a table's steps."""
     own = _list_given_names(project, table) | _RANGE | _JOB
     return own if table.is_sliced else own | _CLOCK
 
 
-def parameter_names(project: Project, table: TableConfig) -> frozenset[str]:
+def list_parameter_names(project: Project, table: TableConfig) -> frozenset[str]:
     """Return the names that are valid as `:name` in the queries of a table."""
     return _list_given_names(project, table) | {
         "data_range_start",
@@ -28,7 +28,7 @@ def parameter_names(project: Project, table: TableConfig) -> frozenset[str]:
     }
 
 
-def job_names(project: Project, job: MaintenanceJob) -> frozenset[str]:
+def list_job_names(project: Project, job: MaintenanceJob) -> frozenset[str]:
     """Return the names that are valid as `${name}` and `:name` in the statements of a job."""
     return frozenset({*project.config.variables, *job.parameters, "job_run_id", "job_name"})
 

@@ -11,12 +11,12 @@ _REFERENCES = ("sql_file", "python")
 """Fields whose value may be the path of a file, relative to the file that contains the field."""
 
 
-def named_files(values: Any) -> Iterator[str]:
+def find_named_files(values: Any) -> Iterator[str]:
     """Yield the file paths that `values` contain, relative to the file of these values."""
     return (path for _, path in _find_named_files(values, ()))
 
 
-def unsound_path(path: str) -> str | None:
+def explain_unsound_path(path: str) -> str | None:
     """Return the reason why `path` is not a portable relative path, or None if it is one."""
     windows = PureWindowsPath(path)
     if not path or "\0" in path:
@@ -30,18 +30,18 @@ MOVE = "put the file into the project folder, and write its path relative to thi
 """The fix for a file outside the project folder."""
 
 
-def misplacement(path: str, folder: Path, root: Path) -> str | None:
+def explain_misplacement(path: str, folder: Path, root: Path) -> str | None:
     """Return the reason why `path` leads out of the project, or None if it stays inside.
 
     `folder` is the folder of the file that names it. Symbolic links are resolved.
     """
-    if problem := unsound_path(path):
+    if problem := explain_unsound_path(path):
         return problem
     inside = (folder / path).resolve().is_relative_to(root.resolve())
     return None if inside else "is outside of the project folder"
 
 
-def misplaced_files(documents: Iterable[Document], root: Path) -> Iterator[ConfigError]:
+def find_misplaced_files(documents: Iterable[Document], root: Path) -> Iterator[ConfigError]:
     """Yield an error for each file outside the project folder that a definition names.
 
     Symbolic links are resolved. Definitions outside `root` are skipped.
@@ -50,19 +50,19 @@ def misplaced_files(documents: Iterable[Document], root: Path) -> Iterator[Confi
         if not document.path.is_relative_to(root):
             continue  # from the registry; `misplaced_content` has already checked it
         for location, path in _find_named_files(document.values, ()):
-            if problem := misplacement(path, document.path.parent, root):
+            if problem := explain_misplacement(path, document.path.parent, root):
                 yield document.error(location, f"{path} {problem}", MOVE)
 
 
-def misplaced_content(content: Mapping[str, Any]) -> str | None:
+def explain_misplaced_content(content: Mapping[str, Any]) -> str | None:
     """Return the reason why the files of a registry or export entry are unusable, or None.
 
     The keys of `files` become paths when the entry is written to disk, so each of them must be a
     safe relative path that the values refer to.
     """
-    named = list(named_files(content["values"]))
+    named = list(find_named_files(content["values"]))
     for path in (*(content.get("files") or {}), *named):
-        if problem := unsound_path(path):
+        if problem := explain_unsound_path(path):
             return f"its content contains the file {path!r}, which {problem}"
     for path in content.get("files") or {}:
         if path not in named:

@@ -21,11 +21,11 @@ from logdriven_dagster.config.models.fields import (
     TableName,
     ZoneField,
 )
-from logdriven_dagster.model.batches import compiled_pattern
+from logdriven_dagster.model.batches import compile_pattern
 
 
 def _validate_pattern(pattern: str) -> str:
-    compiled_pattern(pattern)
+    compile_pattern(pattern)
     return pattern
 
 

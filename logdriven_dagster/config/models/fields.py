@@ -20,11 +20,11 @@ from pydantic import BaseModel as PydanticModel
 from pydantic.json_schema import JsonSchemaValue, WithJsonSchema
 from pydantic_core import CoreSchema
 
-from logdriven_dagster.config.locations import location_text
-from logdriven_dagster.config.yaml.loader import shown
+from logdriven_dagster.config.locations import validate_location
+from logdriven_dagster.config.yaml.loader import show
 from logdriven_dagster.config.yaml.renamed_fields import current_names
 from logdriven_dagster.model.periods import Period, Unit
-from logdriven_dagster.model.windows import comes_twice, on_clock
+from logdriven_dagster.model.windows import is_repeated, on_clock
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -80,7 +80,7 @@ def _parse_period(value: Any) -> Any:
     if isinstance(value, Period):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        given = "an empty value" if value is None else shown(value)
+        given = "an empty value" if value is None else show(value)
         raise ValueError(f"{given} is not a period, such as 1 day or 15 min")
     return Period.parse(value)
 
@@ -110,7 +110,7 @@ def parse_duration(value: int | str) -> timedelta:
 
 def _parse_timestamp(value: Any, info: ValidationInfo) -> Any:
     """Parse a date or time in the project's time zone, or with an offset, as an aware datetime."""
-    return read_moment(value, zone_of(info))
+    return read_moment(value, get_zone(info))
 
 
 def read_moment(value: Any, zone: ZoneInfo) -> datetime:
@@ -119,7 +119,7 @@ def read_moment(value: Any, zone: ZoneInfo) -> datetime:
     A date means its first instant. Raises ValueError if `value` is neither a date nor a time, or if
     the clock shows it twice (end of daylight saving time) and it has no offset.
     """
-    written = as_written(value)
+    written = parse_as_written(value)
     refuse_ambiguous(value, written, zone)
     return on_clock(written, zone)
 
@@ -130,7 +130,7 @@ def refuse_ambiguous(value: Any, written: datetime, zone: ZoneInfo) -> None:
     if written.tzinfo is not None or is_date:
         return
     first, second = (written.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
-    if comes_twice(first):
+    if is_repeated(first):
         text = f"{written:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
         raise ValueError(
             f"{text} occurs twice in {zone}, where clocks are set back; write the "
@@ -141,13 +141,13 @@ def refuse_ambiguous(value: Any, written: datetime, zone: ZoneInfo) -> None:
 _DATE = re.compile(r"\d{8}|\d{4}-\d{1,2}-\d{1,2}")
 
 
-def zone_of(info: ValidationInfo) -> ZoneInfo:
+def get_zone(info: ValidationInfo) -> ZoneInfo:
     """Return the project's time zone from the validation context."""
     zone: ZoneInfo = (info.context or {}).get("zone", ZoneInfo("UTC"))
     return zone
 
 
-def as_written(value: Any) -> datetime:
+def parse_as_written(value: Any) -> datetime:
     """Parse a date or time, keeping its offset if any. Raises ValueError for other values."""
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         value = parse_moment(str(value))
@@ -180,7 +180,7 @@ def _parse_zone(value: Any) -> Any:
     try:
         return ZoneInfo(str(value))
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        given = "an empty value" if value is None else shown(value)
+        given = "an empty value" if value is None else show(value)
         raise ValueError(f"{given} is not a time zone, such as UTC or Europe/Berlin") from None
 
 
@@ -282,5 +282,5 @@ ZoneField = Annotated[
     ),
 ]
 
-LocationText: TypeAlias = Annotated[str, AfterValidator(location_text)]
+LocationText: TypeAlias = Annotated[str, AfterValidator(validate_location)]
 """Local folder, or URL of a folder in an object store."""

@@ -204,12 +204,12 @@ class MaintenanceJob(_Job):
 JobConfig: TypeAlias = StandardJob | MaintenanceJob
 
 
-def job_model(values: "dict[str, Any]") -> type[StandardJob] | type[MaintenanceJob]:
+def choose_job_model(values: "dict[str, Any]") -> type[StandardJob] | type[MaintenanceJob]:
     """Return the model of a job file; `standard` is the default type."""
     return MaintenanceJob if values.get("type") == "maintenance" else StandardJob
 
 
-def with_enabled_steps(job: JobConfig, settings: Mapping[str, Mapping[str, Any]]) -> JobConfig:
+def apply_enabled_steps(job: JobConfig, settings: Mapping[str, Mapping[str, Any]]) -> JobConfig:
     """Return the job with its steps enabled or disabled as the registry sets `JOB.STEP`.
 
     `settings` maps `JOB.STEP` to the registry's columns; steps without an entry keep their value.

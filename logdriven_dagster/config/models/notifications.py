@@ -116,7 +116,7 @@ class NotifyRule(Model):
     )
 
 
-def unknown_recipients(
+def find_unknown_recipients(
     document: Document, place: Location, rules: Sequence[NotifyRule], known: Iterable[str]
 ) -> Iterator[ConfigError]:
     """Yield an error for each name in the notify rules that is not a recipient of the project.
@@ -134,7 +134,7 @@ def unknown_recipients(
                 yield document.error(where, f"unknown recipient {name!r}", hint)
 
 
-def broken_recipients(
+def find_broken_recipients(
     document: Document, recipients: Mapping[str, Recipient]
 ) -> Iterator[ConfigError]:
     """Yield an error for each recipient whose client library is not installed."""
@@ -145,7 +145,7 @@ def broken_recipients(
             yield document.error(place, "apprise is not installed", fix)
 
 
-def recipient_secrets(recipients: Mapping[str, Recipient]) -> Iterator[tuple[Location, str]]:
+def list_recipient_secrets(recipients: Mapping[str, Recipient]) -> Iterator[tuple[Location, str]]:
     """Yield the location and text of each recipient field that holds a secret in plain text."""
     for name, recipient in recipients.items():
         for field, text in _list_secret_fields(recipient):

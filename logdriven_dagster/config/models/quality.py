@@ -247,14 +247,14 @@ class Rule:
         return tuple(self.parameters.get("columns") or filter(None, [self.column]))
 
 
-def rules_of(quality: QualityConfig, known: Mapping[str, RuleDefinition]) -> tuple[Rule, ...]:
+def resolve_rules(quality: QualityConfig, known: Mapping[str, RuleDefinition]) -> tuple[Rule, ...]:
     """Return the resolved rules of a step, duplicates first; `known` are the project's rules.
 
     Raises TerminalStepError for a rule that the project no longer defines: an attempt may run an
     earlier version of its table.
     """
     try:
-        rules = [resolved(use, column, known, quality) for _, column, use in quality.uses()]
+        rules = [resolve_rule(use, column, known, quality) for _, column, use in quality.uses()]
     except BadRuleError as error:
         raise TerminalStepError(f"quality: {error}") from None
     if quality.deduplicate_order_by is None:
@@ -264,7 +264,7 @@ def rules_of(quality: QualityConfig, known: Mapping[str, RuleDefinition]) -> tup
     return Rule(DUPLICATES, name, "duplicates", parameters=about, blocking=blocks), *rules
 
 
-def resolved(
+def resolve_rule(
     use: RuleUse, column: str | None, known: Mapping[str, RuleDefinition], quality: QualityConfig
 ) -> Rule:
     """Resolve one use of a rule into a rule that can be checked.

@@ -6,7 +6,7 @@ import yaml
 from pydantic import ValidationError
 
 from logdriven_dagster.config.models.settings import ABSENT, Settings, get_column
-from logdriven_dagster.config.models.wording import plain_problem
+from logdriven_dagster.config.models.wording import describe_problem
 from logdriven_dagster.config.yaml.bounds import read_yaml
 
 
@@ -20,7 +20,7 @@ def parse_setting(name: str, text: str) -> Any:
     except yaml.YAMLError:
         raise ValueError(f"{text!r} is not valid YAML; put text in quotes") from None
     except ValidationError as error:
-        raise ValueError(plain_problem(error)) from None
+        raise ValueError(describe_problem(error)) from None
     return get_column(config, name)
 
 

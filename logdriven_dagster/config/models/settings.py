@@ -60,14 +60,14 @@ ABSENT = ("retries", "retry_interval", "timeout", "timeout_strategy")
 """Settings that are NULL in the registry if a file does not set them: the job's values apply."""
 
 
-def setting_columns(config: Settings) -> dict[str, Any]:
+def build_setting_columns(config: Settings) -> dict[str, Any]:
     """Return the settings as columns of the registry: seconds, 1 or 0, NULL."""
     return {name: get_column(config, name) for name in SETTINGS}
 
 
-def with_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configured:
+def apply_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configured:
     """Return the table or job with the settings in force, read from the registry's columns."""
-    own = setting_columns(config)
+    own = build_setting_columns(config)
     changed = {name: columns[name] for name in own if columns[name] != own[name]}
     if not changed:
         return config
@@ -79,7 +79,7 @@ def with_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configure
     return known
 
 
-def shown_setting(name: str, column: Any) -> str:
+def format_setting(name: str, column: Any) -> str:
     """Format a column of the registry as it would be written in a file."""
     if column is None:
         return "none"

@@ -31,7 +31,7 @@ from logdriven_dagster.config.models.fields import (
 from logdriven_dagster.config.models.incremental.freshness import CHECK, FreshnessField
 from logdriven_dagster.config.models.incremental.registered import (
     IncrementalName,
-    incremental_type,
+    get_incremental_type,
     mistakes,
 )
 from logdriven_dagster.config.models.incremental.types import IncrementalType
@@ -44,11 +44,11 @@ from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.yaml.renamed_fields import Formerly
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
-from logdriven_dagster.model.windows import Along, as_instant
+from logdriven_dagster.model.windows import Along, normalize_instant
 
 
 def _parse_start(value: Any, info: ValidationInfo) -> Any:
-    return incremental_type(info.data.get("incremental_type")).start(value, info)
+    return get_incremental_type(info.data.get("incremental_type")).start(value, info)
 
 
 StartField = Annotated[
@@ -272,7 +272,7 @@ class TableConfig(Settings):
             )
         if self.period.unit is Unit.MONTH and start.day > 28:
             raise ValueError("default_start: a period of months must start on day 1 to 28")
-        if self.end and as_instant(self.end) <= as_instant(start):
+        if self.end and normalize_instant(self.end) <= normalize_instant(start):
             raise ValueError("end: must be later than default_start")
 
     def _explain_absent_freshness(self) -> Iterator[str]:
@@ -290,7 +290,7 @@ class TableConfig(Settings):
     @property
     def incremental(self) -> IncrementalType:
         """The incremental type: the kind of the windows and its rules."""
-        return incremental_type(self.incremental_type)
+        return get_incremental_type(self.incremental_type)
 
     @property
     def is_sliced(self) -> bool:

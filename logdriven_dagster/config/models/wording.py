@@ -13,10 +13,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from logdriven_dagster.config.models.fields import IDENTIFIER
-from logdriven_dagster.config.models.types.registered import not_registered
+from logdriven_dagster.config.models.types.registered import explain_unregistered
 from logdriven_dagster.config.yaml.documents import Document, Location
-from logdriven_dagster.config.yaml.field_locations import alias_of, place_of, types_of, value_at
-from logdriven_dagster.config.yaml.loader import ambiguous, shown
+from logdriven_dagster.config.yaml.field_locations import get_alias, get_value, list_types, place_of
+from logdriven_dagster.config.yaml.loader import find_ambiguous, show
 from logdriven_dagster.errors import ConfigError
 
 _LENGTH_OF_TIME = "a length of time, such as 1 day or 15 min"
@@ -130,7 +130,7 @@ _EXPECTED: Mapping[str, _Expected] = {
 _OF_FIELDS = frozenset({"model_type", "model_attributes_type"})
 
 
-def validation_errors(
+def convert_validation_errors(
     document: Document, model: type[BaseModel], error: ValidationError
 ) -> Iterator[ConfigError]:
     """Convert pydantic's errors into ConfigErrors with location, plain words and a fix.
@@ -147,7 +147,7 @@ def validation_errors(
         yield document.error(*_describe_error(location, group))
 
 
-def plain_problem(error: ValidationError) -> str:
+def describe_problem(error: ValidationError) -> str:
     """Return the first error about a single value, without its location."""
     details = error.errors(include_url=False)[0]
     name = str(details["loc"][-1]) if details["loc"] else ""
@@ -162,7 +162,7 @@ def _describe_error(
     given = details.get("input")
     match details["type"]:
         case "extra_forbidden":
-            allowed = sorted({alias_of(m, name) for m in models for name in m.model_fields})
+            allowed = sorted({get_alias(m, name) for m in models for name in m.model_fields})
             near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
             return (
                 location,
@@ -183,16 +183,16 @@ def _describe_error(
             return _describe_own_error(location, details, models)
         case "string_pattern_mismatch" if _get_context(details, "pattern") == _TABLE:
             hint = "use letters, digits and underscores between dots, such as ods.orders"
-            return location, f"{shown(given)} is not a table name", hint
+            return location, f"{show(given)} is not a table name", hint
         case "invalid_key":
-            name = shown(given)
+            name = show(given)
             return location, f"the name {name} must be text", f'write "{name}" in quotes'
         case _:
             pass
     expected = list(dict.fromkeys(_describe_expected(each, of, field) for each, of in group))
     if "a number" in expected and "a whole number" in expected:
         expected.remove("a whole number")
-    found = "but it is empty" if given is None else f"not {shown(given)}"
+    found = "but it is empty" if given is None else f"not {show(given)}"
     return location, f"must be {_join_alternatives(expected)}, {found}", _suggest_fix(group, given)
 
 
@@ -209,7 +209,7 @@ def _find_first_field(models: list[type[BaseModel]]) -> str:
         return f"type: {types[0]}"
     names = [
         *_list_required(models),
-        *(alias_of(m, name) for m in models for name in m.model_fields),
+        *(get_alias(m, name) for m in models for name in m.model_fields),
     ]
     return f"{names[0]}: {_EXAMPLES.get(names[0], '…')}" if names else "name: value"
 
@@ -228,7 +228,7 @@ def _suggest_fix(
 ) -> str | None:
     kinds = {details["type"] for details, _ in group}
     if kinds == {"string_type"} and isinstance(given, (bool, int, float)):
-        return f'write "{shown(given)}" in quotes if it is text'
+        return f'write "{show(given)}" in quotes if it is text'
     if kinds <= {"literal_error", "enum"} and isinstance(given, str):
         choices = [choice for details, _ in group for choice in _list_choices(details)]
         near = difflib.get_close_matches(given, choices, n=1)
@@ -238,7 +238,7 @@ def _suggest_fix(
 
 def _describe_types(tag: str, models: list[type[BaseModel]]) -> str:
     """Describe valid types: the known ones, the closest match, or why a type is unusable."""
-    problem, others = not_registered(tag, models) or ("", "")
+    problem, others = explain_unregistered(tag, models) or ("", "")
     near = difflib.get_close_matches(tag, _list_tags(models), n=1)
     known = ", ".join([*_list_tags(models), *filter(None, [others])])
     return problem or _suggest_near(near) or f"one of {known}"
@@ -279,7 +279,7 @@ def _get_field(location: Location) -> str:
 
 def _list_required(models: list[type[BaseModel]]) -> list[str]:
     return [
-        alias_of(model, name)
+        get_alias(model, name)
         for model in models
         for name, field in model.model_fields.items()
         if field.is_required()
@@ -287,14 +287,14 @@ def _list_required(models: list[type[BaseModel]]) -> list[str]:
 
 
 def _list_tags(models: list[type[BaseModel]]) -> list[str]:
-    return [str(tag) for model in models for tag in types_of(model)]
+    return [str(tag) for model in models for tag in list_types(model)]
 
 
-def ambiguities(document: Document, config: BaseModel) -> Iterator[ConfigError]:
+def find_ambiguities(document: Document, config: BaseModel) -> Iterator[ConfigError]:
     """Yield an error for each unquoted text that YAML reads as a boolean in another field."""
-    for location, text in ambiguous(document.values):
-        if not isinstance(value_at(config, location), bool):
+    for location, text in find_ambiguous(document.values):
+        if not isinstance(get_value(config, location), bool):
             hint = f'write "{text}" in quotes'
-            if isinstance(value_at(config, location[:-1]), dict):  # variables, options
+            if isinstance(get_value(config, location[:-1]), dict):  # variables, options
                 hint += f", or {text.meaning} if you mean that"
             yield document.error(location, f"YAML reads {text} as {text.meaning}", hint)

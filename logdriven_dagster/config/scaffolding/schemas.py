@@ -21,7 +21,7 @@ _FOR_EACH = {
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def file_schemas() -> dict[str, dict[str, Any]]:
+def build_file_schemas() -> dict[str, dict[str, Any]]:
     """Return the JSON schema of each kind of file (`project`, `table`, `job`)."""
     from logdriven_dagster.config.models.jobs import MaintenanceJob, StandardJob
     from logdriven_dagster.config.models.project import Defaults, ProjectConfig
@@ -78,7 +78,7 @@ def write_schemas(root: Path) -> list[Path]:
     folder = root / SCHEMA_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for kind, schema in file_schemas().items():
+    for kind, schema in build_file_schemas().items():
         path = folder / f"{kind}.json"
         path.write_text(json.dumps(schema, indent=2) + "\n", encoding="utf-8")
         written.append(path)

@@ -5,7 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from logdriven_dagster.config.sql.references import UnreadableSqlError, named_tables, parse_query
+from logdriven_dagster.config.sql.references import (
+    UnreadableSqlError,
+    find_named_tables,
+    parse_query,
+)
 from logdriven_dagster.model.lineage import (
     ColumnOrigin,
     ColumnRef,
@@ -17,7 +21,7 @@ from logdriven_dagster.model.lineage import (
 _CALLED = re.compile(r"[A-Za-z_]\w*(?=\()")
 
 
-def lineage_of(query: Query, known: Mapping[Container, Iterable[str]]) -> QueryLineage:
+def trace_lineage(query: Query, known: Mapping[Container, Iterable[str]]) -> QueryLineage:
     """Return the lineage of a query; `absent` describes unresolved columns.
 
     `known` are the columns of the tables that it reads. Without them, `SELECT *` and unqualified
@@ -251,7 +255,7 @@ def _rename_tables(tree: Any, query: Query) -> dict[str, Container]:
 
     tables: dict[str, Container] = {}
     names: dict[str, str] = {}
-    for name, table in list(named_tables(tree)):
+    for name, table in list(find_named_tables(tree)):
         key = name.lower()
         if key not in names:
             names[key] = f"__table_{len(names)}"

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from logdriven_dagster.config.connections import database_url, given_url
+from logdriven_dagster.config.connections import build_database_url, get_url
 from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.connections import ConnectionType
-from logdriven_dagster.config.sql.lexing import dialect_named
+from logdriven_dagster.config.sql.lexing import get_dialect
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import ConfigError, UsageError
 
@@ -35,7 +35,7 @@ _EXECUTED_COMMENT = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
-def ending_statement(sql: str, backend: str) -> str | None:
+def find_ending_statement(sql: str, backend: str) -> str | None:
     """Return the first word of a statement if it would end its transaction, or None."""
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
@@ -43,7 +43,7 @@ def ending_statement(sql: str, backend: str) -> str | None:
 
     text = _VARIABLE.sub("v", _EXECUTED_COMMENT.sub(r" \1 ", sql))
     try:
-        tokens = Dialect.get_or_raise(dialect_named(backend)).tokenize(text)
+        tokens = Dialect.get_or_raise(get_dialect(backend)).tokenize(text)
     except (SqlglotError, ValueError):
         return None  # the database reports the syntax error
     words: list[str] = []
@@ -72,7 +72,7 @@ def _is_ending(words: Sequence[str], backend: str) -> bool:
     return _KINDS.fullmatch(first) is not None
 
 
-def broken_statements(
+def check_statements(
     table: TableConfig, document: Document, config: ProjectConfig
 ) -> Iterator[ConfigError]:
     """Yield an error for each statement of a table's steps that would end its transaction.
@@ -81,20 +81,20 @@ def broken_statements(
     """
     for n, step in enumerate(table.steps):
         for location, sql, connection in step.target.statements() if step.target else ():
-            backend = backend_of(config.connections.get(connection))
-            if mistake := publication_mistake(sql, backend):
+            backend = find_backend(config.connections.get(connection))
+            if mistake := find_publication_mistake(sql, backend):
                 yield document.error(("steps", n, "target", *location), *mistake)
         if step.commit_before_read and table.incremental.looks_first:
             problem = "the end of the key range is read before these statements are executed"
             fix = "move them to a step of a maintenance job, or use incremental_type: full"
             yield document.error(("steps", n, "commit_before_read"), problem, fix)
         for m, script in enumerate(step.commit_before_read):
-            backend = backend_of(config.connections.get(script.connection))
-            if script.transaction and (mistake := script_mistake(script.sql, backend)):
+            backend = find_backend(config.connections.get(script.connection))
+            if script.transaction and (mistake := find_script_mistake(script.sql, backend)):
                 yield document.error(("steps", n, "commit_before_read", m, "sql"), *mistake)
 
 
-def broken_job_statements(
+def check_job_statements(
     job: MaintenanceJob, document: Document, config: ProjectConfig
 ) -> Iterator[ConfigError]:
     """Yield an error for each maintenance step with a statement that commits implicitly.
@@ -102,15 +102,15 @@ def broken_job_statements(
     Steps with `transaction: false` are skipped.
     """
     for n, step in enumerate(job.steps):
-        backend = backend_of(config.connections.get(step.connection or ""))
+        backend = find_backend(config.connections.get(step.connection or ""))
         statements = (step.sql,) if isinstance(step.sql, str) else step.sql or ()
-        if step.transaction and (mistake := script_mistake(statements, backend)):
+        if step.transaction and (mistake := find_script_mistake(statements, backend)):
             yield document.error(("steps", n, "sql"), *mistake)
 
 
-def publication_mistake(sql: str, backend: str | None) -> tuple[str, str | None] | None:
+def find_publication_mistake(sql: str, backend: str | None) -> tuple[str, str | None] | None:
     """Return problem and fix of a statement that would end the publishing transaction, or None."""
-    word = ending_statement(sql, backend) if backend else None
+    word = find_ending_statement(sql, backend) if backend else None
     if word is None:
         return None
     if word in _ENDS:
@@ -123,22 +123,24 @@ def publication_mistake(sql: str, backend: str | None) -> tuple[str, str | None]
     return problem, "write it in commit_before_read, or in a step of a maintenance job"
 
 
-def script_mistake(statements: Sequence[str], backend: str | None) -> tuple[str, str | None] | None:
+def find_script_mistake(
+    statements: Sequence[str], backend: str | None
+) -> tuple[str, str | None] | None:
     """Return problem and fix of statements that would end their common transaction, or None."""
     for sql in statements:
-        word = ending_statement(sql, backend) if backend else None
+        word = find_ending_statement(sql, backend) if backend else None
         if word is not None and (word in _ENDS or len(statements) > 1):
             problem = f"{word} ends the transaction of these statements on {backend}"
             return problem, "transaction: false executes each statement by itself"
     return None
 
 
-def backend_of(connection: ConnectionType | None) -> str | None:
+def find_backend(connection: ConnectionType | None) -> str | None:
     """Return SQLAlchemy's name of a connection's backend, or None if it cannot be resolved here."""
-    url = given_url(connection)
+    url = get_url(connection)
     if url is None:
         return None
     try:
-        return database_url(url, Path()).get_backend_name()
+        return build_database_url(url, Path()).get_backend_name()
     except UsageError:
         return None

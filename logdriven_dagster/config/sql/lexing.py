@@ -41,12 +41,12 @@ class Lexeme(NamedTuple):
         return last if is_quoted and last in "'\"`]$" else ""
 
 
-def dialect_named(backend: str) -> str:
+def get_dialect(backend: str) -> str:
     """Return sqlglot's dialect name for a backend of SQLAlchemy."""
     return _DIALECTS.get(backend, backend)
 
 
-def lexemes(sql: str, dialect: str) -> list[Lexeme]:
+def list_lexemes(sql: str, dialect: str) -> list[Lexeme]:
     """Return the tokens of a query, without comments.
 
     A dialect that sqlglot does not know is read as standard SQL. Raises UnreadableSqlError.
@@ -62,7 +62,7 @@ def lexemes(sql: str, dialect: str) -> list[Lexeme]:
 
 
 def is_ambiguous(sql: str, dialect: str, found: Sequence[Lexeme]) -> bool:
-    """Return True if a server may find quotes and comments in other places than `lexemes` did.
+    """Return True if a server may find quotes and comments in other places than `list_lexemes` did.
 
     `found` is the result of `lexemes`. A comment may begin within text that sqlglot reads as
     operators, such as `#--`, and sqlglot does not tokenize the rest of a command after its first

@@ -6,7 +6,7 @@ Spark pushes such predicates down to the table, so its reader delivers only the 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from logdriven_dagster.config.sql.references import named_tables, parse_query, span
+from logdriven_dagster.config.sql.references import find_named_tables, get_span, parse_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class TableUse:
     """Condition that the query requires of each row; empty if none is known."""
 
 
-def table_uses(
+def find_table_uses(
     sql: str, tables: Collection[str], columns: Callable[[str], Collection[str]]
 ) -> list[TableUse]:
     """Return the places where a query reads one of `tables`, with the conditions on each.
@@ -38,15 +38,15 @@ def table_uses(
     return [
         TableUse(
             table=wanted[name.lower()],
-            start=span(node)[0],
-            end=span(node)[1],
+            start=get_span(node)[0],
+            end=get_span(node)[1],
             alias=node.alias or node.name,
             has_alias=bool(node.alias),
             condition=" AND ".join(
                 f"({text})" for text in _find_own_filters(sql, node, wanted[name.lower()], columns)
             ),
         )
-        for name, node in named_tables(parse_query(sql))
+        for name, node in find_named_tables(parse_query(sql))
         if name.lower() in wanted
     ]
 
@@ -61,7 +61,7 @@ def reads_whole(sql: str, tables: Collection[str]) -> bool:
 
     tree = parse_query(sql)
     functions = [node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Func)]
-    names = {name for name, _ in named_tables(tree)}
+    names = {name for name, _ in find_named_tables(tree)}
     is_sorted = any(isinstance(node.parent, exp.Query) for node in tree.find_all(exp.Order))
     is_sorted |= "REPARTITION_BY_RANGE" in sql.upper()
     joined = all(map(_has_equation, tree.find_all(exp.Join)))
@@ -85,7 +85,7 @@ def _find_own_filters(sql, node, table, columns) -> Iterator[str]:  # type: igno
         return
     known = {name.lower() for name in columns(table)}
     alias = (node.alias or node.name).lower()
-    texts = _split_texts(sql[span(node)[1] :])
+    texts = _split_texts(sql[get_span(node)[1] :])
     trees = (
         list(where.this.flatten(unnest=False))
         if type(where.this).__name__ == "And"

@@ -3,18 +3,18 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from logdriven_dagster.config.connections import given_url
+from logdriven_dagster.config.connections import get_url
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.config.sql.lexing import dialect_named
+from logdriven_dagster.config.sql.lexing import get_dialect
 from logdriven_dagster.model.lineage import Container, NodeType, Query
 
 
-def queries(
+def list_queries(
     project: Project,
     table: TableConfig,
     columns: Mapping[str, tuple[str, ...]],
@@ -24,17 +24,17 @@ def queries(
     """Yield the queries of the steps that have results in `columns`, in their order.
 
     `parameters` are the variables of the attempt, with secrets as references; `writers` is the
-    result of `written_places`.
+    result of `map_written_places`.
     """
     tables = _list_tables(table)
     for step in table.steps:
         if step.step in columns:
             asking = _Asking(project, table, step, parameters, writers)
             yield asking.query(columns[step.step], tables)
-        tables[step.step.lower()] = result_of(table, step)
+        tables[step.step.lower()] = get_result(table, step)
 
 
-def result_of(table: TableConfig, step: StepConfig) -> Container:
+def get_result(table: TableConfig, step: StepConfig) -> Container:
     """Return the dataset of a step's rows: the table itself for the step that other tables read."""
     if step.target is None:
         return Container(f"{table.table}#{step.step}", NodeType.TEMP)
@@ -42,7 +42,7 @@ def result_of(table: TableConfig, step: StepConfig) -> Container:
     return Container(table.table if step.step == output else f"{table.table}#{step.step}")
 
 
-def written_places(project: Project) -> dict[str, str]:
+def map_written_places(project: Project) -> dict[str, str]:
     """Return the table that writes each database table or topic, by its lower-case name.
 
     A source that reads such a place depends on the table.
@@ -54,11 +54,11 @@ def written_places(project: Project) -> dict[str, str]:
     }
 
 
-def dialect_of(project: Project, connection: str) -> str | None:
+def get_connection_dialect(project: Project, connection: str) -> str | None:
     """Return sqlglot's dialect name for a connection's database, or None."""
-    url = given_url(project.config.connections[connection]) or ""
+    url = get_url(project.config.connections[connection]) or ""
     backend = re.split(r"[+:]", url)[0]
-    return dialect_named(backend) if backend else None
+    return get_dialect(backend) if backend else None
 
 
 class _Asking:
@@ -80,7 +80,7 @@ class _Asking:
         if step.source is not None:
             inner = self._build_inner_query(step.source)
             names["source"] = inner[0].result if inner else self._find_origin(step.source)
-        result = result_of(self._table, step)
+        result = get_result(self._table, step)
         common = (self._table.table, step.step)
         if step.python is not None:
             return Query(*common, "python", step.python, result, columns, names, inner)
@@ -105,7 +105,7 @@ class _Asking:
             **self._find_written_tables(asked.connection, text),
         }
         query = Query(*own, "spark", text, result, (), names)
-        return query, dialect_of(self._project, asked.connection)
+        return query, get_connection_dialect(self._project, asked.connection)
 
     def _find_written_tables(self, connection: str, text: str) -> dict[str, Container]:
         """Return the tables mentioned in `text` that the project writes, by lower-case name."""

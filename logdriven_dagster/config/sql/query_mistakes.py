@@ -9,9 +9,9 @@ from pathlib import Path
 from logdriven_dagster.config.models.steps import VARIABLE
 from logdriven_dagster.config.sql.references import (
     UnreadableSqlError,
-    named_tables,
+    find_named_tables,
+    get_span,
     parse_query,
-    span,
 )
 from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.errors import ConfigError
@@ -76,7 +76,7 @@ class Names:
         return name in known or (self.loops and name.startswith(VARIABLE))
 
 
-def variable_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
+def find_variable_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
     """Yield an error at `place` for each `${name}` in a text that has no value."""
     for name in names.unknown_variables(text):
         before = text[: text.index(f"${{{name}}}")]
@@ -84,14 +84,14 @@ def variable_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[Con
         yield place.error(problem, _suggest_fix(name, names.variables), before.count("\n") + 1)
 
 
-def statement_mistakes(
+def find_statement_mistakes(
     place: TextPlace, text: str, names: Names, dialect: str | None
 ) -> Iterator[ConfigError]:
     """Yield mistakes in a database statement, as far as sqlglot supports its dialect.
 
     `place` locates the errors, `names` are the valid names in the text.
     """
-    yield from variable_mistakes(place, text, names)
+    yield from find_variable_mistakes(place, text, names)
     if not _MUCH_ALIKE.match(text):
         return
     try:
@@ -100,12 +100,12 @@ def statement_mistakes(
         yield place.unreadable(error)
 
 
-def query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
+def find_query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
     """Yield mistakes in a Spark SQL query.
 
     `place` locates the errors, `names` are the valid names in the text.
     """
-    yield from variable_mistakes(place, text, names)
+    yield from find_variable_mistakes(place, text, names)
     try:
         tree = parse_query(text)
     except UnreadableSqlError as error:
@@ -123,8 +123,8 @@ def query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[Config
 def _find_unknown_tables(place, text, tree, names) -> Iterator[ConfigError]:  # type: ignore[no-untyped-def]
     known = {name.lower(): name for name in names.tables}
     reported = set()
-    for name, node in named_tables(tree):
-        start, end = span(node)
+    for name, node in find_named_tables(tree):
+        start, end = get_span(node)
         if name.lower() in known or name in reported or "${" in text[start:end]:
             continue
         if name.lower().partition(".")[0] in _FILES and "." in name:

@@ -15,13 +15,13 @@ class UnreadableSqlError(ValueError):
         super().__init__(f"{problem}{place}")
 
 
-def table_references(sql: str) -> set[str]:
+def find_table_references(sql: str) -> set[str]:
     """Return the tables that a Spark query reads, dotted, as written; without its own CTEs.
 
     Raises UnreadableSqlError.
     """
     tree = parse_query(sql)
-    return {name for name, _ in named_tables(tree)}
+    return {name for name, _ in find_named_tables(tree)}
 
 
 def replace_tables(sql: str, views: Mapping[str, str]) -> str:
@@ -36,10 +36,10 @@ def replace_tables(sql: str, views: Mapping[str, str]) -> str:
         return sql
     tree = parse_query(sql)
     edits: list[tuple[int, int, str]] = []
-    for name, table in named_tables(tree):
+    for name, table in find_named_tables(tree):
         if view := wanted.get(name.lower()):
             alias = "" if table.alias else f" AS `{table.name}`"
-            edits.append((*span(table), f"`{view}`{alias}"))
+            edits.append((*get_span(table), f"`{view}`{alias}"))
     edits += _find_qualified_columns(tree, wanted)
     for start, end, text in sorted(edits, reverse=True):
         sql = sql[:start] + text + sql[end:]
@@ -57,7 +57,7 @@ def _find_qualified_columns(tree, wanted) -> Iterator[tuple[int, int, str]]:  # 
             yield start, end, f"`{qualifier[-1].name}`"
 
 
-def named_tables(tree) -> Iterator:  # type: ignore[no-untyped-def,type-arg]
+def find_named_tables(tree) -> Iterator:  # type: ignore[no-untyped-def,type-arg]
     """Yield the dotted names of tables with their nodes, except common table expressions."""
     from sqlglot import exp
 
@@ -70,7 +70,7 @@ def named_tables(tree) -> Iterator:  # type: ignore[no-untyped-def,type-arg]
             yield ".".join(parts), table
 
 
-def span(table) -> tuple[int, int]:  # type: ignore[no-untyped-def]
+def get_span(table) -> tuple[int, int]:  # type: ignore[no-untyped-def]
     """Return start and end of a table's name in the text."""
     return table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1
 

@@ -21,7 +21,7 @@ Counting: TypeAlias = Literal["results", "reads", "unknown"]
 """
 
 
-def stretch_obstacle(project: Project, table: TableConfig) -> str | None:
+def find_stretch_obstacle(project: Project, table: TableConfig) -> str | None:
     """Return the reason why a table's windows cannot run in one Spark job, or None if they can."""
     try:
         _look_at_table(table)
@@ -31,7 +31,7 @@ def stretch_obstacle(project: Project, table: TableConfig) -> str | None:
     return None
 
 
-def counting(project: Project, table: TableConfig) -> Counting:
+def choose_counting(project: Project, table: TableConfig) -> Counting:
     """Return the method of counting the rows that the single step of a batched table reads."""
     steps = _Steps(project, table)
     try:
@@ -142,9 +142,9 @@ class _Steps:
         return NamedRows((inner.keys or frozenset()) | {source.window_column.lower()})
 
     def _get_dialect(self, connection: str) -> str | None:
-        from logdriven_dagster.config.sql.queries import dialect_of
+        from logdriven_dagster.config.sql.queries import get_connection_dialect
 
-        return dialect_of(self._project, connection)
+        return get_connection_dialect(self._project, connection)
 
     def _analyze_upstream(self, name: str) -> NamedRows:
         """Return the awaited windows of an upstream table, or all of its rows."""

@@ -32,7 +32,7 @@ _WITHIN_DAYS = frozenset({"DAY", "HOUR", "MINUTE", "SECOND"})
 
 
 @lru_cache(maxsize=1000)
-def keys_of_source(sql: str, grid: Grid, column: str) -> frozenset[str]:
+def find_source_keys(sql: str, grid: Grid, column: str) -> frozenset[str]:
     """Return the result columns that lie in the window because `column` of `source` does.
 
     Values are timestamps and dates on the wall clock of the grid. Returns an empty set if this

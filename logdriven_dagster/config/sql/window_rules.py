@@ -12,7 +12,7 @@ from logdriven_dagster.config.models.quality import (
     QualityConfig,
     Rule,
     RuleDefinition,
-    rules_of,
+    resolve_rules,
 )
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.config.sql.window_keys import KeyAnalysis
@@ -30,7 +30,7 @@ def refuse_mixing_rules(
     `known` are the project's rules. `analysis` is that of the step's own query; the rules' reads
     are added to it.
     """
-    for rule in rules_of(quality, known):
+    for rule in resolve_rules(quality, known):
         try:
             _refuse_mixing(rule, quality, made, analysis)
         except (TogetherError, UnreadableSqlError) as error:

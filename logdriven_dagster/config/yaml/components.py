@@ -12,7 +12,7 @@ _KNOWN = ("type", "attributes", "requirements")
 """Fields of a component file that are valid for a table; only `dg` reads the third."""
 
 
-def without_component(document: Document) -> Document:
+def unwrap_component(document: Document) -> Document:
     """Return the table that a component file contains: its attributes, with their lines.
 
     Other documents are returned unchanged. Raises ConfigError for features of Dagster's components

@@ -9,7 +9,7 @@ import yaml
 from yaml.reader import ReaderError
 
 from logdriven_dagster.config.yaml.bounds import ExcessError, read_yaml
-from logdriven_dagster.config.yaml.loader import Loader, yaml_problem
+from logdriven_dagster.config.yaml.loader import Loader, describe_yaml_error
 from logdriven_dagster.errors import ConfigError
 
 Location: TypeAlias = tuple[str | int, ...]
@@ -41,7 +41,7 @@ class Document:
         )
 
 
-def reported_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
+def report_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
     """Yield errors, with those that all items of a template share reported once."""
     groups: dict[tuple[Any, ...], list[ConfigError]] = {}
     for error in errors:
@@ -86,7 +86,7 @@ def read_list(path: Path) -> list[Any]:
     return values
 
 
-def text_of(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file without byte order mark. Raises ConfigError if unreadable."""
     try:
         content = path.read_bytes()
@@ -106,7 +106,7 @@ def text_of(path: Path) -> str:
         raise ConfigError(path, line, "", problem, hint) from None
 
 
-def absence(path: Path) -> str | None:
+def explain_absence(path: Path) -> str | None:
     """Return the reason why there is no file at a path, or None if there is one."""
     if path.is_dir():
         return f"{path} must be a file, not a folder"
@@ -114,7 +114,7 @@ def absence(path: Path) -> str | None:
 
 
 def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
-    text = text_of(path)
+    text = read_text(path)
     try:
         return read_yaml(text, Loader)
     except ExcessError as error:
@@ -122,7 +122,7 @@ def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
         line, problem = mark.line + 1 if mark else None, str(error.problem)
         raise ConfigError(path, line, "", problem, "write the values out") from None
     except yaml.MarkedYAMLError as error:
-        line, problem, hint = yaml_problem(error)
+        line, problem, hint = describe_yaml_error(error)
         raise ConfigError(path, line, "", problem, hint) from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1

@@ -8,17 +8,17 @@ from pydantic_core import ErrorDetails
 from logdriven_dagster.config.yaml.documents import Location
 
 
-def alias_of(model: type[BaseModel], name: str) -> str:
+def get_alias(model: type[BaseModel], name: str) -> str:
     """Return the name that a field has in files."""
     return model.model_fields[name].alias or name
 
 
-def value_at(config: Any, location: Location) -> Any:
+def get_value(config: Any, location: Location) -> Any:
     """Return a model's value at a location, or None if the model has converted it."""
     value = config
     for part in location:
         if isinstance(value, BaseModel):
-            names = {alias_of(type(value), name): name for name in type(value).model_fields}
+            names = {get_alias(type(value), name): name for name in type(value).model_fields}
             value = getattr(value, names.get(str(part), str(part)), None)
         elif isinstance(value, (dict, tuple, list)):
             known = part in value if isinstance(value, dict) else isinstance(part, int)
@@ -37,7 +37,7 @@ def place_of(
     models: list[type[BaseModel]] = [model]
     loc = details["loc"]
     for n, part in enumerate(loc):
-        tagged = [m for m in models if part in (*types_of(m), m.__name__)]
+        tagged = [m for m in models if part in (*list_types(m), m.__name__)]
         if tagged and not any(part in m.model_fields for m in models):
             models = tagged
             continue
@@ -69,7 +69,7 @@ def _find_models_at(models: list[type[BaseModel]], name: str) -> list[type[BaseM
     return [m for field in fields for m in _find_models_in(field.annotation)] or models
 
 
-def types_of(model: type[BaseModel]) -> tuple[Any, ...]:
+def list_types(model: type[BaseModel]) -> tuple[Any, ...]:
     """Return the possible values of `type`, for a model that is chosen by it."""
     field = model.model_fields.get("type")
     return get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()

@@ -26,7 +26,7 @@ class Ambiguous(str):
     @property
     def meaning(self) -> str:
         """The value that YAML 1.1 reads, as text."""
-        return shown(yaml.safe_load(self))
+        return show(yaml.safe_load(self))
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -66,19 +66,19 @@ Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_clear_int)
 Loader.add_constructor("tag:yaml.org,2002:float", Loader.construct_clear_float)
 
 
-def ambiguous(value: Any, location: tuple[str | int, ...] = ()) -> Iterator[Any]:
+def find_ambiguous(value: Any, location: tuple[str | int, ...] = ()) -> Iterator[Any]:
     """Yield each ambiguous text in a value, with its location."""
     if isinstance(value, Ambiguous):
         yield location, value
     elif isinstance(value, dict):
         for key, part in value.items():
-            yield from ambiguous(part, (*location, key))
+            yield from find_ambiguous(part, (*location, key))
     elif isinstance(value, list):
         for n, part in enumerate(value):
-            yield from ambiguous(part, (*location, n))
+            yield from find_ambiguous(part, (*location, n))
 
 
-def shown(value: object) -> str:
+def show(value: object) -> str:
     """Return a value in YAML notation for a message, redacted and cut to a short text."""
     if isinstance(value, str):
         text = repr(str(value))
@@ -118,7 +118,7 @@ _PROBLEMS: tuple[tuple[str, tuple[str, str | None]], ...] = (
 """Messages of PyYAML and libyaml, with plain words and a fix for each."""
 
 
-def yaml_problem(error: yaml.MarkedYAMLError) -> tuple[int | None, str, str | None]:
+def describe_yaml_error(error: yaml.MarkedYAMLError) -> tuple[int | None, str, str | None]:
     """Return line, problem and fix of a syntax error."""
     original, mark = str(error.problem), error.problem_mark
     unfinished = re.search(r"expected ':'|unexpected end of stream|expected ',' or", original)

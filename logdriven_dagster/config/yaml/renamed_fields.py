@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from logdriven_dagster.config.yaml.documents import Document, Location
-from logdriven_dagster.config.yaml.field_locations import alias_of, types_of
+from logdriven_dagster.config.yaml.field_locations import get_alias, list_types
 from logdriven_dagster.errors import ConfigError
 
 
@@ -67,7 +67,7 @@ def rename_to_former(values: Any, model: type[BaseModel]) -> Any:
 def current_names(model: type[BaseModel]) -> Mapping[str, str]:
     """Return the former names of a model's fields, each with the current name."""
     return {
-        mark.name: alias_of(model, name)
+        mark.name: get_alias(model, name)
         for name, field in model.model_fields.items()
         for mark in field.metadata
         if isinstance(mark, Formerly)
@@ -133,7 +133,7 @@ class _Renaming:
 
 def _is_of(value: Mapping[str, Any], model: type[BaseModel]) -> bool:
     """Return True unless the `type` in a value is that of another model."""
-    types = types_of(model)
+    types = list_types(model)
     if "type" in value:
         return not types or value["type"] in types
     return not types or not model.model_fields["type"].is_required()
@@ -144,9 +144,9 @@ def _find_fields(model: type[BaseModel]) -> Mapping[str, Any]:
     """Return key → annotation of the fields that were renamed, or that contain renamed ones."""
     renamed = current_names(model).values()
     return {
-        alias_of(model, name): field.annotation
+        get_alias(model, name): field.annotation
         for name, field in model.model_fields.items()
-        if alias_of(model, name) in renamed or _has_renamed_fields(field.annotation)
+        if get_alias(model, name) in renamed or _has_renamed_fields(field.annotation)
     }
 
 

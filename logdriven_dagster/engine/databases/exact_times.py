@@ -25,7 +25,7 @@ from logdriven_dagster.engine.databases.exact_values import (
     matches,
     refusal,
 )
-from logdriven_dagster.model.windows import TimeWindow, wall_bound
+from logdriven_dagster.model.windows import TimeWindow, find_wall_bound
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -180,7 +180,7 @@ def _holds_wall_times(field: "StructField", backend: str) -> bool:
 
 
 def _wall_within(column: str, window: TimeWindow) -> str:
-    start, end = wall_bound(window.start_clock), wall_bound(window.end_clock)
+    start, end = find_wall_bound(window.start_clock), find_wall_bound(window.end_clock)
     return f"{column} >= '{start}' AND {column} < '{end}'"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.connections import Connection
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.config.sql.committing import script_mistake
+from logdriven_dagster.config.sql.committing import find_script_mistake
 from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.data_values import Value
@@ -42,7 +42,7 @@ def run_script(
     interrupts the call cancels the statement and propagates.
     """
     backend = connection.url.get_backend_name()
-    if transaction and (mistake := script_mistake(statements, backend)):
+    if transaction and (mistake := find_script_mistake(statements, backend)):
         raise TerminalStepError(": ".join(filter(None, mistake)))
     with step_errors(), database(connection) as engine:
         script = _Script(engine, statements, values)

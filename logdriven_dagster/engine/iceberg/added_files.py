@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.config.locations import resolve_location
 from logdriven_dagster.engine.iceberg.names import name_of_table
 from logdriven_dagster.engine.iceberg.partitions import partition_of
 from logdriven_dagster.errors import TerminalStepError
@@ -99,7 +99,7 @@ def refuse_distant_times(file: Any) -> None:
 
 def data_location(table: "Table") -> str:
     """Return the folder for new files: the same as other engines use."""
-    return location_of(
+    return resolve_location(
         table.properties.get("write.data.path", f"{table.location()}/data").rstrip("/")
     )
 

@@ -12,8 +12,8 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.sql.references import (
     UnreadableSqlError,
+    find_table_references,
     replace_tables,
-    table_references,
 )
 from logdriven_dagster.engine.databases.scripts import SHOWN, row_text, run_script
 from logdriven_dagster.engine.failures import step_errors
@@ -89,7 +89,7 @@ def _opened(engine: Engine, spark: "SparkSession", sql: str, tables: Sequence[st
     if not any(name.lower() in plain for name in tables):
         return sql
     try:
-        mentioned = {name.lower() for name in table_references(sql)}
+        mentioned = {name.lower() for name in find_table_references(sql)}
         names = [name for name in tables if name.lower() in mentioned]
         text = replace_tables(sql, {name: name for name in names})
     except UnreadableSqlError:

@@ -32,7 +32,7 @@ from logdriven_dagster.engine.targets.staged_files import stage_files, staged_fr
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.quality import KEPT_IDS, QualityReport, RuleResult
-from logdriven_dagster.model.runs import WindowRun, whole_run
+from logdriven_dagster.model.runs import WindowRun, combine_runs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -117,7 +117,7 @@ class Inspector:
 
         names, folders = frame.drop(WINDOW_INDEX).columns, list[str]()
         self._refuse_unknown_columns(names)
-        run = whole_run(runs)
+        run = combine_runs(runs)
         flagged = Flags(self.quality, self.rules, self.views).of(frame)
         if not self._needs_staging(len(runs)) and takes_first_of_several(frame.sparkSession):
             observation = Observation()

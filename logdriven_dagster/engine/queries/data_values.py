@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from logdriven_dagster.config.sql.lexing import is_ambiguous, lexemes
+from logdriven_dagster.config.sql.lexing import is_ambiguous, list_lexemes
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.errors import TerminalStepError
 
@@ -128,7 +128,7 @@ class _Template:
         self._text = _REFERENCE.sub(
             lambda match: f"{stem}{next(numbers)}_" if match[1] in names else match[0], sql
         )
-        self._lexemes = lexemes(self._text, dialect)
+        self._lexemes = list_lexemes(self._text, dialect)
         self.only_words = is_ambiguous(self._text, dialect, self._lexemes)
         """True if the tokenizer may place quotes and comments differently than the server."""
 
@@ -159,7 +159,7 @@ class _Template:
 
 
 def _contents(sql: str, dialect: str) -> list[tuple[str, str]]:
-    return [(lexeme.kind, lexeme.text) for lexeme in lexemes(sql, dialect)]
+    return [(lexeme.kind, lexeme.text) for lexeme in list_lexemes(sql, dialect)]
 
 
 def _refused(name: str, text: str, problem: str, fix: str) -> TerminalStepError:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.connections import Connection
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import is_reference, resolve
-from logdriven_dagster.config.sql.lexing import dialect_named, lexemes
+from logdriven_dagster.config.sql.lexing import get_dialect, list_lexemes
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.engine.queries.data_values import Value, into_database, into_path, into_spark
 from logdriven_dagster.engine.queries.instants import instant_text, literal
@@ -49,7 +49,7 @@ def render_for_database(sql: str, run: WindowRun, connection: Connection) -> str
 
     Raises TerminalStepError for an unknown name, and for data that could become SQL.
     """
-    dialect = dialect_named(connection.url.get_backend_name())
+    dialect = get_dialect(connection.url.get_backend_name())
     return into_database(_configured(sql, run), _data(run), dialect)
 
 
@@ -118,7 +118,7 @@ def with_instants(sql: str, run: WindowRun) -> str:
     if not texts.keys() & set(PARAMETER.findall(sql)):
         return sql
     try:
-        found = lexemes(sql, "spark")
+        found = list_lexemes(sql, "spark")
     except UnreadableSqlError as error:
         raise TerminalStepError(f"the query cannot be read: {error}") from None
     ends = {each.end for each in found if each.kind == "COLON"}

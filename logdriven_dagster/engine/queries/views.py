@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.config.sql.references import (
     UnreadableSqlError,
+    find_table_references,
     replace_tables,
-    table_references,
 )
 from logdriven_dagster.engine.queries.rendering import parameters, render, with_instants
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -116,7 +116,7 @@ class Views:
         if not any(name.lower() in plain for name in self._configured):
             return []
         steps = {name.lower() for name in self._frames} - set(self._readable)
-        names = {reference.lower() for reference in table_references(sql)} - steps
+        names = {reference.lower() for reference in find_table_references(sql)} - steps
         for name in self._configured:
             if name.lower() in names and name.lower() not in self._readable:
                 raise TerminalStepError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
-from logdriven_dagster.config.sql.window_keys import keys_of_source
+from logdriven_dagster.config.sql.window_keys import find_source_keys
 from logdriven_dagster.engine.queries.instants import instant, lies_within
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
@@ -42,7 +42,7 @@ def chosen_by_source(
     kind = {column.lower(): kind for column, kind in source.dtypes}.get(asked.lower())
     if kind not in _MOMENTS:
         return False  # a text may be the day in another zone
-    keys = {asked.lower()} if sql is None else keys_of_source(sql, table.grid, asked)
+    keys = {asked.lower()} if sql is None else find_source_keys(sql, table.grid, asked)
     return name.lower() in keys
 
 

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 from logdriven_dagster.config.models.types.time_columns import (
     TimeColumn,
     WindowColumn,
-    column_name,
-    not_a_time,
+    explain_not_a_time,
+    get_column_name,
 )
 from logdriven_dagster.engine.queries.instants import instant_text, number_text
 from logdriven_dagster.engine.queries.quoting import reference, text_literal
@@ -130,7 +130,7 @@ def window_values(
     `name` is the column's name in the frame, if it differs. Raises TerminalStepError if a column of
     its type cannot be such a TimeColumn.
     """
-    value = reference(name or str(column_name(column)))
+    value = reference(name or str(get_column_name(column)))
     if not isinstance(column, TimeColumn):
         return WindowValues(value, zone)
     if problem := column.refusal(kind := frame.selectExpr(value).dtypes[0][1]):
@@ -140,8 +140,8 @@ def window_values(
 
 def refuse_type(column: WindowColumn, frame: "DataFrame") -> None:
     """Raise TerminalStepError if the column's type cannot determine a row's window."""
-    name = str(column_name(column))
+    name = str(get_column_name(column))
     kind = frame.selectExpr(reference(name)).dtypes[0][1]
-    problem = not_a_time(name, kind) if isinstance(column, str) else column.refusal(kind)
+    problem = explain_not_a_time(name, kind) if isinstance(column, str) else column.refusal(kind)
     if problem:
         raise TerminalStepError(problem)

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from logdriven_dagster.config.locations import as_path, location_of
+from logdriven_dagster.config.locations import as_path, resolve_location
 from logdriven_dagster.engine.spark.modes import mode_of
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class KnownSources:
 
 def fingerprint(path: str) -> Fingerprint | None:
     """Return path, size and time of a local file, or of all in a folder; None if not known."""
-    text = as_path(location_of(path))
+    text = as_path(resolve_location(path))
     if ":" in text or PATTERN & set(text):
         return None
     try:

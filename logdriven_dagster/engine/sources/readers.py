@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.config.models.types.time_columns import not_a_time
+from logdriven_dagster.config.models.types.time_columns import explain_not_a_time
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.window_values import WindowValues, window_values
 from logdriven_dagster.engine.sources import keys
@@ -197,7 +197,7 @@ def columns_named_by(source: Source) -> Iterator[None]:
         condition = error.getCondition() or ""
         if condition.startswith("DATATYPE_MISMATCH") and source.window_name:
             kind = (error.getMessageParameters() or {}).get("left", "").strip('"').lower()
-            if problem := not_a_time(source.window_name, kind):
+            if problem := explain_not_a_time(source.window_name, kind):
                 raise TerminalStepError(problem) from None
         if not condition.startswith("UNRESOLVED_COLUMN"):
             raise

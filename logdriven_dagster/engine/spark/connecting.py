@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from logdriven_dagster.config.locations import as_path, is_remote, location_of
+from logdriven_dagster.config.locations import as_path, is_remote, resolve_location
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import REMOTE_VARIABLE, Project
 from logdriven_dagster.config.secrets import redact, resolve
@@ -88,7 +88,7 @@ def refuse_unseen_files(project: Project, table: TableConfig) -> None:
         # The value of a variable is known when a window runs.
         if path is None or path.startswith("${"):
             continue
-        if location_of(project.located(path)).startswith("file:"):
+        if resolve_location(project.located(path)).startswith("file:"):
             raise UsageError(
                 f"step {step.step}: its files {path} are on this host, where Spark on {host} "
                 "cannot read them; put them into an object store and use their URL, such "

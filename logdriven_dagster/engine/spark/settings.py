@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
 
-from logdriven_dagster.config.connections import given_url
-from logdriven_dagster.config.locations import is_remote, location_of
+from logdriven_dagster.config.connections import get_url
+from logdriven_dagster.config.locations import is_remote, resolve_location
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import has_reference, resolve
@@ -161,7 +161,7 @@ def _defaults(project: Project) -> dict[str, str]:
 def _spark_warehouse(project: Project) -> str:
     """Return the folder for tables that queries make in Spark's own catalog; none of ours does."""
     if is_remote(project.warehouse):
-        return location_of(project.root / ".logdriven" / "spark")
+        return resolve_location(project.root / ".logdriven" / "spark")
     return f"{project.warehouse}/spark"
 
 
@@ -219,7 +219,7 @@ def _log_option() -> str:
 
 
 def _drivers(project: Project) -> set[str]:
-    databases = [name for name, given in project.config.connections.items() if given_url(given)]
+    databases = [name for name, given in project.config.connections.items() if get_url(given)]
     return {driver for name in databases if (driver := project.driver(name)) is not None}
 
 

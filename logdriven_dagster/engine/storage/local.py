@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from logdriven_dagster.config.locations import local_folder
+from logdriven_dagster.config.locations import get_local_folder
 from logdriven_dagster.engine.storage.storage import DRAFT, Weight
 from logdriven_dagster.errors import TerminalStepError
 
@@ -142,7 +142,7 @@ class LocalStorage:
 
 
 def _path(location: str) -> Path:
-    return Path(local_folder(location))
+    return Path(get_local_folder(location))
 
 
 def _linked(draft: Path, path: Path) -> bool:

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from logdriven_dagster.config.locations import OBJECT_STORES, location_of, scheme_of
+from logdriven_dagster.config.locations import OBJECT_STORES, get_scheme, resolve_location
 from logdriven_dagster.engine.storage.local import LocalStorage
 from logdriven_dagster.engine.storage.object_store import ObjectStore
 from logdriven_dagster.engine.storage.storage import Storage
@@ -32,7 +32,7 @@ def storage_of(location: str, properties: Mapping[str, str]) -> Storage:
 
     Raises TerminalStepError if the scheme is not supported.
     """
-    scheme = scheme_of(location)
+    scheme = get_scheme(location)
     if scheme == "file":
         return _LOCAL
     if scheme not in OBJECT_STORES:
@@ -126,6 +126,6 @@ def literal_path(location: str) -> str:
 
 def spark_path(path: str) -> str:
     """Format a path like `_metadata.file_path`: escaped as a URI, with `file:/` for local ones."""
-    scheme, _, rest = location_of(path).partition("://")
+    scheme, _, rest = resolve_location(path).partition("://")
     escaped = _ESCAPED.sub(lambda sign: quote(sign[0], safe=""), rest)
     return f"file:{escaped}" if scheme == "file" else f"{scheme}://{escaped}"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from logdriven_dagster.config.locations import as_path, local_folder
+from logdriven_dagster.config.locations import as_path, get_local_folder
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.errors import TerminalStepError
 
@@ -34,7 +34,7 @@ def move_folder(old: Folder, new: Folder) -> None:
         raise TerminalStepError(problem)
     if not old.names():
         return
-    source, target = (Path(local_folder(each.location)) for each in (old, new))
+    source, target = (Path(get_local_folder(each.location)) for each in (old, new))
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         source.rename(target)

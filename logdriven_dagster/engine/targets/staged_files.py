@@ -27,7 +27,7 @@ from logdriven_dagster.engine.storage.staging import (
 from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
-from logdriven_dagster.model.runs import WindowRun, whole_run
+from logdriven_dagster.model.runs import WindowRun, combine_runs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +75,7 @@ def stage_files(
     ours = (PARTITION, WINDOW_INDEX) if several else (PARTITION,)
     own = [name for name in ours if name in frame.columns]
     schema = (frame.drop(*own) if own else frame).schema
-    whole = whole_run(runs).at(runs[0].step_id + STRETCH) if several else runs[0]
+    whole = combine_runs(runs).at(runs[0].step_id + STRETCH) if several else runs[0]
     folder = staging_folder(parent, whole.job_id, whole.step_id)
     folders = [folder_in_stretch(folder, run.job_id) for run in runs] if several else [folder]
     frame, told = _rows_told(frame, form, len(runs))

@@ -12,7 +12,7 @@ from functools import reduce
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from logdriven_dagster.config.locations import same_place
+from logdriven_dagster.config.locations import normalize_location
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.spark.session import fresh_session
@@ -194,11 +194,11 @@ def sizes_of(project: Project, files: Collection[str]) -> dict[str, int]:
 
 def remove_files(project: Project, files: Collection[str], named: Collection[str]) -> None:
     """Remove files that are not among the `named` ones, and staging folders without named files."""
-    kept = set(map(same_place, named))
+    kept = set(map(normalize_location, named))
     needed = {folder_of(location) for location in kept}
     for location in files:
         storage, inside = storage_of(location, project.storage), folder_of(location)
-        if same_place(location) not in kept:
+        if normalize_location(location) not in kept:
             storage.remove(location)
-        if same_place(inside) not in needed and is_staging_folder(inside):
+        if normalize_location(inside) not in needed and is_staging_folder(inside):
             storage.remove(inside)

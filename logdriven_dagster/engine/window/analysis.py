@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from logdriven_dagster.config.checking.quality import condition_query, rule_queries, rule_texts
+from logdriven_dagster.config.checking.quality import (
+    build_condition_query,
+    list_rule_queries,
+    list_rule_texts,
+)
 from logdriven_dagster.config.models.quality import ROWS
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.sql.references import UnreadableSqlError, table_references
+from logdriven_dagster.config.sql.references import UnreadableSqlError, find_table_references
 from logdriven_dagster.config.yaml.documents import Location
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.views import Views
@@ -164,10 +168,10 @@ class _TableAnalysis:
         config, output = self._project.config, self._table.output
         number = next(n for n, step in enumerate(self._table.steps) if step.target is output)
         self._name(ROWS, self._spark.createDataFrame([], self.columns))
-        queries = [*rule_queries(self._table, config)]
+        queries = [*list_rule_queries(self._table, config)]
         for kind in ("sql", "fails_when"):
-            conditions = rule_texts(self._table, config, kind, kind)
-            queries += [(place, condition_query(text)) for place, text in conditions]
+            conditions = list_rule_texts(self._table, config, kind, kind)
+            queries += [(place, build_condition_query(text)) for place, text in conditions]
         for location, query in queries:
             if location[1] == number:
                 yield from self._result(location, query)[1]
@@ -197,7 +201,7 @@ class _TableAnalysis:
 
     def _refuse_unknown(self, query: str) -> None:
         try:
-            read = {name.lower(): name for name in table_references(query)}
+            read = {name.lower(): name for name in find_table_references(query)}
         except UnreadableSqlError:
             return  # Spark reports the error
         for name in sorted(read.keys() & self._unknown):

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.checking.engines import EngineContext
-from logdriven_dagster.config.models.quality import rules_of
+from logdriven_dagster.config.models.quality import resolve_rules
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
@@ -200,7 +200,9 @@ def start_engine(context: EngineContext) -> Engine:
 def _brings_code(project: Project, table: TableConfig) -> bool:
     """Return whether a table's steps or rules call Python functions, which may change Spark."""
     known = project.config.quality_rules
-    rules = [rule for step in table.steps if step.quality for rule in rules_of(step.quality, known)]
+    rules = [
+        rule for step in table.steps if step.quality for rule in resolve_rules(step.quality, known)
+    ]
     return any(step.python for step in table.steps) or any(rule.kind == "python" for rule in rules)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.time_columns import WindowColumn
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.sql.stretching import Counting, counting
+from logdriven_dagster.config.sql.stretching import Counting, choose_counting
 from logdriven_dagster.engine.queries.window_index import (
     BINS,
     bins_by_window,
@@ -41,7 +41,7 @@ class ReadCounts:
         spark: "SparkSession",
     ) -> None:
         self._windows, self._several = windows, len(windows) > 1
-        self._counting: Counting = counting(project, table) if self._several else "unknown"
+        self._counting: Counting = choose_counting(project, table) if self._several else "unknown"
         self._counted: list[Callable[[], list[int] | None]] = []
         self._counter = mode_of(spark).counted_reads(spark)
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.incremental.batches import file_source
-from logdriven_dagster.config.models.quality import QualityConfig, rules_of
+from logdriven_dagster.config.models.incremental.batches import get_file_source
+from logdriven_dagster.config.models.quality import QualityConfig, resolve_rules
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
@@ -35,7 +35,7 @@ from logdriven_dagster.engine.window.staged_steps import viewed, written
 from logdriven_dagster.engine.window.step_results import StepResult, StepResults
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.files import RegisteredFile
-from logdriven_dagster.model.runs import Published, Staged, WindowRun, whole_run
+from logdriven_dagster.model.runs import Published, Staged, WindowRun, combine_runs
 from logdriven_dagster.model.windows import Reads
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class WindowSession:
 
         `runs` are of adjoining windows, oldest first. `read` reads a configured table.
         """
-        self._context, self._runs, self._whole = context, runs, whole_run(runs)
+        self._context, self._runs, self._whole = context, runs, combine_runs(runs)
         self._windows = tuple(run.window for run in runs)
         self._table: TableConfig = context.project.table(self._whole.table)
         self._reads = ReadCounts(context.project, self._table, self._windows, context.spark)
@@ -121,7 +121,9 @@ class WindowSession:
         """Raise TransientStepError if a file to be read has changed."""
         if self._whole.files:
             with step_errors():
-                refuse_changed(self._context.project, file_source(self._table), self._whole.files)
+                refuse_changed(
+                    self._context.project, get_file_source(self._table), self._whole.files
+                )
 
     def stage_frame(self, step: StepConfig, frame: "DataFrame") -> tuple[Staged, ...]:
         """Write a frame that was made outside of this session to staging."""
@@ -253,7 +255,7 @@ class WindowSession:
         apart = rejected_target(table, step)
         inspector = Inspector(
             quality,
-            rules_of(quality, project.config.quality_rules),
+            resolve_rules(quality, project.config.quality_rules),
             self._views,
             self._results.values,
             project.files[table].parent,

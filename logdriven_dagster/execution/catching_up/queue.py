@@ -18,11 +18,11 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.model.attempts import Attempt, Status, Trigger
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.windows import TimeWindow, as_instant
+from logdriven_dagster.model.windows import TimeWindow, normalize_instant
 from logdriven_dagster.planning.agenda import Agenda
-from logdriven_dagster.planning.pending import unfinished_windows
+from logdriven_dagster.planning.pending import find_unfinished_windows
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, plan
-from logdriven_dagster.planning.stretches import stretch
+from logdriven_dagster.planning.stretches import find_stretch
 
 _AT_ONCE = 500
 """The maximum number of windows that one transaction records as SKIPPED: others wait for it."""
@@ -45,7 +45,7 @@ class CatchUpQueue:
 
         `read_logs` returns the current logs of tables and of their upstreams.
         """
-        self._tables, self._read_logs, self._now = tables, read_logs, as_instant(now)
+        self._tables, self._read_logs, self._now = tables, read_logs, normalize_instant(now)
         self._mode = mode
         self._aside: set[tuple[str, datetime]] = set()
         self._taken: set[tuple[str, datetime]] = set()
@@ -100,7 +100,7 @@ class CatchUpQueue:
     def stretch(self, planned: PlannedWindow, most: int) -> list[TimeWindow]:
         """Return the windows that may run in one pass, this one first."""
         aside = self._aside | self._taken | self._elsewhere
-        behind = stretch(self.plan(), planned, most)[1:]
+        behind = find_stretch(self.plan(), planned, most)[1:]
         return [
             planned.window,
             *takewhile(lambda w: (planned.table, w.start) not in aside, behind),
@@ -193,7 +193,7 @@ class CatchUpQueue:
         logs = self.plan().logs
         for name, failed in self._failures.items():
             log = logs[name]
-            for window in unfinished_windows(self._tables[name], log, self._now):
+            for window in find_unfinished_windows(self._tables[name], log, self._now):
                 if window.start > failed.start:
                     yield WindowSkipped(name, window, f"{failed} did not succeed")
 

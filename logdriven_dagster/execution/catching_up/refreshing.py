@@ -13,8 +13,8 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Passes, most_together
-from logdriven_dagster.model.windows import Slice, TimeWindow, as_instant
-from logdriven_dagster.planning.pending import next_due
+from logdriven_dagster.model.windows import Slice, TimeWindow, normalize_instant
+from logdriven_dagster.planning.pending import get_next_due
 
 
 @dataclass
@@ -65,8 +65,8 @@ def refuse_undue(order: Order) -> None:
     """Raise NotDueError if a window lies in the future, before anything of its range has run."""
     if isinstance(order.window, Slice):
         return
-    at = next_due(order.table, order.window)
-    if at > as_instant(order.now):
+    at = get_next_due(order.table, order.window)
+    if at > normalize_instant(order.now):
         what = f"{order.table.table} {order.window} cannot run yet: it is not due before"
         raise NotDueError(
             f"{what} {at.astimezone(order.window.zone).isoformat(sep=' ')}; nothing was run"

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.derived.declaring import recorded
+from logdriven_dagster.config.derived.declaring import write_registered
 from logdriven_dagster.config.derived.places import place_of_target
 from logdriven_dagster.config.loading import table_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.project_files import definitions_folder
+from logdriven_dagster.config.project_files import get_definitions_folder
 from logdriven_dagster.errors import InvalidProjectError, RunLogError
 from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.definitions import Kind, Version, code_of
+from logdriven_dagster.model.definitions import Kind, Version, build_code
 from logdriven_dagster.model.windows import Along, TimeWindow, refresh_command
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import history
@@ -97,7 +97,7 @@ def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator
     for name in names:
         # Until a rename is applied, versions and windows have the earlier name.
         for logged in filter(None, (name, project.table(name).renamed_from)):
-            codes[code_of(project.name, Kind.TABLE, logged)] = name, logged
+            codes[build_code(project.name, Kind.TABLE, logged)] = name, logged
     earlier: dict[tuple[str, str], list[Version]] = {}
     for version in history.list_versions(conn, Kind.TABLE, codes):
         earlier.setdefault(codes[version.code], []).append(version)
@@ -114,10 +114,10 @@ def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator
 
 def recorded_table(project: Project, version: Version) -> TableConfig | None:
     """Return the table of a version with its name then; None if this release cannot read it."""
-    folder, content = definitions_folder(project.root), json.loads(version.content)
+    folder, content = get_definitions_folder(project.root), json.loads(version.content)
     name = content["values"].get("table", version.name)
     try:
-        document = recorded(folder, project.name, Kind.TABLE, name, content)
+        document = write_registered(folder, project.name, Kind.TABLE, name, content)
         return table_of(document, project.zone)
     except InvalidProjectError:
         return None

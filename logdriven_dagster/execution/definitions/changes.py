@@ -27,8 +27,8 @@ from logdriven_dagster.model.definitions import (
     Operation,
     Version,
     VersionChange,
-    code_of,
-    content_differences,
+    build_code,
+    list_content_differences,
 )
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import history as definition_history
@@ -79,7 +79,7 @@ class ProjectRegistry:
     def versions(self, name: str) -> list[Version]:
         """Return every version of a definition, oldest first."""
         kind = self.kind(name)
-        code = code_of(self.project, kind, name)
+        code = build_code(self.project, kind, name)
         return self.run_log.ask(lambda conn: definition_history.list_versions(conn, kind, [code]))
 
 
@@ -138,7 +138,7 @@ def _completed(
     """Return the values, with those of the definition where they are reset."""
     if _RESET not in values.values():
         return dict(values)
-    code = code_of(project, kind, name)
+    code = build_code(project, kind, name)
     content = read_contents(conn, kind, [code]).get(code)
     declared = json.loads(content)["settings"] if content else {}
     return {n: declared.get(n) if value is _RESET else value for n, value in values.items()}
@@ -223,7 +223,7 @@ def diff(root: Path | str, name: str, first: Side | None, second: Side | None) -
             raise UsageError(f"{name} has no version {side}; it has {numbers[0]} to {numbers[-1]}")
         return rename_content(versions[side].kind, versions[side].in_force)
 
-    return Compared(first, second, content_differences(content(first), content(second)))
+    return Compared(first, second, list_content_differences(content(first), content(second)))
 
 
 @dataclass(frozen=True, slots=True)

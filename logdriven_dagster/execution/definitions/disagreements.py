@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from logdriven_dagster.config.models.jobs import MaintenanceJob
-from logdriven_dagster.config.models.settings import setting_columns
+from logdriven_dagster.config.models.settings import build_setting_columns
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.execution.definitions.registering import Registered
-from logdriven_dagster.model.definitions import Kind, Version, VersionChange, code_of
+from logdriven_dagster.model.definitions import Kind, Version, VersionChange, build_code
 from logdriven_dagster.runlog.definitions import history as definition_history
 from logdriven_dagster.runlog.definitions import registry as definitions
 from logdriven_dagster.runlog.definitions.rows import OPERATIONAL
@@ -48,7 +48,7 @@ class Disagreements:
         project = registered.project
         in_force = {kind: _settings(registered, kind) for kind in OPERATIONAL}
         kept = {
-            name: project.versions[code_of(project.name, kind, name)]
+            name: project.versions[build_code(project.name, kind, name)]
             for kind in (Kind.TABLE, Kind.JOB)
             for name in sorted(registered.kept[kind])
         }
@@ -92,7 +92,7 @@ def _overrides(
         }
         differing = {name: fields for name, fields in differing.items() if fields}
         project = registered.project.name
-        codes = [code_of(project, kind, name) for name in differing]
+        codes = [build_code(project, kind, name) for name in differing]
         logged: dict[str, list[Version]] = {}
         for version in registered.run_log.ask(
             lambda conn, kind=kind, codes=codes: definition_history.list_versions(conn, kind, codes)  # type: ignore[misc]
@@ -119,8 +119,8 @@ def _setter(versions: list[Version], field: str, value: Any) -> Version | None:
 def _declared(project: Project) -> dict[Kind, dict[str, dict[str, Any]]]:
     """Return the settings of the definitions in force, without operators' changes."""
     return {
-        Kind.TABLE: {name: setting_columns(table) for name, table in project.tables.items()},
-        Kind.JOB: {name: setting_columns(job) for name, job in project.jobs.items()},
+        Kind.TABLE: {name: build_setting_columns(table) for name, table in project.tables.items()},
+        Kind.JOB: {name: build_setting_columns(job) for name, job in project.jobs.items()},
         Kind.STEP: {
             f"{name}.{step.step}": {"enabled": int(step.enabled)}
             for name, job in project.jobs.items()

@@ -9,8 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.checking.plain_secrets import definition_secrets, plain_secrets
-from logdriven_dagster.config.derived.declaring import declare_content, declared
+from logdriven_dagster.config.checking.plain_secrets import (
+    find_definition_secrets,
+    find_plain_secrets,
+)
+from logdriven_dagster.config.derived.declaring import declare_all, declare_content
 from logdriven_dagster.config.derived.exchange import (
     FORMAT,
     SECTIONS,
@@ -19,7 +22,7 @@ from logdriven_dagster.config.derived.exchange import (
     ExportedDefinition,
     ExportedHistory,
 )
-from logdriven_dagster.config.models.code_files import misplaced_content
+from logdriven_dagster.config.models.code_files import explain_misplaced_content
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.setting_values import validate_column
 from logdriven_dagster.config.project import PROJECT_FILE
@@ -38,8 +41,8 @@ from logdriven_dagster.model.definitions import (
     Kind,
     Version,
     VersionChange,
-    canonical,
-    code_of,
+    build_code,
+    serialize_canonical,
 )
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import history as definition_history
@@ -168,7 +171,7 @@ class _DefinitionImport:
                 yield Wanted(content, {}, content.digest, item.version)
             return
         given = {item.name: item for item in self.of(kind)}
-        for made in declared(standing.sources, standing.project):
+        for made in declare_all(standing.sources, standing.project):
             if made.kind is kind and made.name in given:
                 item = given[made.name]
                 digest = self.folder.file_digests.get((kind, made.name))
@@ -226,7 +229,7 @@ def _check(folder: Folder, export: Export) -> None:
         latest, logged = export.definitions.get(section, ()), export.history.get(section, ())
         codes = [(item.name, item.code) for item in latest]
         for named, code in [*codes, *((item.name, item.code) for item in logged)]:
-            if code != code_of(name, kind, named):
+            if code != build_code(name, kind, named):
                 raise UsageError(f"{named}: {code} is not its code in project {name}")
         for definition in latest:
             _check_definition(kind, definition)
@@ -248,14 +251,14 @@ def _check_definition(kind: Kind, item: ExportedDefinition) -> None:
             validate_column(name, value)
         except ValueError as error:
             raise UsageError(f"{item.name}: {error}") from None
-    if problem := misplaced_content(item.content.as_dict):
+    if problem := explain_misplaced_content(item.content.as_dict):
         raise UsageError(f"{item.name}: {problem}")
 
 
 def _check_secrets(folder: Folder, section: str, content: Content) -> None:
     document = Document(folder.sources.main.path, content.values, {}, "as exported")
     if section != "project":
-        if errors := list(definition_secrets(document)):
+        if errors := list(find_definition_secrets(document)):
             raise InvalidProjectError(errors)
         return
     try:
@@ -263,7 +266,7 @@ def _check_secrets(folder: Folder, section: str, content: Content) -> None:
         config = ProjectConfig.model_validate(current)
     except ValidationError:
         return  # of a newer or older version; it is never in force
-    if errors := list(plain_secrets(document, config)):
+    if errors := list(find_plain_secrets(document, config)):
         raise InvalidProjectError(errors)
 
 
@@ -279,7 +282,7 @@ def _versions(kind: Kind, history: ExportedHistory) -> Iterator[Version]:
     for number, item in enumerate(history.versions, history.versions[0].version):
         if item.version != number or set(item.columns) != expected:
             raise UsageError(f"{history.name}: version {item.version} of its history is invalid")
-        if problem := misplaced_content(item.content.as_dict):
+        if problem := explain_misplaced_content(item.content.as_dict):
             raise UsageError(f"{history.name}, version {item.version}: {problem}")
         for name in OPERATIONAL.get(kind, frozenset()):
             try:
@@ -295,7 +298,7 @@ def _versions(kind: Kind, history: ExportedHistory) -> Iterator[Version]:
             operator=item.operator,
             time=item.time,
             reason=item.reason,
-            content=canonical(item.content.as_dict),
+            content=serialize_canonical(item.content.as_dict),
             file_digest=item.file_digest,
             columns=item.columns,
         )

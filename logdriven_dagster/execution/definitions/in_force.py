@@ -13,15 +13,19 @@ from typing import Any, TypeAlias
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.derived.declaring import declared, derived, in_place_of
+from logdriven_dagster.config.derived.declaring import (
+    declare_all,
+    derive_definitions,
+    replace_definitions,
+)
 from logdriven_dagster.config.loading import build_project, read_sources
-from logdriven_dagster.config.models.jobs import with_enabled_steps
-from logdriven_dagster.config.models.settings import with_settings
+from logdriven_dagster.config.models.jobs import apply_enabled_steps
+from logdriven_dagster.config.models.settings import apply_settings
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 from logdriven_dagster.execution.definitions.homes import enter
-from logdriven_dagster.model.definitions import Declared, Derived, Kind, VersionChange, code_of
+from logdriven_dagster.model.definitions import Declared, Derived, Kind, VersionChange, build_code
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import registry as definitions
 from logdriven_dagster.runlog.definitions.registry import Survey
@@ -66,7 +70,7 @@ class Folder:
         Raises RunLogError if another project has the tables.
         """
         enter(project, run_log)
-        return cls(sources, project, run_log, tuple(declared(sources, project)))
+        return cls(sources, project, run_log, tuple(declare_all(sources, project)))
 
     def apply(self, conn: Connection, author: Author) -> list[VersionChange]:
         """Write the changes of files to the registry."""
@@ -98,7 +102,7 @@ class DefinitionsInForce:
     @cached_property
     def follows(self) -> Derived:
         """Relations and uses derived from the tables and jobs."""
-        return derived(self.project)
+        return derive_definitions(self.project)
 
 
 def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) -> DefinitionsInForce:
@@ -112,7 +116,7 @@ def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) ->
         contents = {kept: json.loads(text) for kept, text in found.kept[kind].items()}
         labels = {}
         for kept in contents:
-            code = code_of(name, kind, kept)
+            code = build_code(name, kind, kept)
             labels[kept] = f"version {found.versions[code]} in the registry, {code}"
         for other, content in (replaced or {}).get(kind, {}).items():
             contents[other], labels[other] = content, "as it would be"
@@ -121,7 +125,7 @@ def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) ->
         return DefinitionsInForce(sources, replace(folder.project, versions=found.versions))
     try:
         for kind, contents, labels in replacements:
-            sources = in_place_of(sources, kind, contents, labels) if contents else sources
+            sources = replace_definitions(sources, kind, contents, labels) if contents else sources
         built = build_project(sources)
     except InvalidProjectError as invalid:
         raise InvalidProjectError([_with_fix(error) for error in invalid.errors]) from None
@@ -135,7 +139,7 @@ def _other_versions(folder: Folder, found: Survey) -> dict[str, str]:
     """Return table → the version in force, where it differs from the file."""
     project = folder.project.name
     versions = {
-        name: found.versions[code_of(project, Kind.TABLE, name)]
+        name: found.versions[build_code(project, Kind.TABLE, name)]
         for name in found.kept[Kind.TABLE]
         if name in folder.project.tables
     }
@@ -168,11 +172,13 @@ def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
     return replace(
         project,
         tables={
-            name: with_settings(table, tables[name]) if name in tables else table
+            name: apply_settings(table, tables[name]) if name in tables else table
             for name, table in project.tables.items()
         },
         jobs={
-            name: with_enabled_steps(with_settings(job, jobs[name]) if name in jobs else job, steps)
+            name: apply_enabled_steps(
+                apply_settings(job, jobs[name]) if name in jobs else job, steps
+            )
             for name, job in project.jobs.items()
         },
     )

@@ -15,7 +15,7 @@ from logdriven_dagster.execution.definitions.changed_targets import recorded_tab
 from logdriven_dagster.execution.definitions.homes import build_home
 from logdriven_dagster.execution.definitions.registering import Registered
 from logdriven_dagster.execution.definitions.renames import find_earlier_names
-from logdriven_dagster.model.definitions import Kind, Operation, code_of
+from logdriven_dagster.model.definitions import Kind, Operation, build_code
 from logdriven_dagster.runlog import forgetting, homes
 from logdriven_dagster.runlog.definitions import history
 
@@ -170,7 +170,7 @@ def _find_place(registered: Registered, name: str) -> str | None:
 def _read_last_version(registered: Registered, name: str) -> TableConfig | None:
     """Return a table by its newest version in the registry that can be read, or None."""
     project = registered.project
-    code = code_of(project.name, Kind.TABLE, name)
+    code = build_code(project.name, Kind.TABLE, name)
     versions = registered.run_log.ask(lambda conn: history.list_versions(conn, Kind.TABLE, [code]))
     for version in reversed(versions):
         if (table := recorded_table(project, version)) is not None:

@@ -23,7 +23,7 @@ from logdriven_dagster.execution.definitions.changed_targets import recorded_tab
 from logdriven_dagster.execution.definitions.homes import build_home, settle
 from logdriven_dagster.execution.owners import current_owner, is_dead
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.runlog import RunLog, forgetting, homes, renaming, transitions
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.definitions import history
@@ -237,7 +237,7 @@ def _read_recorded(
 
     None if no such version can be read. A table that was never registered has the present one.
     """
-    code = code_of(project.name, Kind.TABLE, name)
+    code = build_code(project.name, Kind.TABLE, name)
     versions = run_log.ask(lambda conn: history.list_versions(conn, Kind.TABLE, [code]))
     if not versions:
         return project.tables[new]

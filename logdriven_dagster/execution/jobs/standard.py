@@ -11,10 +11,10 @@ from datetime import datetime
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.derived.relations import project_of_job
+from logdriven_dagster.config.derived.relations import apply_job
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.secrets import redact, redacted_values
+from logdriven_dagster.config.secrets import redact, redact_values
 from logdriven_dagster.engine.spark.actions import watched_by
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -48,7 +48,7 @@ from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.model.job_runs import JobRequest, JobRun, RunStep
 from logdriven_dagster.planning.plan import State
 from logdriven_dagster.runlog import RunLog
@@ -121,7 +121,7 @@ def _start(
     conn: Connection, project: Project, job: JobConfig, arguments: JobArguments, owner: Owner
 ) -> JobRun:
     """Insert the row of the run before anything else happens. Source: Kettle, `kjb_log_initial`."""
-    code = code_of(project.name, Kind.JOB, job.job)
+    code = build_code(project.name, Kind.JOB, job.job)
     _bury_dead(conn, code)
     steps: tuple[RunStep, ...] = ()
     if isinstance(job, MaintenanceJob):
@@ -135,7 +135,7 @@ def _start(
         project=project.name,
         owner=owner,
         trigger=arguments.trigger,
-        parameters=redacted_values(given),
+        parameters=redact_values(given),
         steps=steps,
         lease=project.config.lease,
     )
@@ -209,7 +209,7 @@ class _Execution:
         work = self.runner.catching_up(
             self.now,
             tables,
-            in_force=project_of_job(self.project, job.job),
+            in_force=apply_job(self.project, job.job),
             max_windows=self.arguments.max_windows or job.max_windows,
             arguments=RunArguments(
                 self.arguments.overrides,

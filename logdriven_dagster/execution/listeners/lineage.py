@@ -10,8 +10,8 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.config.sql.column_lineage import lineage_of
-from logdriven_dagster.config.sql.queries import queries, written_places
+from logdriven_dagster.config.sql.column_lineage import trace_lineage
+from logdriven_dagster.config.sql.queries import list_queries, map_written_places
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.events import WindowEvent, WindowSucceeded
 from logdriven_dagster.execution.window.orders import Order
@@ -69,7 +69,7 @@ class LineageRecorder:
     def _found(self, order: Order, event: WindowSucceeded) -> list[tuple[int, QueryLineage]]:
         columns = {step.step_id: tuple(c.name for c in step.columns) for step in event.steps}
         writers = self._writers
-        asked = list(queries(order.project, order.table, columns, order.parameters, writers))
+        asked = list(list_queries(order.project, order.table, columns, order.parameters, writers))
         results = {query.result: query.columns for query in asked}
         return [self._of(query, results) for query in asked]
 
@@ -91,7 +91,7 @@ class LineageRecorder:
         """Compute and store the lineage of a query, given the known columns of its inputs."""
         names = list(dict.fromkeys(query.names.values()))
         columns = self.run_log.ask(lambda conn: lineage.read_known_columns(conn, names))
-        made = lineage_of(query, {**columns, **results})
+        made = trace_lineage(query, {**columns, **results})
         made = replace(made, text=redact(made.text), absent=made.absent and redact(made.absent))
         if made.absent:
             _log.warning("%s.%s: lineage not recorded: %s", query.table, query.step_id, made.absent)
@@ -107,4 +107,4 @@ class LineageRecorder:
 
     @cached_property
     def _writers(self) -> dict[str, str]:
-        return written_places(self.project)
+        return map_written_places(self.project)

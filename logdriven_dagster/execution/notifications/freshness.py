@@ -14,7 +14,7 @@ from logdriven_dagster.execution.notifications.rules import Outbox
 from logdriven_dagster.planning.freshness import (
     Freshness,
     Verdict,
-    freshness,
+    evaluate_freshness,
 )
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history.logs import read_window_states
@@ -37,7 +37,7 @@ def judged(run_log: RunLog, project: Project, now: datetime) -> dict[str, Freshn
     if not tables:
         return {}
     logs = run_log.ask(lambda conn: read_window_states(conn, tables))
-    found = {table.table: freshness(table, logs[table.table], now) for table in tables}
+    found = {table.table: evaluate_freshness(table, logs[table.table], now) for table in tables}
     return {name: each for name, each in found.items() if each is not None}
 
 

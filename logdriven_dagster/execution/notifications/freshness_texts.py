@@ -8,8 +8,8 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.windows import TimeWindow, instant
-from logdriven_dagster.planning.freshness import allowance, due, outcome
+from logdriven_dagster.model.windows import TimeWindow, convert_to_instant
+from logdriven_dagster.planning.freshness import describe_outcome, get_allowance, get_deadline
 from logdriven_dagster.runlog.history.logs import read_window_states
 from logdriven_dagster.runlog.observed.notifications import Notice
 
@@ -26,12 +26,12 @@ def words(project: Project, notice: Notice, log: TableLog | None) -> tuple[str, 
     table = project.tables.get(notice.subject)
     if table is None or log is None or table.freshness is None:
         return "", ""
-    window = table.grid.window(table.grid.index(instant(notice.job_id)))
+    window = table.grid.window(table.grid.index(convert_to_instant(notice.job_id)))
     if notice.event == "recovery":
         return _span(window), ""
     warn = table.freshness.warn if notice.event == "warning" else None
-    until = due(window, warn or allowance(table)).astimezone(project.zone)
-    what = redact(outcome(table, window, log))
+    until = get_deadline(window, warn or get_allowance(table)).astimezone(project.zone)
+    what = redact(describe_outcome(table, window, log))
     return _span(window), f"should have finished by {until:%Y-%m-%d %H:%M:%S}; {what}"
 
 

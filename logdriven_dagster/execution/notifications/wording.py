@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.models.incremental.registered import incremental_type
+from logdriven_dagster.config.models.incremental.registered import get_incremental_type
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.model.attempts import Status
 
@@ -26,14 +26,14 @@ def bound(row: Row, column: str) -> str:
 
     Source: Sharp ETL, DailyJobsSummaryReport, which uses the start for an end that is not a time.
     """
-    is_sliced = incremental_type(row["incremental_type"]).is_sliced
+    is_sliced = get_incremental_type(row["incremental_type"]).is_sliced
     return row[column] or "" if is_sliced else moment(row[column])
 
 
 def window(row: Row) -> str:
     """Format the range of an attempt on one line: times or keys, or the number of a slice."""
     start, end = row["data_range_start"], row["data_range_end"]
-    kind = incremental_type(row["incremental_type"])
+    kind = get_incremental_type(row["incremental_type"])
     if not kind.is_sliced:
         return f"{_brief(start)} – {_brief(end)}"
     return kind.slice_text(f"#{str(row['job_schedule_id']).rpartition('-')[2]}", start, end)

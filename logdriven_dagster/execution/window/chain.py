@@ -23,7 +23,7 @@ from logdriven_dagster.execution.window.verdicts import refuse, refuse_replaceme
 from logdriven_dagster.model.attempts import Status, StepOutcome
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
-from logdriven_dagster.planning.resuming import resumable_steps
+from logdriven_dagster.planning.resuming import find_resumable_steps
 
 
 @dataclass
@@ -90,7 +90,9 @@ class Chain:
             return
         session, left = self._session, self.journal.attempts[0].staged
         session.fence(older)
-        for step in resumable_steps(self.steps, left):  # only a single window has staged results
+        for step in find_resumable_steps(
+            self.steps, left
+        ):  # only a single window has staged results
             if step.step in self.staged:
                 continue
             if step.target is None:

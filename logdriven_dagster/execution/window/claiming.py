@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.derived.processes import most_batches
+from logdriven_dagster.config.derived.processes import get_max_batches
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import (
@@ -25,22 +25,22 @@ from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, S
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
-from logdriven_dagster.planning.dependencies import read_ranges, with_upstreams
+from logdriven_dagster.planning.dependencies import list_with_upstreams, read_ranges
 from logdriven_dagster.planning.readiness import (
     Blocked,
     DependenciesMissing,
     EarlierUnfinished,
     NotApplying,
     NotDue,
-    dependencies_missing,
-    obstacle,
-    obstacle_to_rerun,
-    open_attempt,
-    upstream_obstacle,
+    find_dependencies_missing,
+    find_obstacle,
+    find_obstacle_to_rerun,
+    find_open_attempt,
+    find_upstream_obstacle,
 )
-from logdriven_dagster.planning.reruns import last_seen, reruns
+from logdriven_dagster.planning.reruns import find_last_seen, find_reruns
 from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.attempts import claiming, overlaps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
@@ -129,7 +129,7 @@ def _following(
 
 def _is_tried(window: TimeWindow, log: TableLog) -> bool:
     finished = any(done.contains(window) for done in log.finished)
-    return finished or open_attempt(window, log) is not None
+    return finished or find_open_attempt(window, log) is not None
 
 
 def _claimed(
@@ -141,10 +141,10 @@ def _claimed(
 ) -> list[Attempt]:
     table = order.table
     # A table of files takes the files that it finds; after a failure, those it had.
-    most = 0 if table.incremental.registers_files else most_batches(table)
+    most = 0 if table.incremental.registers_files else get_max_batches(table)
     attempts = transitions.claim(conn, processes, claims, most, Status.RUNNING)
     if logs[table.table].upstreams_ran_again:
-        refreshes.advance_bookmarks(conn, table, with_upstreams(table, order.tables))
+        refreshes.advance_bookmarks(conn, table, list_with_upstreams(table, order.tables))
     return attempts
 
 
@@ -155,12 +155,12 @@ def _logs_before(
     name = order.table.table
     first = orders[0].window
     done = TimeWindow(first.start, order.window.start, zone=first.zone)
-    finished = tuple(union(logs[name].finished, (done,)))
+    finished = tuple(unite(logs[name].finished, (done,)))
     return {**logs, name: replace(logs[name], finished=finished)}
 
 
 def _logs(conn: Connection, order: Order) -> dict[str, TableLog]:
-    return history.read_table_logs(conn, with_upstreams(order.table, order.tables))
+    return history.read_table_logs(conn, list_with_upstreams(order.table, order.tables))
 
 
 def _logs_without_dead(conn: Connection, order: Order) -> dict[str, TableLog]:
@@ -181,7 +181,7 @@ def refuse_unready(conn: Connection, order: Order) -> None:
     table, on_running = order.table, order.arguments.on_running or order.table.on_running
     logs = read_logs(conn, order.project.with_tables({table.table: table}), [table.table])
     _refuse_unready(order, logs)
-    running = open_attempt(order.window, logs[table.table])
+    running = find_open_attempt(order.window, logs[table.table])
     if running and running.status is Status.RUNNING and on_running is not OnRunning.REPLACE:
         by = f"job {running.job_id} of {running.owner}"
         raise AlreadyRunningError(f"{table.table} {order.window} is already running in {by}")
@@ -195,9 +195,9 @@ def _refuse_unready(order: Order, logs: Mapping[str, TableLog]) -> None:
         blocked = _obstacle(order, tables, logs)
     elif order.trigger is not Trigger.REFRESH:
         rerun = (window, order.trigger)
-        if rerun not in reruns(table, logs[table.table], tables, order.now):
+        if rerun not in find_reruns(table, logs[table.table], tables, order.now):
             raise AlreadyDoneError(f"{table.table} {window} has already finished")
-        blocked = obstacle_to_rerun(table, rerun, tables, logs, order.now)
+        blocked = find_obstacle_to_rerun(table, rerun, tables, logs, order.now)
     if blocked:
         raise _refusal(table.table, window, blocked)
 
@@ -212,7 +212,7 @@ def record_inapplicable(
     """
     table, tables = order.table, order.tables
     logs = _logs_without_dead(conn, order)
-    first = obstacle(table, order.window, tables, logs, order.now)
+    first = find_obstacle(table, order.window, tables, logs, order.now)
     if not isinstance(first, NotApplying):
         text = f"{table.table} {order.window} may apply after all; it is planned again"
         raise DependencyError(text) if first is None else _refusal(table.table, order.window, first)
@@ -220,7 +220,7 @@ def record_inapplicable(
     claiming.skip(conn, [replace(claim, window=older) for older in order.passed_over])
     found: dict[TimeWindow, str] = {}
     for window in windows:
-        blocked = upstream_obstacle(table, window, tables, logs)
+        blocked = find_upstream_obstacle(table, window, tables, logs)
         if not isinstance(blocked, NotApplying):
             break
         if claiming.skip(conn, [replace(claim, window=window)], blocked.reason):
@@ -240,7 +240,7 @@ def skip_windows(
         if any(done.overlaps(window) for done in log.finished):
             fix = "run it again with `logdriven refresh`"
             raise AlreadyDoneError(f"{table} {window} has finished and cannot be skipped; {fix}")
-        attempt = open_attempt(window, log)
+        attempt = find_open_attempt(window, log)
         if attempt is not None and attempt.status is Status.RUNNING and not attempt.expired:
             fix = f"stop it with `logdriven discard {table}`"
             raise AlreadyRunningError(f"{table} {window} is running in job {attempt.job_id}; {fix}")
@@ -265,10 +265,10 @@ def _obstacle(
 ) -> Blocked | None:
     """Return the obstacle to an unfinished window; a refresh runs skipped windows."""
     table, window = order.table, order.window
-    blocked = obstacle(table, window, tables, logs, order.now)
+    blocked = find_obstacle(table, window, tables, logs, order.now)
     skipped = any(item.contains(window) for item in logs[table.table].skipped)
     if isinstance(blocked, NotApplying) and skipped and order.trigger is Trigger.REFRESH:
-        return dependencies_missing(table, window, tables, logs)
+        return find_dependencies_missing(table, window, tables, logs)
     return blocked
 
 
@@ -293,7 +293,7 @@ def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
         version=project.version(Kind.TABLE, table.table),
         other_version=order.other_version,
         reads=reads(project, table, order.window),
-        seen_until=last_seen(table, order.window, order.tables, logs, order.now),
+        seen_until=find_last_seen(table, order.window, order.tables, logs, order.now),
     )
 
 
@@ -311,7 +311,7 @@ def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dic
     wanted = {
         upstream.table: upstream
         for name in names
-        for upstream in with_upstreams(project.tables[name], project.tables)
+        for upstream in list_with_upstreams(project.tables[name], project.tables)
     }
     logs = history.read_table_logs(conn, list(wanted.values()))
     return {

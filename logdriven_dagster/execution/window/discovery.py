@@ -6,17 +6,17 @@ from dataclasses import asdict, dataclass, replace
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.derived.processes import most_batches, process_of
-from logdriven_dagster.config.models.incremental.batches import file_source
+from logdriven_dagster.config.derived.processes import build_process, get_max_batches
+from logdriven_dagster.config.models.incremental.batches import get_file_source
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import FileKnownError, TerminalStepError
 from logdriven_dagster.execution.window.engines import Engine
 from logdriven_dagster.model.attempts import Attempt
-from logdriven_dagster.model.batches import Route, TakenBatches, marking_of
+from logdriven_dagster.model.batches import Route, TakenBatches, build_marking
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
-from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
@@ -68,15 +68,15 @@ class SourceDiscovery:
         from logdriven_dagster.engine.sources.files.arrivals import arrivals
 
         table = self.project.table(run.table)
-        source = file_source(table)
+        source = get_file_source(table)
         found = arrivals(self.project, source, run)
-        process = process_of(table)
+        process = build_process(table)
         (route,) = process.routes
-        marking = marking_of(attempt.window, table.grid.zone, attempt.claim.now)
+        marking = build_marking(attempt.window, table.grid.zone, attempt.claim.now)
 
         def work(conn: Connection) -> Attempt:
             files.enqueue_files(conn, route, found, marking)
-            return transitions.take(conn, process, attempt, most_batches(table))
+            return transitions.take(conn, process, attempt, get_max_batches(table))
 
         taker = self.run_log.write(work)
         self._apply_to_left_over(table, route, found)
@@ -94,7 +94,7 @@ class SourceDiscovery:
         """
         from logdriven_dagster.engine.sources.files.arrivals import current
 
-        source = file_source(self.project.table(run.table))
+        source = get_file_source(self.project.table(run.table))
         found = []
         latest = {file.location: file for file in run.files}  # a batch retains older versions, too
         for file in latest.values():
@@ -118,7 +118,7 @@ class SourceDiscovery:
         self, table: TableConfig, route: Route, found: Sequence[FoundFile]
     ) -> None:
         """Keep, delete or move files whose runner died after it had finished their window."""
-        if file_source(table).after_success != "keep":
+        if get_file_source(table).after_success != "keep":
             done = self.run_log.ask(lambda conn: files.find_consumed_files(conn, route, found))
             self._apply_after_success(table, done)
 
@@ -127,7 +127,7 @@ class SourceDiscovery:
         from logdriven_dagster.engine.sources.files.arrivals import settle
 
         try:
-            settle(self.project, file_source(table), done)
+            settle(self.project, get_file_source(table), done)
         except Exception as error:  # noqa: BLE001 - file systems may raise anything
             _log.warning(
                 "%s: could not move or delete a loaded file: %s", table.table, redact(str(error))
@@ -158,7 +158,7 @@ def _reads(project: Project, table: TableConfig, taken: TakenBatches) -> dict[st
 def _windows(upstream: TableConfig, taken: TakenBatches) -> tuple[TimeWindow, ...]:
     zone = upstream.grid.zone
     spans = sorted(b.span for b in taken.batches if b.source == upstream.table and b.span)
-    return tuple(union(TimeWindow.from_seconds(*span, zone) for span in spans))
+    return tuple(unite(TimeWindow.from_seconds(*span, zone) for span in spans))
 
 
 def needs_discovery(run: WindowRun) -> bool:

@@ -8,7 +8,7 @@ from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.definitions.homes import enter
 from logdriven_dagster.execution.window.claiming import read_logs
 from logdriven_dagster.planning.plan import plan
-from logdriven_dagster.planning.unread import MadeWithout, made_without
+from logdriven_dagster.planning.unread import MadeWithout, iter_made_without
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history.logs import find_published_tables
 
@@ -37,7 +37,7 @@ def find_made_without(
         return []
     selected = [name for name in project.tables if any(name in edge for edge in new)]
     logs = run_log.ask(lambda conn: read_logs(conn, project, selected))
-    found = made_without(plan(project.tables, logs, now, selected).tables)
+    found = iter_made_without(plan(project.tables, logs, now, selected).tables)
     return [made for made in found if (made.table, made.upstream) in new]
 
 

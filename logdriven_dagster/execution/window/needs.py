@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from logdriven_dagster.config.checking.engines import EngineChoice
-from logdriven_dagster.config.derived.needs import Need, needs_of
+from logdriven_dagster.config.derived.needs import Need, list_needs
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UnmetNeedError
@@ -22,7 +22,7 @@ class Needs:
         from logdriven_dagster.engine.needs import refuse_unmet
 
         if table.table not in self._of:
-            self._of[table.table] = needs_of(self._project, table)
+            self._of[table.table] = list_needs(self._project, table)
         for need in self._of[table.table]:
             if need not in self._met:
                 refuse_unmet(self._project, need)
@@ -35,7 +35,7 @@ class Needs:
             table = self._project.tables[name]
             if unmet.engine is not None:
                 return unmet.engine == self._choice.choose(table, self._project)
-            return unmet.need in map(str, needs_of(self._project, table))
+            return unmet.need in map(str, list_needs(self._project, table))
 
         return lambda name: name == found_by or needs(name)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.secrets import redacted_values
+from logdriven_dagster.config.secrets import redact_values
 from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
 from logdriven_dagster.execution.window.engines import WindowSession
 from logdriven_dagster.model.attempts import Trigger
@@ -60,7 +60,7 @@ class Order:
         in an instance.
         """
         own = {**self.table.variables, **self.arguments.overrides}
-        return redacted_values({**self.project.config.variables, **own})
+        return redact_values({**self.project.config.variables, **own})
 
     @property
     def other_version(self) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import InitVar, dataclass, field
 
-from logdriven_dagster.config.models.incremental.batches import file_source
+from logdriven_dagster.config.models.incremental.batches import get_file_source
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.spark.actions import watched_by
 from logdriven_dagster.errors import (
@@ -180,7 +180,7 @@ class PassExecution:
         if not (isinstance(window, Slice) and window.is_empty):
             return False
         table = self.order.table
-        return not table.incremental.registers_files or file_source(table).on_empty != "succeed"
+        return not table.incremental.registers_files or get_file_source(table).on_empty != "succeed"
 
     def _nothing_new(self) -> list[WindowEvent]:
         """Log a success of windows for which there was nothing to read. Source: Sharp ETL."""

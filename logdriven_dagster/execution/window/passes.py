@@ -7,10 +7,10 @@ from functools import cached_property, partial
 from typing import Protocol
 
 from logdriven_dagster.config.checking.engines import EngineChoice
-from logdriven_dagster.config.derived.processes import processes_of
+from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.sql.stretching import stretch_obstacle
+from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
 from logdriven_dagster.errors import UnmetNeedError
 from logdriven_dagster.execution.events import (
     WindowEvent,
@@ -50,7 +50,7 @@ def most_together(order: Order) -> int:
     table, size = order.table, order.arguments.batch_size or order.table.batch_size
     if size == 1 or order.made_outside or order.steps != table.steps:
         return 1
-    if stretch_obstacle(order.project, table) is not None:
+    if find_stretch_obstacle(order.project, table) is not None:
         return 1
     return MOST if size == "all" else min(size, MOST)
 
@@ -202,14 +202,14 @@ class Passes:
 
     @cached_property
     def _processes(self) -> Processes:
-        return processes_of(self._project.tables.values())
+        return build_processes(self._project.tables.values())
 
     def processes_for(self, order: Order) -> Processes:
         """Return all processes, with that of the table as it runs, possibly an earlier version."""
         present = self._project.tables.get(order.table.table)
         if present is not None and present.steps == order.table.steps:
             return self._processes
-        return processes_of({**self._project.tables, order.table.table: order.table}.values())
+        return build_processes({**self._project.tables, order.table.table: order.table}.values())
 
 
 def _window_run(order: Order, attempt: Attempt) -> WindowRun:

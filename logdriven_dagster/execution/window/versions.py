@@ -9,19 +9,19 @@ from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.derived.declaring import recorded
-from logdriven_dagster.config.derived.job_settings import in_job
-from logdriven_dagster.config.derived.relations import also_waiting
+from logdriven_dagster.config.derived.declaring import write_registered
+from logdriven_dagster.config.derived.job_settings import apply_job_settings
+from logdriven_dagster.config.derived.relations import add_waits
 from logdriven_dagster.config.loading import table_of
-from logdriven_dagster.config.models.settings import RetryVersion, with_settings
+from logdriven_dagster.config.models.settings import RetryVersion, apply_settings
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.project_files import definitions_folder
+from logdriven_dagster.config.project_files import get_definitions_folder
 from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.homes import refuse_earlier_name
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.runlog.attempts.inheritance import find_last_version
 from logdriven_dagster.runlog.definitions import registry as definitions
 
@@ -46,7 +46,7 @@ def prepared(conn: Connection, order: Order) -> Order:
         project = _at(conn, project, name, version)
     table = project.table(name)
     if name in settings:
-        table = with_settings(table, settings[name])
+        table = apply_settings(table, settings[name])
     _refuse_disabled(table)
     table = _of_its_job(table, order)
     if table is not project.table(name):
@@ -79,18 +79,18 @@ def _retry_version(order: Order) -> RetryVersion:
 def _of_its_job(table: TableConfig, order: Order) -> TableConfig:
     """Return the table with the settings of the job that runs it, if one does."""
     run = order.arguments.job_run
-    return table if run is None else in_job(table, order.project.standard_job(run.job))
+    return table if run is None else apply_job_settings(table, order.project.standard_job(run.job))
 
 
 def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
     """Return the project with an earlier version of one table, if it has the same windows."""
-    code = code_of(project.name, Kind.TABLE, name)
+    code = build_code(project.name, Kind.TABLE, name)
     content = definitions.read_content(conn, Kind.TABLE, code, version)
     if content is None:
         return project
-    folder = definitions_folder(project.root)
+    folder = get_definitions_folder(project.root)
     try:
-        document = recorded(folder, project.name, Kind.TABLE, name, content)
+        document = write_registered(folder, project.name, Kind.TABLE, name, content)
         table = table_of(document, project.zone)
     except InvalidProjectError as error:
         fix = "use --retry-version latest to run the version in force"
@@ -101,7 +101,7 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
     if not _same_windows(table, present):
         return project
     # The table waits for the upstreams of the job that runs it, in any version.
-    table = also_waiting(table, (d for d in present.table_dependencies if d.read == "none"))
+    table = add_waits(table, (d for d in present.table_dependencies if d.read == "none"))
     return replace(
         project,
         tables={**project.tables, name: table},

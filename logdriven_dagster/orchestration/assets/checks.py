@@ -20,7 +20,7 @@ from dagster import (
 )
 
 from logdriven_dagster.config.models.incremental.freshness import CHECK as FRESHNESS
-from logdriven_dagster.config.models.quality import Rule, rules_of
+from logdriven_dagster.config.models.quality import Rule, resolve_rules
 from logdriven_dagster.config.models.rules import BUILT_IN, LATEST_REFRESH
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
@@ -134,7 +134,7 @@ def _shown(
 def _rules(project: Project, table: TableConfig) -> Iterator[tuple[StepConfig, tuple[Rule, ...]]]:
     for step in table.steps:
         if step.quality is not None:
-            yield step, rules_of(step.quality, project.config.quality_rules)
+            yield step, resolve_rules(step.quality, project.config.quality_rules)
 
 
 def _named(table: TableConfig, step: StepConfig, rules: tuple[Rule, ...]) -> dict[str, Rule]:

@@ -13,7 +13,7 @@ from dagster import (
     TableSchema,
 )
 
-from logdriven_dagster.config.connections import given_url
+from logdriven_dagster.config.connections import get_url
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
@@ -70,7 +70,7 @@ def kinds(project: Project, table: TableConfig) -> set[str]:
     target = table.output
     if target.connected is None or target.connected.to != "a database":
         return {"spark", target.type}
-    url = given_url(project.config.connections[target.connected.name])
+    url = get_url(project.config.connections[target.connected.name])
     backend = (url or "").partition(":")[0].partition("+")[0]
     return {"spark", _DATABASES.get(backend, backend or target.type)}
 

@@ -23,7 +23,7 @@ from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period, Unit
-from logdriven_dagster.model.windows import Slice, TimeWindow, comes_twice, on_clock
+from logdriven_dagster.model.windows import Slice, TimeWindow, is_repeated, on_clock
 from logdriven_dagster.orchestration.location import Location
 
 _WEEKS_VERIFIED = 52 * 30
@@ -55,7 +55,7 @@ class TablePartitions:
         start, definition = window.start_clock, self.definition
         fmt = definition.fmt if isinstance(definition, TimeWindowPartitionsDefinition) else _MINUTE
         text = start.strftime(fmt if not start.second else f"{fmt}:%S")
-        again = start.fold and comes_twice(start)
+        again = start.fold and is_repeated(start)
         return text + f"{start:%z}" if again and fmt != _DATE else text
 
     def holds(self, window: TimeWindow) -> bool:
@@ -166,7 +166,7 @@ def add_partitions(
 @cache
 def _partitions_of(grid: Grid) -> TablePartitions:
     origin, zone = grid.origin.astimezone(grid.zone), grid.zone.key
-    again = f"{origin:%z}" if origin.fold and comes_twice(origin) else ""
+    again = f"{origin:%z}" if origin.fold and is_repeated(origin) else ""
     name = f"every {grid.period} from {grid.clock:%Y-%m-%d %H:%M:%S}{again} {zone}"
     dynamic = TablePartitions(grid, DynamicPartitionsDefinition(name=name))
     cron = _cron(grid)

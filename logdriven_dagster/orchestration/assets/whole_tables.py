@@ -12,7 +12,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.targets.contents import holdings
-from logdriven_dagster.model.lineage import Container, QueryLineage, outer_origins
+from logdriven_dagster.model.lineage import Container, QueryLineage, find_outer_origins
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.metadata import columns_shown, rows_shown
 from logdriven_dagster.orchestration.assets.previews import preview_shown
@@ -38,7 +38,7 @@ def lineage_shown(
             for ref in refs
             if ref.container.name in project.tables and ref.column is not None
         ]
-        for column, refs in outer_origins(ordered, Container(table)).items()
+        for column, refs in find_outer_origins(ordered, Container(table)).items()
     }
     known = {column: found for column, found in deps.items() if found}
     return {"dagster/column_lineage": TableColumnLineage(known)} if known else {}

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from logdriven_dagster.config.models.project import ProjectConfig, SensorConfig
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.wording import plain_problem
+from logdriven_dagster.config.models.wording import describe_problem
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.definitions.registering import located
@@ -164,7 +164,7 @@ class LogdrivenProjectComponent(Component, Resolvable):
                 changed["sensor"] = SensorConfig.model_validate(config.sensor.model_dump() | given)
             except ValidationError as error:
                 name = error.errors()[0]["loc"][-1]
-                raise UsageError(f"sensor: {name}: {plain_problem(error)}") from None
+                raise UsageError(f"sensor: {name}: {describe_problem(error)}") from None
         return config.model_copy(update=changed)
 
 

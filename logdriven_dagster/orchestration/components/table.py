@@ -11,7 +11,7 @@ from dagster import (
 )
 from pydantic import BaseModel, ConfigDict
 
-from logdriven_dagster.config.scaffolding.schemas import file_schemas
+from logdriven_dagster.config.scaffolding.schemas import build_file_schemas
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.orchestration.components.project import LogdrivenProjectComponent
 from logdriven_dagster.orchestration.components.scaffolding import TableScaffolder, project_of
@@ -39,7 +39,7 @@ class TableAttributes(BaseModel):
     @classmethod
     def model_json_schema(cls, *_: Any, **__: Any) -> dict[str, Any]:
         """Return the schema of table files, which `dg check yaml` and editors use."""
-        return file_schemas()["table"] | {"examples": [_EXAMPLE]}
+        return build_file_schemas()["table"] | {"examples": [_EXAMPLE]}
 
 
 @scaffold_with(TableScaffolder)

@@ -30,7 +30,7 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.jobs.standard import bury_dead_runs
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.backoff import back_off
+from logdriven_dagster.model.backoff import compute_back_off
 from logdriven_dagster.orchestration.assets.next_partitions import add_next_partitions
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
@@ -166,7 +166,7 @@ class Pause:
     def next(self, now: datetime, interval: timedelta) -> str:
         """Return the cursor after a request: the pause before the same request doubles."""
         requests = self.requests + 1
-        pause = back_off(requests + 1, interval, _LONGEST_PAUSE)
+        pause = compute_back_off(requests + 1, interval, _LONGEST_PAUSE)
         return json.dumps(asdict(Pause(self.windows, requests, (now + pause).timestamp())))
 
 

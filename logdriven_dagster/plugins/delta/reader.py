@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.config.locations import resolve_location
 from logdriven_dagster.config.models.types.time_columns import TimeColumn
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
@@ -49,7 +49,7 @@ def _files(snapshot: Snapshot, reading: Reading, source: DeltaSource) -> tuple[D
 
 
 def _opened(reading: Reading, source: DeltaSource) -> Snapshot:
-    location = location_of(render_path(source.path, reading.run, reading.project))
+    location = resolve_location(render_path(source.path, reading.run, reading.project))
     snapshot = open_table(location, reading.project.storage)
     if snapshot is None:
         raise TerminalStepError(f"{source.path}: there is no Delta table")

@@ -222,13 +222,13 @@ def import_sharpetl(
 def _database(project: "Project", text: str) -> "Connection":
     """Return a connection of the project by its name, or the database at a URL."""
     from logdriven_dagster.config.checking.plain_secrets import remember_plain
-    from logdriven_dagster.config.checking.secret_texts import secrets_in
+    from logdriven_dagster.config.checking.secret_texts import find_secrets
     from logdriven_dagster.config.connections import open_connection
     from logdriven_dagster.config.models.types.connections import ConnectionConfig
 
     if text in project.config.connections:
         return project.connection(text)
-    if secrets_in(text):
+    if find_secrets(text):
         remember_plain(text)  # every user of the machine sees it in the list of processes
         problem = (
             "the password must not be in plain text; write '${env:PASSWORD}' and set "

@@ -10,10 +10,10 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.model import offsets
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
-from logdriven_dagster.model.ranges import uncovered, union
+from logdriven_dagster.model.ranges import find_uncovered, unite
 from logdriven_dagster.model.windows import Along, Slice, TimeWindow, on_clock
-from logdriven_dagster.planning.pending import watermark
-from logdriven_dagster.planning.slices import first_low
+from logdriven_dagster.planning.pending import find_watermark
+from logdriven_dagster.planning.slices import get_first_low
 from logdriven_dagster.plugins.importers.drafts import Translation
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts import takeovers
@@ -79,7 +79,7 @@ class Takeover:
         reason = f"finished before, according to {progress.place}"
         for window in windows:
             takeovers.take_over(conn, self._claim(table, window, progress), reason)
-        goes_on = watermark(table, history.read_table_logs(conn, [table])[table.table])
+        goes_on = find_watermark(table, history.read_table_logs(conn, [table])[table.table])
         expected = _expected(table, windows)
         if goes_on != expected:
             self.translation.leave(
@@ -112,12 +112,12 @@ class Takeover:
         if end.timestamp() < until.timestamp() and not table.incremental.is_snapshot:
             reason = f"it stopped within the window that begins at {end}, which runs completely"
             self.translation.note(progress.place, table.table, reason)
-        undone = union(*([grid.covering(self._window(span))] for span in progress.undone))
+        undone = unite(*([grid.covering(self._window(span))] for span in progress.undone))
         for window in undone:
             reason = f"{window} failed there and never succeeded: it runs here, before all others"
             self.translation.note(progress.place, table.table, reason)
         whole = TimeWindow(grid.origin, end, zone=grid.zone)
-        yield from uncovered(whole, undone)
+        yield from find_uncovered(whole, undone)
 
     def _window(self, span: Span) -> TimeWindow:
         return TimeWindow(*map(self._moment, span))
@@ -148,13 +148,13 @@ def _expected(table: TableConfig, windows: Sequence[TimeWindow]) -> datetime | s
 
 
 def _slice(table: TableConfig, high: str) -> Slice:
-    low = first_low(table)
+    low = get_first_low(table)
     if table.along is Along.KEYS:
         if int(high) <= int(low):
             raise ValueError(f"it stopped at key {high}, and default_start is {low}")
         high = str(int(high))
     else:
         ends = offsets.parse(high)
-        low = offsets.text(dict.fromkeys(ends, 0))
-        high = offsets.text(ends)
+        low = offsets.format_offsets(dict.fromkeys(ends, 0))
+        high = offsets.format_offsets(ends)
     return Slice.nth(0, low, high, table.grid.zone, table.along)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from logdriven_dagster.errors import StepError, TerminalStepError
 from logdriven_dagster.model import offsets as written
-from logdriven_dagster.model.offsets import Offsets, Partition, text
+from logdriven_dagster.model.offsets import Offsets, Partition, format_offsets
 from logdriven_dagster.plugins.kafka.clients import (
     ANSWER_SECONDS,
     Complaints,
@@ -114,8 +114,8 @@ def bounded(
     taken = shares(waiting, limit)
     total = sum(taken.values())
     return Bounded(
-        text(starts),
-        text({p: start + taken[p] for p, start in starts.items()}),
+        format_offsets(starts),
+        format_offsets({p: start + taken[p] for p, start in starts.items()}),
         total < sum(waiting.values()),
         total,
         ". ".join([*lost, *notes]),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from logdriven_dagster.config.models.incremental.registered import incremental_type
+from logdriven_dagster.config.models.incremental.registered import get_incremental_type
 from logdriven_dagster.execution.notifications import wording as shown
 
 MOST_COLUMNS = 96
@@ -122,7 +122,7 @@ def heat_maps(tables: Iterable[TableWindows]) -> list[HeatMap]:
     groups: dict[tuple[bool, int], list[TableWindows]] = defaultdict(list)
     for table in tables:
         row = table.attempts[-1]
-        sliced = incremental_type(row["incremental_type"]).is_sliced
+        sliced = get_incremental_type(row["incremental_type"]).is_sliced
         groups[sliced, 0 if sliced else -row["job_period"]].append(table)
     return [_heat_map(groups[key], key) for key in sorted(groups)]
 

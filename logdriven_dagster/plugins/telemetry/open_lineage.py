@@ -34,7 +34,7 @@ from logdriven_dagster.model.lineage import (
     Container,
     NodeType,
     QueryLineage,
-    outer_origins,
+    find_outer_origins,
 )
 from logdriven_dagster.model.runs import Published, Staged
 
@@ -259,7 +259,7 @@ def _of_output(
     if (place := _named(Container(done.target), space))[0] != space:
         link = symlinks_dataset.Identifier(*place, "LOCATION")
         facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet([link])
-    if origins := outer_origins(event.lineage, result):
+    if origins := find_outer_origins(event.lineage, result):
         fields = {
             name: column_lineage_dataset.Fields([_field(ref, space) for ref in refs if ref.column])
             for name, refs in origins.items()
@@ -271,7 +271,7 @@ def _of_output(
 def _read(lineage: tuple[QueryLineage, ...]) -> list[Container]:
     """Return the external containers from which an attempt's published columns come."""
     results = [query.result for query in lineage if query.result.type is not NodeType.TEMP]
-    origins = (outer_origins(lineage, result).values() for result in results)
+    origins = (find_outer_origins(lineage, result).values() for result in results)
     refs = (ref for columns in origins for found in columns for ref in found)
     found = dict.fromkeys(ref.container for ref in refs)
     return [each for each in found if each.type is not NodeType.TEMP]

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.model.attempts import Claim, Owner, Status, Trigger
-from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts import coverage
 from logdriven_dagster.runlog.attempts.names import apply_logged_name, find_names
@@ -125,7 +125,7 @@ def _build_window(row: Row[Any]) -> TimeWindow:
 
 
 def _merge_ranges(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
-    return union(sorted(windows, key=lambda window: window.start))
+    return unite(sorted(windows, key=lambda window: window.start))
 
 
 def _insert(conn: Connection, seen: Seen, new: Sequence[Materialized]) -> None:

@@ -27,7 +27,13 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import AttemptLostError
-from logdriven_dagster.model.attempts import TRANSITIONS, Counts, Status, StepOutcome, before
+from logdriven_dagster.model.attempts import (
+    TRANSITIONS,
+    Counts,
+    Status,
+    StepOutcome,
+    list_statuses_before,
+)
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import elapsed_seconds, utc_now
@@ -120,7 +126,7 @@ def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
     """
     begun = _FRESH | {"status": Status.RUNNING.value, "error": None}
     mine = step_log.c.job_id.in_(jobs) & (step_log.c.step_id == step_id)
-    states = [first.value for first in before(Status.RUNNING)]
+    states = [first.value for first in list_statuses_before(Status.RUNNING)]
     moved = update(step_log).where(mine, step_log.c.status.in_(states)).values(**begun)
     if conn.execute(moved).rowcount != len(jobs):
         raise _build_changed_error(jobs, step_id)
@@ -191,7 +197,9 @@ def close(
     not started stay READY. Source: Kylin, later steps untouched.
     """
     known = read_states(conn, jobs)
-    open_ones = {key: state for key, state in known.items() if Status(state) in before(status)}
+    open_ones = {
+        key: state for key, state in known.items() if Status(state) in list_statuses_before(status)
+    }
     guilty: dict[StepKey, StepOutcome] = {}
     if blamed is not None:
         running = [key for key, state in open_ones.items() if state == _RUNNING]
@@ -257,7 +265,10 @@ def _build_end_update(status: Status) -> Update:
     return (
         update(step_log)
         # Not IN, which takes no lists of parameters.
-        .where(_EACH, or_(*(step_log.c.status == first.value for first in before(status))))
+        .where(
+            _EACH,
+            or_(*(step_log.c.status == first.value for first in list_statuses_before(status))),
+        )
         .values(
             end_time=utc_now(),
             # Not before its start, even if the clock was set back since.

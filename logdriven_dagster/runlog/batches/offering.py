@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, Table, func, insert, or_, select, update
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.attempts import Attempt, Status
-from logdriven_dagster.model.batches import BatchState, Route, marking_of
-from logdriven_dagster.model.windows import instant
+from logdriven_dagster.model.batches import BatchState, Route, build_marking
+from logdriven_dagster.model.windows import convert_to_instant
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.schema.attempts import (
     batch,
@@ -199,7 +199,7 @@ def read_stored_markings(conn: Connection, numbers: Iterable[int | None]) -> dic
 def build_default_marking(row: Row[Any], route: Route) -> str:
     """Return the default marking of a window."""
     window = build_window_of_row(row.incremental_type, row._mapping, route.zone)
-    return marking_of(window, route.zone, instant(row.data_now or 0))
+    return build_marking(window, route.zone, convert_to_instant(row.data_now or 0))
 
 
 def _rename_step(conn: Connection, route: Route) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.model.definitions import Declared, Kind, Operation, VersionChange, code_of
+from logdriven_dagster.model.definitions import Declared, Kind, Operation, VersionChange, build_code
 from logdriven_dagster.runlog.definitions.registry import assign_file, build_modified_version
 from logdriven_dagster.runlog.definitions.rows import (
     DEFINITIONS,
@@ -50,9 +50,9 @@ def set_columns(
     """
     latest, _ = DEFINITIONS[kind]
     drafts = []
-    lock_rows(conn, kind, [code_of(project, kind, name) for name in changes])
+    lock_rows(conn, kind, [build_code(project, kind, name) for name in changes])
     for name, values in changes.items():
-        code = code_of(project, kind, name)
+        code = build_code(project, kind, name)
         row = conn.execute(select(latest).where(latest.c.code == code)).one_or_none()
         if row is None:
             raise UsageError(f"{kind.value.lower()} {name!r} is not registered")
@@ -71,9 +71,9 @@ def put(
     A definition that matches already gets no new version. The current files count as applied, so
     they override the result only when they change again.
     """
-    lock_rows(conn, kind, [code_of(project, kind, each.item.name) for each in wanted])
+    lock_rows(conn, kind, [build_code(project, kind, each.item.name) for each in wanted])
     rows = read_latest_rows(conn, project, kind)
-    new = {code_of(project, kind, w.item.name): w for w in wanted if w.item.name not in rows}
+    new = {build_code(project, kind, w.item.name): w for w in wanted if w.item.name not in rows}
     last = read_last_versions(conn, kind, new)
     drafts = [
         _build_added(kind, code, each, last[code] + 1 if code in last else each.version)

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Table, delete, func, select, update
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.runlog.definitions.rows import DEFINITIONS
 from logdriven_dagster.runlog.schema import definitions as tables
 from logdriven_dagster.runlog.schema.observations import job_run
@@ -39,10 +39,10 @@ def change_code(
 
 def rename_project(conn: Connection, project_id: int, old: str, new: str) -> None:
     """Give all definitions of a project, and runs of its jobs, the codes of its new name."""
-    project_code = code_of(new, Kind.PROJECT, new)
+    project_code = build_code(new, Kind.PROJECT, new)
     codes = {before: (kind, name) for kind, before, name in _list_codes(conn, old)}
     after = {
-        before: code_of(new, kind, new if kind is Kind.PROJECT else name)
+        before: build_code(new, kind, new if kind is Kind.PROJECT else name)
         for before, (kind, name) in codes.items()
     }
     for before, (kind, _) in codes.items():
@@ -62,7 +62,7 @@ def rename_project(conn: Connection, project_id: int, old: str, new: str) -> Non
 
 def _list_codes(conn: Connection, project: str) -> Iterator[tuple[Kind, str, str]]:
     for kind, (_, log) in DEFINITIONS.items():
-        project_code = code_of(project, Kind.PROJECT, project)
+        project_code = build_code(project, Kind.PROJECT, project)
         query = select(log.c.code, log.c.name).where(log.c.project_code == project_code)
         for row in conn.execute(query.distinct()).all():
             yield kind, row.code, row.name

@@ -15,9 +15,9 @@ from logdriven_dagster.model.definitions import (
     Operation,
     Version,
     VersionChange,
-    canonical,
-    code_of,
-    digest_of,
+    build_code,
+    compute_digest,
+    serialize_canonical,
 )
 from logdriven_dagster.runlog.definitions.rows import DEFINITIONS
 from logdriven_dagster.runlog.schema import definitions as tables
@@ -46,7 +46,7 @@ def find_kind(conn: Connection, project: str, name: str) -> Kind | None:
         if kind is Kind.PROJECT and name != project:
             continue  # its code follows from its own name alone
         _, log = DEFINITIONS[kind]
-        query = select(log.c.code).where(log.c.code == code_of(project, kind, name)).limit(1)
+        query = select(log.c.code).where(log.c.code == build_code(project, kind, name)).limit(1)
         if conn.execute(query).first() is not None:
             return kind
     return None
@@ -54,7 +54,7 @@ def find_kind(conn: Connection, project: str, name: str) -> Kind | None:
 
 def list_names(conn: Connection, project: str) -> list[str]:
     """Return the names of all registered tables, jobs and steps."""
-    project_code = code_of(project, Kind.PROJECT, project)
+    project_code = build_code(project, Kind.PROJECT, project)
     queries = [
         select(latest.c.name).where(latest.c.project_code == project_code)
         for latest, _ in (DEFINITIONS[kind] for kind in (Kind.TABLE, Kind.JOB, Kind.STEP))
@@ -79,7 +79,7 @@ def list_latest_versions(conn: Connection, project: str, kind: Kind) -> list[Ver
     joined = select(log).join(
         latest, (latest.c.code == log.c.code) & (latest.c.version == log.c.version)
     )
-    project_code = code_of(project, Kind.PROJECT, project)
+    project_code = build_code(project, Kind.PROJECT, project)
     rows = conn.execute(joined.where(latest.c.project_code == project_code))
     return [_build_version(kind, row) for row in sorted(rows, key=lambda row: row.name)]
 
@@ -87,7 +87,7 @@ def list_latest_versions(conn: Connection, project: str, kind: Kind) -> list[Ver
 def list_logged_codes(conn: Connection, project: str, kind: Kind) -> list[str]:
     """Return the codes of a kind that are in the log, including deleted definitions."""
     _, log = DEFINITIONS[kind]
-    project_code = code_of(project, Kind.PROJECT, project)
+    project_code = build_code(project, Kind.PROJECT, project)
     query = select(log.c.code).where(log.c.project_code == project_code).distinct()
     return sorted(conn.execute(query).scalars())
 
@@ -117,7 +117,9 @@ def restore(
     if present:
         conn.execute(insert(latest), present)
     return [
-        VersionChange(kind, v.name, v.code, Operation.ADD, v.version, None, canonical(v.in_force))
+        VersionChange(
+            kind, v.name, v.code, Operation.ADD, v.version, None, serialize_canonical(v.in_force)
+        )
         for v in last
         if v.code not in known and v.operation is not Operation.DELETE
     ]
@@ -148,7 +150,7 @@ def build_users_query(project: str, kinds: Collection[str], wanted: str) -> Sele
         select(use.c.code, use.c.kind, use.c.used, use.c.step_id, name)
         .select_from(joined)
         .where(
-            use.c.project_code == code_of(project, Kind.PROJECT, project),
+            use.c.project_code == build_code(project, Kind.PROJECT, project),
             use.c.kind.in_(sorted(kinds)),
             _match(use.c.used, wanted[:USED_LENGTH]),
         )
@@ -157,7 +159,7 @@ def build_users_query(project: str, kinds: Collection[str], wanted: str) -> Sele
 
 def find_by_name(conn: Connection, project: str, wanted: str) -> list[Finding]:
     """Return the tables, jobs and steps with this name; `*` matches anything."""
-    project_code = code_of(project, Kind.PROJECT, project)
+    project_code = build_code(project, Kind.PROJECT, project)
     found = []
     for kind in (Kind.TABLE, Kind.JOB, Kind.STEP):
         latest, _ = DEFINITIONS[kind]
@@ -199,10 +201,10 @@ def _build_log_row(project: str, version: Version, created: str) -> dict[str, An
     return {
         "code": version.code,
         "version": version.version,
-        "project_code": code_of(project, Kind.PROJECT, project),
+        "project_code": build_code(project, Kind.PROJECT, project),
         "name": version.name,
         "content": version.content,
-        "digest": digest_of(version.content),
+        "digest": compute_digest(version.content),
         "file_digest": version.file_digest,
         "create_time": _parse_time(created),
         "update_time": _parse_time(version.time),

@@ -23,9 +23,9 @@ from logdriven_dagster.model.definitions import (
     Kind,
     Operation,
     VersionChange,
-    canonical,
-    code_of,
-    content_in_force,
+    build_code,
+    get_content_in_force,
+    serialize_canonical,
 )
 from logdriven_dagster.runlog.definitions.rows import (
     DEFINITIONS,
@@ -99,7 +99,7 @@ def survey(conn: Connection, project: str, declared: Iterable[Declared]) -> Surv
 
 def present(conn: Connection, project: str) -> dict[str, int]:
     """Return the versions of the project, its tables and jobs by code, as `Survey.present`."""
-    project_code = code_of(project, Kind.PROJECT, project)
+    project_code = build_code(project, Kind.PROJECT, project)
     return {
         row.code: row.version
         for latest, _ in (DEFINITIONS[kind] for kind in _FROM_FILES)
@@ -149,11 +149,11 @@ def read_settings(
     """Return the settings in force and the `version` by name; of all definitions by default."""
     latest, _ = DEFINITIONS[kind]
     if names is None:
-        project_code = code_of(project, Kind.PROJECT, project)
+        project_code = build_code(project, Kind.PROJECT, project)
         of_project = _select_settings_in_force(kind).where(latest.c.project_code == project_code)
         found = conn.execute(of_project).all()
     else:
-        codes = [code_of(project, kind, name) for name in names]
+        codes = [build_code(project, kind, name) for name in names]
         found = [
             row
             for part in split_into_chunks(codes)
@@ -218,7 +218,7 @@ def _plan_kind(rows: Mapping[str, Row[Any]], declared: Collection[Declared]) -> 
 def _find_drafts(
     conn: Connection, project: str, kind: Kind, planned: _Plan
 ) -> Iterator[NewVersion]:
-    new = {code_of(project, kind, item.name): item for item in planned.added}
+    new = {build_code(project, kind, item.name): item for item in planned.added}
     last = read_last_versions(conn, kind, new)
     for code, item in new.items():
         version = last.get(code, 0) + 1
@@ -232,7 +232,7 @@ def _find_drafts(
         values = {**item.columns, **overridden, **build_content_columns(item, item.digest)}
         yield build_modified_version(kind, row, before[row.code], values)
     for row in planned.deleted:
-        text = canonical(content_in_force(before[row.code], dict(row._mapping)))
+        text = serialize_canonical(get_content_in_force(before[row.code], dict(row._mapping)))
         change = VersionChange(kind, row.name, row.code, Operation.DELETE, row.version + 1, text)
         yield NewVersion(change, {})
 
@@ -241,9 +241,12 @@ def build_modified_version(
     kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any]
 ) -> NewVersion:
     """Return the next version of a row whose content is `content`, with some columns changed."""
-    before = content_in_force(content, dict(row._mapping))
-    after = content_in_force(values.get("content", content), {**row._mapping, **values})
-    texts = canonical(rename_content(kind, before)), canonical(rename_content(kind, after))
+    before = get_content_in_force(content, dict(row._mapping))
+    after = get_content_in_force(values.get("content", content), {**row._mapping, **values})
+    texts = (
+        serialize_canonical(rename_content(kind, before)),
+        serialize_canonical(rename_content(kind, after)),
+    )
     change = VersionChange(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
     return NewVersion(change, values)
 
@@ -278,7 +281,7 @@ def assign_file(conn: Connection, kind: Kind, row: Row[Any], file_digest: str | 
 
 
 def _find_strays(conn: Connection, project: str) -> Iterator[NewVersion]:
-    project_code = code_of(project, Kind.PROJECT, project)
+    project_code = build_code(project, Kind.PROJECT, project)
     for kind, names in OPERATIONAL.items():
         latest, log = DEFINITIONS[kind]
         same = and_(log.c.code == latest.c.code, log.c.version == latest.c.version)
@@ -288,7 +291,7 @@ def _find_strays(conn: Connection, project: str) -> Iterator[NewVersion]:
         for row in conn.execute(query.where(latest.c.project_code == project_code, differs)).all():
             versioned = {name: row._mapping[f"logged_{name}"] for name in names}
             texts = [
-                canonical(content_in_force(row.content, columns))
+                serialize_canonical(get_content_in_force(row.content, columns))
                 for columns in (versioned, dict(row._mapping))
             ]
             change = VersionChange(

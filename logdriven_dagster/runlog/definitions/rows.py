@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.config.models.settings import SETTINGS
 from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.model.definitions import Declared, Kind, Operation, VersionChange, code_of
+from logdriven_dagster.model.definitions import Declared, Kind, Operation, VersionChange, build_code
 from logdriven_dagster.runlog.schema import definitions as tables
 from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
@@ -61,7 +61,7 @@ def lock(conn: Connection, project: str) -> None:
     For a new project, the process that writes its row first wins (see `store`).
     """
     row = tables.project_definition
-    code = code_of(project, Kind.PROJECT, project)
+    code = build_code(project, Kind.PROJECT, project)
     conn.execute(select(row.c.code).where(row.c.code == code).with_for_update())
 
 
@@ -77,7 +77,7 @@ def read_latest_rows(conn: Connection, project: str, kind: Kind) -> dict[str, Ro
     """Return the latest versions by name, without their contents."""
     latest, _ = DEFINITIONS[kind]
     names = ["code", "version", "name", "digest", "file_digest", *sorted(OPERATIONAL.get(kind, ()))]
-    project_code = code_of(project, Kind.PROJECT, project)
+    project_code = build_code(project, Kind.PROJECT, project)
     query = select(*(latest.c[name] for name in names))
     return {r.name: r for r in conn.execute(query.where(latest.c.project_code == project_code))}
 
@@ -125,7 +125,7 @@ def _build_new_row(project: str, draft: NewVersion) -> dict[str, Any]:
         "code": draft.change.code,
         "version": draft.change.version,
         "name": draft.change.name,
-        "project_code": code_of(project, Kind.PROJECT, project),
+        "project_code": build_code(project, Kind.PROJECT, project),
         **draft.values,
     }
 
@@ -197,7 +197,7 @@ def sync_rows(
     conn: Connection, project: str, table: Table, wanted: Collection[Mapping[str, str]]
 ) -> None:
     """Make the rows of a project in a table match `wanted`, changing only codes that differ."""
-    project_code = code_of(project, Kind.PROJECT, project)
+    project_code = build_code(project, Kind.PROJECT, project)
     names = [column.name for column in table.columns if column.name != "project_code"]
 
     def group_by_code(rows: Iterable[Mapping[str, str]]) -> dict[str, set[tuple[str, ...]]]:

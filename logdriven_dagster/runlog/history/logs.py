@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import bindparam, func, select, union_all
 from sqlalchemy.engine import Connection, Row
 
-from logdriven_dagster.config.derived.processes import process_of
+from logdriven_dagster.config.derived.processes import build_process
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Owner, Status, Trigger
 from logdriven_dagster.model.logs import LeftOut, LookbackWindow, OpenWindow, TableLog
-from logdriven_dagster.model.ranges import union, without
-from logdriven_dagster.model.windows import TimeWindow, instant
+from logdriven_dagster.model.ranges import subtract, unite
+from logdriven_dagster.model.windows import TimeWindow, convert_to_instant
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.attempts.names import find_names_of
 from logdriven_dagster.runlog.attempts.steps import read_outputs
@@ -104,7 +104,7 @@ def read_table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[s
     the history.
     """
     found = read_window_states(conn, tables)
-    consumers = [process_of(table) for table in tables if table.incremental.consumes_batches]
+    consumers = [build_process(table) for table in tables if table.incremental.consumes_batches]
     queues = waiting.read_waiting(conn, consumers) if consumers else {}
     restated = [job_id for queue in queues.values() for job_id in queue.restated]
     again = refreshes.find_reruns(conn, tables)
@@ -135,7 +135,7 @@ def _read_asset_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[
     found: dict[str, list[TimeWindow]] = {name: [] for name in zones}
     for row in coverage.list_ranges(conn, list(zones)):
         found[row.job_name].append(_build_window(row, zones[row.job_name]))
-    return {name: TableLog(finished=tuple(union(ranges))) for name, ranges in found.items()}
+    return {name: TableLog(finished=tuple(unite(ranges))) for name, ranges in found.items()}
 
 
 def read_window_states(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
@@ -161,8 +161,8 @@ def read_window_states(conn: Connection, tables: Collection[TableConfig]) -> dic
     found = {}
     for name in zones:
         holes = reopened.get(name, [])
-        finished = without(union(covered.get((name, _DONE), [])), holes)
-        skipped = without(union(covered.get((name, _SKIPPED), [])), union(holes, finished))
+        finished = subtract(unite(covered.get((name, _DONE), [])), holes)
+        skipped = subtract(unite(covered.get((name, _SKIPPED), [])), unite(holes, finished))
         found[name] = TableLog(
             finished=tuple(finished),
             skipped=tuple(skipped),
@@ -261,7 +261,7 @@ def _build_lookback_window(row: Any, table: TableConfig) -> LookbackWindow:
     zone, seen = table.grid.zone, row.seen_until
     if seen is None:  # its upstreams were complete
         seen = row.data_now - int(table.delay.total_seconds())
-    return LookbackWindow(_build_window(row, zone), instant(seen))
+    return LookbackWindow(_build_window(row, zone), convert_to_instant(seen))
 
 
 def list_attempts(

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import LastSlice
-from logdriven_dagster.model.windows import Slice, instant
+from logdriven_dagster.model.windows import Slice, convert_to_instant
 from logdriven_dagster.runlog.history.windows import build_window
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import split_into_chunks
@@ -66,13 +66,13 @@ def read_last_slices(conn: Connection, tables: Collection[TableConfig]) -> dict[
             table = by_name[row.job_name]
             window = build_window(table, row._mapping)
             assert isinstance(window, Slice)
-            now = instant(row.data_now or 0)
+            now = convert_to_instant(row.data_now or 0)
             more = bool(row.has_more)
             found[row.job_name] = LastSlice(window, now, more, None if more else now)
     behind = {n: by_name[n] for n, last in found.items() if last.has_more and by_name[n].freshness}
     asked = [{"name": name, "kind": table.incremental_type} for name, table in behind.items()]
     for row in execute_each(conn, _ALL_READ, asked):
-        read_at = instant(row.data_now or 0)
+        read_at = convert_to_instant(row.data_now or 0)
         found[row.job_name] = replace(found[row.job_name], all_read_at=read_at)
     ends = _find_ends_before(
         conn, {n: each.slice for n, each in found.items() if not each.slice.high}

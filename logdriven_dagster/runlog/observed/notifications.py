@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Table, and_, delete, insert, or_, select, 
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.backoff import back_off
+from logdriven_dagster.model.backoff import compute_back_off
 from logdriven_dagster.runlog.history.logs import convert_row
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.schema.observations import job_run, notification_log
@@ -198,7 +198,7 @@ def record_failed_delivery(conn: Connection, parcel: Parcel, error: str) -> None
     """
     mine = _match_sending(parcel.sending)
     tries = conn.execute(select(notification_log.c.tries).where(mine)).scalars().all()
-    pause = back_off(max(tries, default=1), timedelta(minutes=1), _LONGEST_PAUSE)
+    pause = compute_back_off(max(tries, default=1), timedelta(minutes=1), _LONGEST_PAUSE)
     failure = {"error": clean_text(error, _ERROR_LENGTH), "due_time": utc_from_now(pause)}
     conn.execute(update(notification_log).where(mine).values(**failure))
 

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.model.attempts import Attempt
-from logdriven_dagster.model.quality import QualityReport, RuleResult, ids_text
+from logdriven_dagster.model.quality import QualityReport, RuleResult, format_ids
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.schema.observations import process_log, quality_check_log
 from logdriven_dagster.runlog.sql.projects import match_project
@@ -43,7 +43,7 @@ def record(conn: Connection, attempt: Attempt, step_id: str, report: QualityRepo
 def _build_row(
     attempt: Attempt, step_id: str, report: QualityReport, result: RuleResult
 ) -> dict[str, Any]:
-    ids = ids_text(result)
+    ids = format_ids(result)
     return {
         "job_id": attempt.job_id,
         "job_name": attempt.table,

@@ -15,7 +15,7 @@ from logdriven_dagster.config import examined_project
 from logdriven_dagster.config.models.jobs import MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.wording import ambiguities, validation_errors
+from logdriven_dagster.config.models.wording import convert_validation_errors, find_ambiguities
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import InvalidProjectError
 
@@ -412,8 +412,8 @@ def test_no_wrong_value_of_any_field_is_told_in_words_of_pydantic(model, name):
     for value in WRONG:
         document = Document(Path("a.yaml"), {name: value}, {})
         try:
-            errors = list(ambiguities(document, model.model_validate(document.values)))
+            errors = list(find_ambiguities(document, model.model_validate(document.values)))
         except ValidationError as error:
-            errors = list(validation_errors(document, model, error))
+            errors = list(convert_validation_errors(document, model, error))
         for told_ in errors:
             assert not FOREIGN.search(f"{told_.problem}; {told_.hint or ''}"), str(told_)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logdriven_dagster.config.models.quality import rules_of
+from logdriven_dagster.config.models.quality import resolve_rules
 
 STEP = """
 steps:
@@ -84,7 +84,7 @@ def test_a_rule_of_the_project_is_known_everywhere_and_wins_over_sharp_etls(fold
     folder.write("logdriven.yaml", f"project: p\nquality_rules: {rules}")
     quality = "{columns: {amount: [null check, duplicated check]}}"
     project = table(folder, quality).load()
-    found = rules_of(project.table("t").steps[0].quality, project.config.quality_rules)
+    found = resolve_rules(project.table("t").steps[0].quality, project.config.quality_rules)
     assert [(rule.kind, rule.level) for rule in found] == [
         ("fails_when", "warn"),
         ("unique", "warn"),

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.config.checking.secret_texts import KINDS, secrets_in
+from logdriven_dagster.config.checking.secret_texts import KINDS, find_secrets
 from logdriven_dagster.errors import InvalidProjectError
 
 LETTERS = string.ascii_letters + string.digits
@@ -96,12 +96,12 @@ def test_every_provider_has_an_example():
 
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_secret_is_found_by_its_provider_place_or_entropy(kind):
-    assert secrets_in(SECRETS[kind])
+    assert find_secrets(SECRETS[kind])
 
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_an_ordinary_value_is_no_secret(text):
-    assert secrets_in(text) == []
+    assert find_secrets(text) == []
 
 
 PLACES = {

@@ -1,7 +1,13 @@
 """Conditions and delays are shown as nodes. Source: DolphinScheduler, 3.2 Frontend."""
 
-from logdriven_dagster.config.derived.graph import Edge, GraphNode, NodeKind, graph_of, mermaid
-from logdriven_dagster.config.derived.relations import tables_of_job
+from logdriven_dagster.config.derived.graph import (
+    Edge,
+    GraphNode,
+    NodeKind,
+    build_graph,
+    format_mermaid,
+)
+from logdriven_dagster.config.derived.relations import apply_relations
 from logdriven_dagster.config.models.jobs import StandardJob
 from tests.builders import table
 
@@ -14,7 +20,7 @@ def job(*relations, tables=("a", "b", "c")):
 
 
 def graph(*relations, selected=("a", "b", "c")):
-    return graph_of(tables_of_job(TABLES, job(*relations)), selected)
+    return build_graph(apply_relations(TABLES, job(*relations)), selected)
 
 
 def test_a_condition_and_a_delay_are_stored_in_the_relation_and_shown_as_nodes_d16():
@@ -40,7 +46,7 @@ def test_success_without_a_delay_is_an_edge():
 
 def test_what_is_awaited_from_outside_is_shown_as_such():
     outside = table("d", depends_on=["a", {"table": "raw.x", "managed": False}])
-    shown = graph_of({**TABLES, "d": outside}, ["d"])
+    shown = build_graph({**TABLES, "d": outside}, ["d"])
     assert {node.label: node.kind for node in shown.nodes} == {
         "d": NodeKind.TABLE,
         "a": NodeKind.UPSTREAM,
@@ -51,7 +57,7 @@ def test_what_is_awaited_from_outside_is_shown_as_such():
 
 def test_the_text_is_mermaid():
     relation = {"from": "a", "to": "c", "condition": "always", "delay": "2 hours"}
-    assert mermaid(graph(relation, selected=("a", "c"))).splitlines() == [
+    assert format_mermaid(graph(relation, selected=("a", "c"))).splitlines() == [
         "flowchart LR",
         '  t0["a"]',
         '  t1["c"]',

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logdriven_dagster.config.derived.neighbours import neighbours
+from logdriven_dagster.config.derived.neighbours import find_neighbours
 from logdriven_dagster.errors import UsageError
 
 
@@ -25,17 +25,17 @@ def told(found, kind="table"):
 
 
 def test_a_table_tells_its_upstream_and_downstream_tables_b29(project):
-    found = neighbours(project, "sums", "direct")
+    found = find_neighbours(project, "sums", "direct")
     assert told(found) == {("U", "clean", 1), ("U", "rates", 1), ("D", "report", 1)}
 
 
 def test_and_the_jobs_that_run_them_b29(project):
-    found = neighbours(project, "sums", "direct")
+    found = find_neighbours(project, "sums", "direct")
     assert told(found, "job") == {("U", "load", 1), ("D", "publish", 1)}
 
 
 def test_transitively_all_of_them_each_by_the_shortest_way_b29(project):
-    found = neighbours(project, "report", "all")
+    found = find_neighbours(project, "report", "all")
     assert told(found) == {
         ("U", "sums", 1),
         ("U", "clean", 2),
@@ -47,13 +47,13 @@ def test_transitively_all_of_them_each_by_the_shortest_way_b29(project):
 
 
 def test_a_job_is_asked_for_its_tables_together(project):
-    found = neighbours(project, "load", "direct")
+    found = find_neighbours(project, "load", "direct")
     assert told(found) == {("U", "given", 1), ("D", "sums", 1)}
     assert told(found, "job") == {("D", "nightly", 1)}
 
 
 def test_it_says_why_and_whose_they_are(project):
-    why = {n.name: (n.because, n.managed) for n in neighbours(project, "sums", "all")}
+    why = {n.name: (n.because, n.managed) for n in find_neighbours(project, "sums", "all")}
     assert why["clean"] == (("depends_on",), True)
     assert why["rates"] == (("nightly",), True)
     assert why["given"] == (("depends_on",), False)
@@ -62,4 +62,4 @@ def test_it_says_why_and_whose_they_are(project):
 
 def test_an_unknown_name_is_told(project):
     with pytest.raises(UsageError, match="did you mean 'sums'"):
-        neighbours(project, "sum", "direct")
+        find_neighbours(project, "sum", "direct")

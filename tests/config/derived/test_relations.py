@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.config.derived.relations import project_of_job, tables_of_job
+from logdriven_dagster.config.derived.relations import apply_job, apply_relations
 from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from tests.builders import table
@@ -71,7 +71,7 @@ def waits(table):
 
 
 def seen(folder, job="j"):
-    return project_of_job(folder.load(), job).tables
+    return apply_job(folder.load(), job).tables
 
 
 def test_a_relation_is_a_dependency_that_reads_nothing(folder):
@@ -108,15 +108,15 @@ def test_what_a_table_waits_for_already_it_waits_for_as_well(folder):
 def test_a_job_without_relations_sees_the_tables_as_they_are(folder):
     folder.job(name="empty", tables="[a]").job("{from: a, to: b}")
     project = folder.load()
-    assert tables_of_job(project.tables, project.jobs["empty"]) is project.tables
-    assert project_of_job(project, None) is project
+    assert apply_relations(project.tables, project.jobs["empty"]) is project.tables
+    assert apply_job(project, None) is project
 
 
 def test_only_standard_jobs_have_a_view(folder):
     folder.write("jobs/m.yaml", "job: m\ntype: maintenance\nsteps: []")
     for name in ("m", "nothing"):
         with pytest.raises(UsageError, match=f"{name} is a maintenance job|unknown job '{name}'"):
-            project_of_job(folder.load(), name)
+            apply_job(folder.load(), name)
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from logdriven_dagster.config.models.types.time_columns import TimeColumn, not_a_time
+from logdriven_dagster.config.models.types.time_columns import TimeColumn, explain_not_a_time
 from logdriven_dagster.model.periods import Grid, Period
-from logdriven_dagster.model.windows import TimeWindow, comes_twice
+from logdriven_dagster.model.windows import TimeWindow, is_repeated
 from tests.clock_changes import around_a_change
 from tests.random_examples import examples
 
@@ -106,7 +106,7 @@ def test_each_number_of_a_unit_lies_in_the_window_that_holds_its_instant(
 def test_of_an_hour_that_comes_twice_the_first_window_holds_all_values():
     column, zone = TimeColumn(name="at", format="yyyyMMddHH"), ZoneInfo("Europe/Berlin")
     utc = [datetime(2022, 10, 30, hour, tzinfo=timezone.utc) for hour in range(3)]
-    assert comes_twice(utc[0].astimezone(zone))
+    assert is_repeated(utc[0].astimezone(zone))
     ranges = [
         column.range_of(TimeWindow(start, end, zone=zone), as_text=False)
         for start, end in pairwise(utc)
@@ -180,7 +180,7 @@ def test_a_type_fits_its_meaning_or_the_way_is_named():
     assert "format: yyyy-MM-dd is only for texts" in problem("int", format="yyyy-MM-dd")
     for kind in ("float", "boolean", "binary", "array<int>"):
         assert kind in problem(kind, unit="epoch_s")
-        assert "must be a timestamp" in str(not_a_time("at", kind)) or kind == "float"
-    assert "{name: at, unit: epoch_s}" in str(not_a_time("at", "bigint"))
+        assert "must be a timestamp" in str(explain_not_a_time("at", kind)) or kind == "float"
+    assert "{name: at, unit: epoch_s}" in str(explain_not_a_time("at", "bigint"))
     for kind in ("timestamp", "timestamp_ntz", "date", "string"):
-        assert not_a_time("at", kind) is None
+        assert explain_not_a_time("at", kind) is None

@@ -4,14 +4,14 @@ import textwrap
 
 import pytest
 
-from logdriven_dagster.config.sql.column_lineage import lineage_of
-from logdriven_dagster.config.sql.queries import queries, written_places
+from logdriven_dagster.config.sql.column_lineage import trace_lineage
+from logdriven_dagster.config.sql.queries import list_queries, map_written_places
 from logdriven_dagster.model.lineage import (
     ColumnRef,
     Container,
     NodeType,
     Query,
-    outer_origins,
+    find_outer_origins,
 )
 
 FLIGHTS, AIRPORTS = Container("ods.flights"), Container("ods.airports")
@@ -24,7 +24,7 @@ def lineage(text, columns, known=KNOWN):
     asked = Query(
         "dwd.t", "load", "spark", text, Container("dwd.t"), tuple(columns.split("|")), NAMES
     )
-    return lineage_of(asked, known)
+    return trace_lineage(asked, known)
 
 
 def told(found):
@@ -130,10 +130,10 @@ def asked(folder):
         folder.write(f"tables/{table}.yaml", TABLE.format(name=table, steps=steps))
         project = folder.load()
         told = {step: tuple(names.split()) for step, names in columns.items()}
-        given, writers = project.config.variables, written_places(project)
-        found = list(queries(project, project.tables[table], told, given, writers))
+        given, writers = project.config.variables, map_written_places(project)
+        found = list(list_queries(project, project.tables[table], told, given, writers))
         results = {query.result: query.columns for query in found}
-        return [lineage_of(query, results) for query in found]
+        return [trace_lineage(query, results) for query in found]
 
     return ask
 
@@ -206,7 +206,7 @@ def test_steps_before_are_followed_to_what_is_outside_of_the_attempt(asked):
         Container("dwd.t"),
     ]
     file = Container("in/public.csv")
-    assert outer_origins(found, Container("dwd.t")) == {
+    assert find_outer_origins(found, Container("dwd.t")) == {
         "c": (ColumnRef(file, "a"),),
         "n": (ColumnRef(file, None),),
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logdriven_dagster.config.sql.committing import ending_statement
+from logdriven_dagster.config.sql.committing import find_ending_statement
 
 STEP = """
     table: ods.t
@@ -96,4 +96,4 @@ def test_connections_of_statements_before_the_read_are_known(folder):
     ],
 )
 def test_a_statement_is_known_by_its_first_words(sql, backend, word):
-    assert ending_statement(sql, backend) == word
+    assert find_ending_statement(sql, backend) == word

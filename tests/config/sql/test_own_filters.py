@@ -2,14 +2,14 @@
 
 import pytest
 
-from logdriven_dagster.config.sql.own_filters import reads_whole, table_uses
+from logdriven_dagster.config.sql.own_filters import find_table_uses, reads_whole
 
 COLUMNS = {"source": ["at", "origin", "case"], "ods.t": ["id", "at"]}
 
 
 def conditions(sql: str) -> dict[str, str]:
     """Alias → condition."""
-    return {use.alias: use.condition for use in table_uses(sql, COLUMNS, COLUMNS.__getitem__)}
+    return {use.alias: use.condition for use in find_table_uses(sql, COLUMNS, COLUMNS.__getitem__)}
 
 
 @pytest.mark.parametrize(

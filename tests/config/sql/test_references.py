@@ -4,14 +4,14 @@ import pytest
 
 from logdriven_dagster.config.sql.references import (
     UnreadableSqlError,
+    find_table_references,
     replace_tables,
-    table_references,
 )
 
 
 def test_the_tables_of_a_query_are_found_without_its_ctes():
     sql = "WITH d AS (SELECT * FROM ods.a) SELECT * FROM d JOIN `ods`.`b` ON true, c"
-    assert table_references(sql) == {"ods.a", "ods.b", "c"}
+    assert find_table_references(sql) == {"ods.a", "ods.b", "c"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import time
 import pytest
 import yaml
 
-from logdriven_dagster.config.derived.exchange import parsed_export
+from logdriven_dagster.config.derived.exchange import parse_export
 from logdriven_dagster.config.yaml.bounds import ExcessError, read_yaml
 from logdriven_dagster.errors import UsageError
 
@@ -56,7 +56,7 @@ def test_the_items_of_a_template_are_refused(folder, hostile):
 def test_an_export_is_refused(tmp_path, hostile):
     text, problem = hostile
     with pytest.raises(UsageError, match=problem):
-        parsed_export(tmp_path / "e.yaml", text)
+        parse_export(tmp_path / "e.yaml", text)
 
 
 @pytest.mark.sampled
@@ -71,7 +71,7 @@ def test_every_loader_reports_the_same_limit_of_nesting(loader, depth):
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 10_000])
 def test_so_is_an_export_in_json(tmp_path, text):
     with pytest.raises(UsageError, match=r"must be YAML or JSON|not an export"):
-        parsed_export(tmp_path / "e.json", text)
+        parse_export(tmp_path / "e.json", text)
 
 
 def test_aliases_that_people_write_mean_what_they_say():

@@ -10,7 +10,7 @@ from logdriven_dagster.config.loading import read_sources
 from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
 from logdriven_dagster.config.models.fields import Model
 from logdriven_dagster.config.models.jobs import MaintenanceStep, Relation
-from logdriven_dagster.config.scaffolding.schemas import file_schemas
+from logdriven_dagster.config.scaffolding.schemas import build_file_schemas
 from logdriven_dagster.config.yaml.renamed_fields import (
     Formerly,
     current_names,
@@ -138,7 +138,7 @@ def test_an_unknown_name_suggests_only_current_names(folder):
 
 
 def test_editors_show_former_names_as_deprecated():
-    schemas = file_schemas()
+    schemas = build_file_schemas()
     shown = schemas["table"]["properties"]["fresh"]
     assert (shown["deprecated"], shown["description"]) == (True, "renamed to freshness")
     assert "deprecated" not in schemas["table"]["properties"]["freshness"]

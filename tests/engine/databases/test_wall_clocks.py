@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from logdriven_dagster.engine.sources.readers import Reading, read_source
 from logdriven_dagster.errors import TerminalStepError
-from logdriven_dagster.model.windows import wall_bound
+from logdriven_dagster.model.windows import find_wall_bound
 from tests.engine.laboratory import Lab
 
 BERLIN = "Europe/Berlin"
@@ -83,10 +83,10 @@ def test_a_window_of_a_doubled_hour_has_bounds_on_the_wall():
         moment = datetime(2022, 10, 30, utc, tzinfo=ZoneInfo("UTC"))
         return moment.astimezone(ZoneInfo(BERLIN))
 
-    walls = [wall_bound(hour(utc)).hour for utc in (0, 1, 2)]
+    walls = [find_wall_bound(hour(utc)).hour for utc in (0, 1, 2)]
     assert walls == [2, 3, 3]  # the second hour has no wall times of its own
     half = datetime(2022, 4, 3, 1, 40, tzinfo=ZoneInfo("Australia/Lord_Howe"), fold=1)
-    assert wall_bound(half) == datetime(2022, 4, 3, 2, 0)
+    assert find_wall_bound(half) == datetime(2022, 4, 3, 2, 0)
 
 
 @pytest.mark.sampled

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
-from logdriven_dagster.config.sql.lexing import dialect_named
+from logdriven_dagster.config.sql.lexing import get_dialect
 from logdriven_dagster.engine.queries.data_values import into_database, into_spark
 from logdriven_dagster.errors import TerminalStepError
 from tests.random_examples import examples
@@ -111,7 +111,7 @@ def is_filled(dialect: str, query: tuple[str, list[str]], value: str, ask: Ask) 
         made = (
             into_spark(sql, data)
             if dialect == "spark"
-            else into_database(sql, data, dialect_named(dialect))
+            else into_database(sql, data, get_dialect(dialect))
         )
     except TerminalStepError:
         return False

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from logdriven_dagster.config.locations import as_path, location_of
+from logdriven_dagster.config.locations import as_path, resolve_location
 from logdriven_dagster.engine.storage.local import LocalStorage
 from logdriven_dagster.engine.storage.locations import Folder, storage_of
 from logdriven_dagster.engine.storage.staging import data_files
@@ -26,7 +26,7 @@ ROUNDS = 50
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    return location_of(tmp_path / "lake [1] %20 ü")
+    return resolve_location(tmp_path / "lake [1] %20 ü")
 
 
 def text(location: str) -> str:
@@ -42,8 +42,8 @@ def test_a_location_is_one_text_however_a_path_is_spelt():
         "/lake/./dwd/../ods/",
         "/lake//ods",
     ]
-    assert {location_of(text) for text in spellings} == {"file:///lake/ods"}
-    assert location_of("s3://lake/ods") == "s3://lake/ods"
+    assert {resolve_location(text) for text in spellings} == {"file:///lake/ods"}
+    assert resolve_location("s3://lake/ods") == "s3://lake/ods"
     assert [as_path("file:///lake/ods"), as_path("s3://lake")] == ["/lake/ods", "s3://lake"]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.config.locations import resolve_location
 from logdriven_dagster.engine.storage.local import LocalStorage
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.moves import find_move_obstacle, move_folder
@@ -21,7 +21,7 @@ def folder(path: Path, *files: str, storage: LocalStorage | None = None) -> Fold
     for file in files:
         (path / file).parent.mkdir(parents=True, exist_ok=True)
         (path / file).write_text("1")
-    return Folder(storage or LocalStorage(), location_of(path))
+    return Folder(storage or LocalStorage(), resolve_location(path))
 
 
 def test_a_folder_follows_once(tmp_path: Path):

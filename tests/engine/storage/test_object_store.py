@@ -12,7 +12,7 @@ from pyarrow import orc, parquet
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.config.derived.needs import WAREHOUSE
-from logdriven_dagster.config.locations import location_of, same_place
+from logdriven_dagster.config.locations import normalize_location, resolve_location
 from logdriven_dagster.config.models.project import STORAGE_PROPERTIES
 from logdriven_dagster.engine import needs
 from logdriven_dagster.engine.storage.locations import Folder, storage_of
@@ -206,8 +206,8 @@ def test_the_windows_of_a_stretch_are_told_by_their_jobs(storage: Storage):
 
 def test_a_bucket_has_one_name_for_all_schemes_of_its_store():
     spellings = ["s3://lake/ods/", "s3a://lake/ods", "s3n://lake//ods"]
-    assert {same_place(each) for each in spellings} == {"s3://lake/ods"}
-    assert location_of("s3a://lake/ods/") == "s3a://lake/ods"
+    assert {normalize_location(each) for each in spellings} == {"s3://lake/ods"}
+    assert resolve_location("s3a://lake/ods/") == "s3a://lake/ods"
 
 
 def test_the_names_of_storage_are_those_that_pyiceberg_knows():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.planning.unread import made_without
+from logdriven_dagster.planning.unread import iter_made_without
 from logdriven_dagster.testing import NullEngine, Sandbox
 from tests.builders import at
 from tests.clock_changes import null_table
@@ -74,7 +74,7 @@ def test_a_table_that_is_new_makes_nothing_stale_that_was_made_without_it(tmp_pa
     sandbox.run(now="2022-01-03")
     begin(sandbox, "2022-01-01")
     sandbox.write("tables/b.yaml", null_table("t.b", "1 day", "2022-01-01", "t.a"))
-    (made,) = made_without(sandbox.runner.plan(at("2022-01-04")).tables)
+    (made,) = iter_made_without(sandbox.runner.plan(at("2022-01-04")).tables)
     assert "ran without t.a, which has not run yet" in made.text
     assert (
         "add its rows afterwards with `logdriven refresh t.b --from 2022-01-01 --to 2022-01-03`"

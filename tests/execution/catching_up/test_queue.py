@@ -9,7 +9,7 @@ from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.planning.plan import PlannedWindow
 from tests.builders import at, table
 
@@ -96,8 +96,8 @@ def test_every_order_of_endings_keeps_the_order_of_tables_and_loses_nothing(slot
         (book.done if well else book.failed).append(item)
         queue.seen(ended(item, well=well))
         known = queue.plan().logs
-        assert {name: union(known[name].finished) for name in TABLES} == {
-            name: union(log.finished) for name, log in book.logs(TABLES).items()
+        assert {name: unite(known[name].finished) for name in TABLES} == {
+            name: unite(log.finished) for name, log in book.logs(TABLES).items()
         }
     first = {item.table for item in taken[:1]}
     assert first == {"urgent"}

@@ -22,7 +22,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.jobs.standard import bury_dead_runs, run_job
 from logdriven_dagster.execution.owners import current_owner
-from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.runlog.jobs import history as job_history
 from tests.builders import run_window
 from tests.execution.conftest import NOW
@@ -344,7 +344,7 @@ def test_a_job_takes_the_snapshot_that_another_job_has_made_and_says_what_it_wai
     (row,) = runs(world, "alone")
     with world.runner.run_log.read() as conn:
         (known,) = job_history.read_latest_runs(
-            conn, [code_of("world", Kind.JOB, "alone")]
+            conn, [build_code("world", Kind.JOB, "alone")]
         ).values()
     assert known["blocked"] == end.blocked[0]
     assert row["status"] == "SUCCESS"

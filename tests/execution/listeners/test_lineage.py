@@ -55,7 +55,7 @@ def test_a_query_is_computed_once_and_every_attempt_names_it_b30(spark, world, m
         assert len(conn.execute(lineage_query.select()).all()) == 2
         assert len(conn.execute(lineage_run.select()).all()) == 8
     monkeypatch.setattr(
-        "logdriven_dagster.execution.listeners.lineage.lineage_of", None
+        "logdriven_dagster.execution.listeners.lineage.trace_lineage", None
     )  # not again
     world.sql("UPDATE job_log SET status = 'FAILURE' WHERE job_id = 1")
     (event,) = [e for e in world.catch_up(max_windows=1) if isinstance(e, WindowSucceeded)]
@@ -100,7 +100,7 @@ def test_lineage_that_cannot_be_computed_is_logged_and_the_window_succeeds_b30(
     def broken(*_):
         raise RuntimeError("out of ideas")
 
-    monkeypatch.setattr("logdriven_dagster.execution.listeners.lineage.lineage_of", broken)
+    monkeypatch.setattr("logdriven_dagster.execution.listeners.lineage.trace_lineage", broken)
     with caplog.at_level(logging.WARNING):
         world.catch_up(tables=["ods.numbers"], max_windows=1)
     assert "ods.numbers job 1: lineage not recorded: RuntimeError: out of ideas" in caplog.text

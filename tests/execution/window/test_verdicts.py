@@ -101,11 +101,11 @@ def test_where_it_cannot_be_judged_it_is_refused(world, step, text):
 
 def test_windows_that_compare_what_they_replace_run_one_by_one(world):
     from logdriven_dagster.config import load_project
-    from logdriven_dagster.config.sql.stretching import stretch_obstacle
+    from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
 
     Guarded(world, "{type: iceberg, window_column: at}")
     target = "{type: iceberg, window_column: at}"
     world.write("tables/t.yaml", TABLE.format(target=target, guard="never_empty: true"))
     project = load_project(world.root)
-    reason = stretch_obstacle(project, project.table("ods.t"))
+    reason = find_stretch_obstacle(project, project.table("ods.t"))
     assert reason == "step load: never_empty and change_at_most compare each window separately"

@@ -11,11 +11,11 @@ from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.plugins.kafka.offsets import (
     Range,
     bounded,
+    format_offsets,
     parse,
     ranges,
     shares,
     tasks,
-    text,
 )
 
 OFFSET = st.integers(0, 2**63 - 1)
@@ -32,12 +32,15 @@ def extents(*found: tuple[int, int]) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 def test_offsets_are_written_as_spark_writes_them():
-    assert text({("t", 10): 1, ("t", 2): 3, ("a", 0): 5}) == '{"a":{"0":5},"t":{"2":3,"10":1}}'
+    assert (
+        format_offsets({("t", 10): 1, ("t", 2): 3, ("a", 0): 5})
+        == '{"a":{"0":5},"t":{"2":3,"10":1}}'
+    )
 
 
 @given(st.dictionaries(PARTITION, OFFSET))
 def test_a_text_holds_the_offsets(given_offsets: dict[Any, int]):
-    assert parse(text(given_offsets)) == given_offsets
+    assert parse(format_offsets(given_offsets)) == given_offsets
 
 
 @pytest.mark.parametrize("wrong", ["earliest", "[]", '{"t": 5}', '{"t":{"0":-1}}', '{"t":{"x":1}}'])

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from logdriven_dagster.execution.events import WindowFailed
-from logdriven_dagster.planning.slices import slices_within
+from logdriven_dagster.planning.slices import find_slices_within
 from tests.execution.conftest import World
 from tests.plugins.kafka.peer import Peer
 from tests.slices.conftest import noon
@@ -144,7 +144,7 @@ def test_a_refresh_of_explicit_offsets_moves_no_watermark_s21(stream: Stream):
     table = stream.runner.project.table("ods.views")
     known = stream.runner.slices("ods.views")
     asked = [json.dumps({stream.topic: {"0": offset}}) for offset in (3, 4)]
-    (touched,) = slices_within(table, known, *asked)
+    (touched,) = find_slices_within(table, known, *asked)
     assert touched.number == 1
     list(stream.runner.refresh_windows("ods.views", [touched], noon(1)))
     stream.send("g")

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from logdriven_dagster.config.derived.processes import processes_of
+from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.errors import AlreadyRunningError, AttemptLostError, RunLogError
 from logdriven_dagster.model.attempts import (
     AttemptOutcome,
@@ -40,7 +40,7 @@ WRITES = {
     "start_step": lambda conn, mine: start_step(conn, mine, "load"),
     "stage_step": lambda conn, mine: stage_step(conn, mine, "load", "{}"),
     "halt_step": lambda conn, mine: lifecycle.halt_step(
-        conn, processes_of([table()]), mine, "load", StepOutcome(Status.SUCCESS)
+        conn, build_processes([table()]), mine, "load", StepOutcome(Status.SUCCESS)
     ),
     "note_errors": lambda conn, mine: progress.note_errors(conn, [mine], 1),
     "finish": lambda conn, mine: finish(conn, mine, AttemptOutcome(Status.SUCCESS)),

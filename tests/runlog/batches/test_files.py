@@ -8,7 +8,7 @@ import pytest
 
 from logdriven_dagster.errors import FileKnownError, LifeCycleError
 from logdriven_dagster.model.batches import ALL_BATCHES, Enqueuer, Route, SubProcess
-from logdriven_dagster.model.files import joined
+from logdriven_dagster.model.files import join_locations
 from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.batches import files
 from tests.builders import UTC
@@ -132,7 +132,7 @@ def test_a_run_gets_the_files_of_its_batches_b12(log):
     enqueue(log, A, B)
     enqueue(log, C)
     (intake,) = consume(log).intakes
-    assert joined(intake.files) == "/in/a.csv;/in/b.csv;/in/c.csv"
+    assert join_locations(intake.files) == "/in/a.csv;/in/b.csv;/in/c.csv"
 
 
 def test_a_run_that_has_looked_takes_what_came_for_the_batch_that_it_was_to_make(log):
@@ -161,7 +161,7 @@ def test_files_of_a_range_are_named_with_their_servers_b27(log):
     remote = replace(B, server="sftp://far")
     first, second, _ = enqueue(log, A, remote, C)
     enqueue(log, replace(A, path="/in/x.csv"), route=OTHER)
-    assert joined(between(log, first, second)) == "/in/a.csv;sftp://far/in/b.csv"
+    assert join_locations(between(log, first, second)) == "/in/a.csv;sftp://far/in/b.csv"
     consume(log)
     assert len(between(log, first, second)) == 2
 

@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from logdriven_dagster.config.derived.processes import most_batches, process_of, processes_of
+from logdriven_dagster.config.derived.processes import (
+    build_process,
+    build_processes,
+    get_max_batches,
+)
 from logdriven_dagster.errors import LifeCycleError
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.batches import (
@@ -17,11 +21,11 @@ from logdriven_dagster.model.batches import (
     Batch,
     Enqueuer,
     SubProcess,
+    build_marking,
     cut,
-    marking_of,
+    find_recoverable,
+    merge_markings,
     reach,
-    recoverable,
-    union_of,
 )
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.windows import Slice
@@ -322,7 +326,7 @@ def test_cuts_together_reach_the_last_match_and_nothing_twice(markings):
 
 @given(st.lists(some))
 def test_a_union_holds_every_mark_once_b12(several):
-    marks = union_of(",".join(markings) for markings in several).split(",")
+    marks = merge_markings(",".join(markings) for markings in several).split(",")
     assert marks == sorted({mark for markings in several for mark in markings} or {""})
 
 
@@ -339,14 +343,14 @@ def test_a_union_holds_every_mark_once_b12(several):
     ],
 )
 def test_a_window_is_marked_with_its_dates(window, marking):
-    assert marking_of(window, UTC, at("2022-03-01 10:00")) == marking
+    assert build_marking(window, UTC, at("2022-03-01 10:00")) == marking
 
 
 def test_dates_are_those_of_the_projects_zone():
     berlin = ZoneInfo("Europe/Berlin")
-    assert marking_of(hours(22, 23), berlin, at("2022-03-01")) == "2022-01-01,EOD@2022-01-01"
+    assert build_marking(hours(22, 23), berlin, at("2022-03-01")) == "2022-01-01,EOD@2022-01-01"
     late = at("2022-03-01 23:30").astimezone(timezone.utc)
-    assert marking_of(bdre.nth(0), berlin, late) == "2022-03-02"
+    assert build_marking(bdre.nth(0), berlin, late) == "2022-03-02"
 
 
 FORK = bdre.process(
@@ -371,7 +375,7 @@ FORK = bdre.process(
     ],
 )
 def test_a_fork_that_failed_starts_again_as_a_whole_b11(succeeded, goes_on):
-    assert recoverable(FORK, succeeded.split()) == tuple(goes_on.split())
+    assert find_recoverable(FORK, succeeded.split()) == tuple(goes_on.split())
 
 
 # From the configuration.
@@ -394,21 +398,21 @@ def test_the_dependencies_of_an_upstream_table_are_enqueuers_of_their_steps():
         {"table": "ods.b", "step": "second", "cut_pattern": "EOD"},
         {"table": "ods.c", "managed": False},
     ]
-    first, second = process_of(upstream_table(depends_on=depends_on)).steps
+    first, second = build_process(upstream_table(depends_on=depends_on)).steps
     assert first == SubProcess("load", (Enqueuer("ods.a"),), next=("second",))
     assert second == SubProcess("second", (Enqueuer("ods.b", "EOD"),))
 
 
 def test_a_table_of_files_enqueues_itself_and_others_have_no_enqueuers():
-    (route,) = process_of(files_table()).routes
+    (route,) = build_process(files_table()).routes
     assert (route.table, route.source, route.enqueuer.required) == ("ods.f", "ods.f", False)
-    assert processes_of([files_table()]).consumers("ods.f") == ()
-    assert process_of(table("ods.t", depends_on=["ods.a"])).routes == ()
+    assert build_processes([files_table()]).consumers("ods.f") == ()
+    assert build_process(table("ods.t", depends_on=["ods.a"])).routes == ()
 
 
 def test_how_many_batches_a_window_takes_by_default():
-    assert most_batches(files_table()) == ALL_BATCHES
-    assert most_batches(files_table(max_batches=3)) == 3
-    assert most_batches(upstream_table(depends_on=["ods.a"])) == 1
-    assert most_batches(upstream_table(depends_on=["ods.a"], max_batches=7)) == 7
-    assert most_batches(table()) is None
+    assert get_max_batches(files_table()) == ALL_BATCHES
+    assert get_max_batches(files_table(max_batches=3)) == 3
+    assert get_max_batches(upstream_table(depends_on=["ods.a"])) == 1
+    assert get_max_batches(upstream_table(depends_on=["ods.a"], max_batches=7)) == 7
+    assert get_max_batches(table()) is None

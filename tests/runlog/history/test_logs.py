@@ -10,7 +10,7 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.planning.backoff import resting
+from logdriven_dagster.planning.backoff import get_remaining_back_off
 from logdriven_dagster.runlog.attempts import claiming
 from logdriven_dagster.runlog.history import logs as history
 from tests.builders import at, day, days, end_step, finish, hours, start_step, table
@@ -40,9 +40,9 @@ def test_the_error_of_the_step_that_failed_is_the_one_shown(log):
 
 def test_a_clock_that_is_set_back_keeps_no_failed_window_waiting(log):
     fail(log, day(1))
-    assert resting(table_log(log).open[0], timedelta(hours=1)) > timedelta(0)
+    assert get_remaining_back_off(table_log(log).open[0], timedelta(hours=1)) > timedelta(0)
     set_clock(log, hours=-2)
-    assert resting(table_log(log).open[0], timedelta(hours=1)) == timedelta(0)
+    assert get_remaining_back_off(table_log(log).open[0], timedelta(hours=1)) == timedelta(0)
 
 
 def test_skipped_windows_are_rows_and_can_run_later(log):

@@ -71,7 +71,7 @@ class Upstreams(_Batches):
                 yield f"depends_on: {dependency.table}: unknown step {dependency.step}"
 
 
-def file_source(table: DeclaredTable) -> FilesSource:
+def get_file_source(table: DeclaredTable) -> FilesSource:
     """Return the source of new files of a table with `incremental_type: files`."""
     source = table.sliced_step.source
     assert isinstance(source, FilesSource)

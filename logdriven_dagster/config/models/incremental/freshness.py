@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from logdriven_dagster.config.models.fields import DurationField, Model
 from logdriven_dagster.config.models.incremental.types import IncrementalType
-from logdriven_dagster.config.yaml.loader import shown
+from logdriven_dagster.config.yaml.loader import show
 from logdriven_dagster.config.yaml.renamed_fields import Formerly
 
 CHECK = "freshness"
@@ -62,7 +62,7 @@ def _convert_freshness(value: Any) -> Any:
         case "none":
             return None
         case str() | int():
-            raise ValueError(f"must be auto, none or {{within: 2 h}}, not {shown(value)}")
+            raise ValueError(f"must be auto, none or {{within: 2 h}}, not {show(value)}")
         case _:
             return value
 

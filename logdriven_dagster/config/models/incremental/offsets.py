@@ -30,7 +30,9 @@ class Offsets(SlicedType):
             return str(value)
         try:
             written = isinstance(value, str)
-            return offsets.text(offsets.parse(value) if written else offsets.offsets_of(value))
+            return offsets.format_offsets(
+                offsets.parse(value) if written else offsets.flatten_offsets(value)
+            )
         except ValueError as error:
             fix = 'must be earliest, latest or offsets such as {"topic": {"0": 42}}'
             raise ValueError(f"{fix}; {error}") from None
@@ -41,5 +43,5 @@ class Offsets(SlicedType):
     def slice_text(self, number: str, start: str | None, end: str | None) -> str:
         if not (start and end and start.startswith("{") and end.startswith("{")):
             return number
-        messages = sum(span.stop - span.start for span in offsets.spans(start, end).values())
+        messages = sum(span.stop - span.start for span in offsets.get_spans(start, end).values())
         return f"{number}, {messages:,} offsets"

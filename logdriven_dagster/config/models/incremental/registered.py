@@ -19,7 +19,7 @@ else:
     IncrementalName = Literal[tuple(_BY_NAME)]
 
 
-def incremental_type(name: object) -> IncrementalType:
+def get_incremental_type(name: object) -> IncrementalType:
     """Return the incremental type named in a file or log row; time windows for an unknown name."""
     return _BY_NAME.get(str(name), _TIME)
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import ValidationInfo
 
 from logdriven_dagster.config.models.dependencies import Dependency
-from logdriven_dagster.config.models.fields import as_written, refuse_ambiguous, zone_of
+from logdriven_dagster.config.models.fields import get_zone, parse_as_written, refuse_ambiguous
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.models.types.time_columns import TimeColumn
@@ -98,7 +98,7 @@ class IncrementalType:
 
     def start(self, value: Any, info: ValidationInfo) -> datetime | int | str:
         """Parse `default_start` of a table. Raises ValueError, with the accepted forms."""
-        found, zone = as_written(value), zone_of(info)
+        found, zone = parse_as_written(value), get_zone(info)
         if found.tzinfo:
             return found.astimezone(zone)
         refuse_ambiguous(value, found, zone)

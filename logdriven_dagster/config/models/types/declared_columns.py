@@ -26,7 +26,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*:?\s*(\w*)")
 
 
-def column_mistakes(
+def find_column_mistakes(
     columns: str, named: Mapping[str, str | None]
 ) -> Iterator[tuple[str, str, str | None]]:
     """Yield field, problem and fix of each mistake in `columns` and in fields that name a column.
@@ -46,7 +46,7 @@ def column_mistakes(
             yield field, f"columns does not have {top}", hint
 
 
-def declared_type(columns: str, name: str) -> str | None:
+def find_declared_type(columns: str, name: str) -> str | None:
     """Return the lower-case type that `columns` declares for a column, or None."""
     for part in _split_columns(columns):
         column = _COLUMN.match(part)

@@ -7,10 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from logdriven_dagster.config.models.fields import LocationText
-from logdriven_dagster.config.models.types.declared_columns import column_mistakes, declared_type
+from logdriven_dagster.config.models.types.declared_columns import (
+    find_column_mistakes,
+    find_declared_type,
+)
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import REJECTED, Target
-from logdriven_dagster.config.models.types.time_columns import TimeColumn, not_a_time
+from logdriven_dagster.config.models.types.time_columns import TimeColumn, explain_not_a_time
 from logdriven_dagster.config.yaml.renamed_fields import Formerly
 
 _OF_REGISTERED_FILES = frozenset({"detect_changes_by", "on_empty", "after_success", "move_to"})
@@ -82,8 +85,8 @@ class FilesSource(Source):
         # Spark turns folders such as day=2022-01-01 into columns.
         is_whole = _ONE_FILE.fullmatch(self.path) and "basePath" not in self.options
         named = {"window_column": self.window_name, "key_column": self.key_column}
-        yield from column_mistakes(self.columns, named if is_whole else {})
-        kind = declared_type(self.columns, self.window_name or "")
+        yield from find_column_mistakes(self.columns, named if is_whole else {})
+        kind = find_declared_type(self.columns, self.window_name or "")
         if kind is not None and (problem := self._explain_misfit(kind)):
             yield "window_column", problem, None
 
@@ -92,7 +95,7 @@ class FilesSource(Source):
         column = self.window_column
         if isinstance(column, TimeColumn):
             return column.refusal(kind)
-        return not_a_time(str(column), kind)
+        return explain_not_a_time(str(column), kind)
 
 
 class FileSource(FilesSource):

@@ -35,7 +35,7 @@ from logdriven_dagster.config.models.types.parts import Part
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.spark_table import CatalogSource
 from logdriven_dagster.config.models.types.targets import Target
-from logdriven_dagster.config.yaml.field_locations import types_of
+from logdriven_dagster.config.yaml.field_locations import list_types
 from logdriven_dagster.entry_points import entry_points_of
 from logdriven_dagster.errors import in_brief
 
@@ -65,10 +65,10 @@ def _refuse_unusable(
 ) -> None:
     if not (isinstance(model, type) and issubclass(model, base)) or isabstract(model):
         raise TypeError(f"it must be a concrete subclass of {base.__module__}.{base.__name__}")
-    named = types_of(model)
+    named = list_types(model)
     if point.name not in named:
         raise TypeError(f"its field `type` must be a Literal of {point.name!r}")
-    if taken := {name for other in known for name in types_of(other)} & {*named}:
+    if taken := {name for other in known for name in list_types(other)} & {*named}:
         raise TypeError(f"{', '.join(sorted(taken))} is already registered")
 
 
@@ -93,7 +93,7 @@ def _name_connection_model(values: Any) -> str:
     if given is None:
         marked = [each for each in CONNECTIONS if each.mark in _get_keys(values)]
         return (marked or [ConnectionConfig])[0].__name__
-    return next((each.__name__ for each in CONNECTIONS if given in types_of(each)), str(given))
+    return next((each.__name__ for each in CONNECTIONS if given in list_types(each)), str(given))
 
 
 def _get_keys(values: Any) -> frozenset[str]:
@@ -110,7 +110,7 @@ def _validate_connection(values: Any, handler: ValidatorFunctionWrapHandler) -> 
             raise ValueError(f"write either {' or '.join(marks)}")
     elif marked:
         for each in CONNECTIONS:
-            if values["type"] in types_of(each) and each.mark and each.mark not in keys:
+            if values["type"] in list_types(each) and each.mark and each.mark not in keys:
                 raise ValueError(f"type {values['type']} needs {each.mark}")
     found: ConnectionType = handler(values)
     return found
@@ -130,7 +130,7 @@ else:
     TargetField = Annotated[reduce(or_, TARGETS), Field(discriminator="type")]
 
 
-def not_registered(name: str, models: list[type[BaseModel]]) -> tuple[str, str] | None:
+def explain_unregistered(name: str, models: list[type[BaseModel]]) -> tuple[str, str] | None:
     """Return the reason why a registered type is unusable, and how to get other types.
 
     The reason is empty if no package registers `name`; None if `models` are neither sources nor

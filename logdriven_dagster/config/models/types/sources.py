@@ -8,7 +8,7 @@ from pydantic import Field
 
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.types.parts import Part
-from logdriven_dagster.config.models.types.time_columns import WindowColumn, column_name
+from logdriven_dagster.config.models.types.time_columns import WindowColumn, get_column_name
 
 
 class Source(Part):
@@ -46,7 +46,7 @@ class Source(Part):
     @property
     def window_name(self) -> str | None:
         """The name of the `window_column`."""
-        return column_name(self.window_column)
+        return get_column_name(self.window_column)
 
     @property
     @abstractmethod

@@ -11,7 +11,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from logdriven_dagster.config.models.fields import Model
 from logdriven_dagster.model.periods import Grid, Unit
-from logdriven_dagster.model.windows import TimeWindow, wall_bound
+from logdriven_dagster.model.windows import TimeWindow, find_wall_bound
 
 PER_SECOND: Final[Mapping[str, int]] = {
     "epoch_s": 1,
@@ -99,7 +99,7 @@ class TimeColumn(Model):
         if self.unit is not None:
             passed, one = moment - _EPOCH, timedelta(microseconds=1)
             return -((-(passed // one) * PER_SECOND[self.unit]) // (_SECOND // one))
-        clock = _find_ceiling(wall_bound(moment.astimezone(zone)), len(self.parts))
+        clock = _find_ceiling(find_wall_bound(moment.astimezone(zone)), len(self.parts))
         texts = [clock.strftime(name).zfill(digits) for _, digits, name in _PARTS]
         found = "".join(
             f"{between}{text[:digits]}"
@@ -183,12 +183,12 @@ WindowColumn: TypeAlias = Annotated[
 """Column that assigns rows to windows; a plain name means a timestamp or date column."""
 
 
-def column_name(column: WindowColumn | None) -> str | None:
+def get_column_name(column: WindowColumn | None) -> str | None:
     """Return the name of a window column."""
     return column.name if isinstance(column, TimeColumn) else column
 
 
-def not_a_time(name: str, kind: str) -> str | None:
+def explain_not_a_time(name: str, kind: str) -> str | None:
     """Return problem and fix if a column of this Spark type does not represent a time, or None."""
     head = kind.partition("(")[0].partition("<")[0].lower()
     if head.startswith(("timestamp", "date", "string", "varchar", "char", "void", "datetime")):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from logdriven_dagster.config.locations import as_path, is_remote, location_of
+from logdriven_dagster.config.locations import as_path, is_remote, resolve_location
 from logdriven_dagster.engine.sources.known_sources import (
     MOST_FILES,
     PATTERN,
@@ -62,7 +62,7 @@ def _read_below(location: str) -> Fingerprint | None:
     found = fingerprint(location)
     if found is None:
         return None
-    base = as_path(location_of(location)).rstrip("/").count("/") + 1
+    base = as_path(resolve_location(location)).rstrip("/").count("/") + 1
     return frozenset(
         file
         for file in found

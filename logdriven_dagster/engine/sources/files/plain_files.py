@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from logdriven_dagster.config.locations import as_path, location_of
+from logdriven_dagster.config.locations import as_path, resolve_location
 from logdriven_dagster.errors import TerminalStepError
 
 _CHUNK = 1 << 20
@@ -23,7 +23,7 @@ def plain_files(location: str, form: str, engine: str) -> list[Path]:
 
     `engine` is the name in the error of the engine that reads them.
     """
-    path = Path(as_path(location_of(location)))
+    path = Path(as_path(resolve_location(location)))
     if not path.is_dir():
         found = [path] if path.is_file() else []
     else:

@@ -9,7 +9,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.connections import given_url
+from logdriven_dagster.config.connections import get_url
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import is_query
 from logdriven_dagster.engine.spark.connect import internals
@@ -179,7 +179,7 @@ def refuse_other_zone(spark: "SparkSession", project: Project) -> None:
 
     JDBC drivers interpret times without a zone in the JVM's zone, which no session can change.
     """
-    if not any(map(given_url, project.config.connections.values())):
+    if not any(map(get_url, project.config.connections.values())):
         return
     zone = spark.conf.get(SERVER_ZONE, None)
     if zone is None:

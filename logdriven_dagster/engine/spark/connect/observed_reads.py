@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.sql.own_filters import TableUse, reads_whole, table_uses
+from logdriven_dagster.config.sql.own_filters import TableUse, find_table_uses, reads_whole
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.engine.spark.connect.internals import plan
 from logdriven_dagster.engine.spark.connect.queries import query_over
@@ -51,7 +51,7 @@ class ObservedReads:
         """Return the query and its frames, changed so that its WHERE applies before the counts."""
         counted = [name for name, frame in frames.items() if id(frame) in self._bare]
         try:
-            uses = table_uses(sql, counted, lambda name: frames[name].columns)
+            uses = find_table_uses(sql, counted, lambda name: frames[name].columns)
         except UnreadableSqlError:
             return sql, frames
         places = {use: f"read_{uuid.uuid4().hex}" for use in uses}

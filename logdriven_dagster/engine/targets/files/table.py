@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.locations import as_path, location_of, location_text
+from logdriven_dagster.config.locations import as_path, resolve_location, validate_location
 from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.schemas import conform, merged
@@ -300,7 +300,7 @@ def files_folder(project: Project, table: str, target: FileTarget) -> Folder:
     if not target.path:
         return folder_at("/".join([project.warehouse, *table.split(".")]), project.storage)
     try:
-        place = location_of(location_text(project.path(target.path)))
+        place = resolve_location(validate_location(project.path(target.path)))
     except ValueError as error:
         raise TerminalStepError(f"target.path: {error}") from None
     return folder_at(place, project.storage)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.server_limits import limits
+from logdriven_dagster.config.server_limits import build_limits
 from logdriven_dagster.engine.databases.connections import is_missing_file
 from logdriven_dagster.engine.databases.creation import create
 from logdriven_dagster.engine.failures import database_named, name_database
@@ -84,7 +84,7 @@ def _of_database(url: "URL") -> dict[str, str]:
     If a runner is frozen inside a commit, the server's limits end its transaction, so that its
     successor can continue and its own late COMMIT fails. SQLite has no such limits.
     """
-    own = {name: str(value) for name, value in limits(url).items()}
+    own = {name: str(value) for name, value in build_limits(url).items()}
     uri = url.update_query_dict(own).render_as_string(hide_password=False)
     return {"uri": uri, "pool_pre_ping": "true"}
 
@@ -156,7 +156,7 @@ def is_listed(project: Project, identifier: tuple[str, ...]) -> bool:
     if is_missing_file(url):
         return False
     tables = table("iceberg_tables")
-    engine = create_engine(url, poolclass=NullPool, connect_args=limits(url))
+    engine = create_engine(url, poolclass=NullPool, connect_args=build_limits(url))
     name_database(engine, f"the Iceberg catalog {url.render_as_string(hide_password=True)}")
     called = project.catalog.get("name", _NAME)
     wanted = {"catalog_name": called, "table_namespace": ".".join(namespace), "table_name": name}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.locations import same_place
+from logdriven_dagster.config.locations import normalize_location
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.iceberg.names import identifier
@@ -26,16 +26,16 @@ def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Gar
     idle, known = search.idle(folder.within("data")), _files(folder.within("metadata"))
     files = {staged: data_files(Folder(folder.storage, staged)) for staged in idle}
     found = load_existing(catalog, identifier(name))
-    named = Named(set(), set(map(same_place, known)))
+    named = Named(set(), set(map(normalize_location, known)))
     if found:
         named = named_files(found, found.metadata.snapshots)
     needed = _folders(named.data)
     for staged in idle:
-        for location in files[staged] if same_place(staged) in needed else [staged]:
-            if same_place(location) not in named.data:
+        for location in files[staged] if normalize_location(staged) in needed else [staged]:
+            if normalize_location(location) not in named.data:
                 yield from search.old(table, "rows", location)
     for location in known:
-        if same_place(location) not in named.metadata:
+        if normalize_location(location) not in named.metadata:
             yield from search.old(table, "metadata", location)
 
 
@@ -90,4 +90,6 @@ def named_files(table: "Table", snapshots: "Sequence[Snapshot]") -> Named:
         for manifest in manifests.values()
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
     }
-    return Named(set(map(same_place, files)), set(map(same_place, [*locations, *manifests])))
+    return Named(
+        set(map(normalize_location, files)), set(map(normalize_location, [*locations, *manifests]))
+    )

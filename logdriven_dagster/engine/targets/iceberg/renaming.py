@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.locations import as_path, same_place
+from logdriven_dagster.config.locations import as_path, normalize_location
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.creation import create
 from logdriven_dagster.engine.iceberg.names import identifier
@@ -54,7 +54,7 @@ def rename_table(project: Project, old: str, new: str) -> None:
     if (found := find_existing_table(project, old)) is None:
         return
     catalog, folder = open_catalog(project), table_folder(project, old)
-    if same_place(found.location()) == same_place(folder.location):
+    if normalize_location(found.location()) == normalize_location(folder.location):
         folder.storage.put_if_absent(f"{folder.location}/{TAKEN}", f"{new}\n".encode())
     for length in range(1, len(identifier(new))):
         create(partial(catalog.create_namespace_if_not_exists, identifier(new)[:length]))

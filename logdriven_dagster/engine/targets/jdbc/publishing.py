@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.driver_errors import driver_words
+from logdriven_dagster.config.driver_errors import get_driver_message
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.declarations import MARIADB
 from logdriven_dagster.engine.databases.tables import plain_quoted
@@ -104,7 +104,7 @@ def _refusal(conn: "Connection", move: Move, source: "FromClause") -> str | None
         with _savepoint(conn):
             conn.execute(insert(probe).from_select(list(probe.columns), values))
     except DBAPIError as error:
-        return driver_words(error.orig)
+        return get_driver_message(error.orig)
     finally:
         # Without TEMPORARY, MariaDB commits the transaction.
         word = "TEMPORARY " if conn.dialect.name in MARIADB else ""

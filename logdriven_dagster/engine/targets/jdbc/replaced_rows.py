@@ -7,7 +7,7 @@ from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.connections import holds_moments
 from logdriven_dagster.engine.databases.tables import column_of, utc_text
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
-from logdriven_dagster.model.windows import TimeWindow, wall_bound
+from logdriven_dagster.model.windows import TimeWindow, find_wall_bound
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, FromClause, Table
@@ -48,7 +48,7 @@ def _bound(column: Any, moment: datetime, backend: str) -> Any:
     if backend == "sqlite":
         # Without a fraction, the text is a prefix of the text of the same time, so it never sorts
         # after it.
-        return sa.literal(f"{wall_bound(moment)}")
+        return sa.literal(f"{find_wall_bound(moment)}")
     if not holds_moments(column.type):
-        return wall_bound(moment)
+        return find_wall_bound(moment)
     return moment if backend == "postgresql" else moment.astimezone(timezone.utc)

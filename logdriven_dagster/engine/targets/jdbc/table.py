@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
-from logdriven_dagster.config.sql.committing import publication_mistake
+from logdriven_dagster.config.sql.committing import find_publication_mistake
 from logdriven_dagster.engine.databases.connections import (
     created_as,
     custom_schema,
@@ -111,7 +111,7 @@ class JdbcTable:
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write files, and load those of each window into a new table next to the target."""
         for statement in self._pre_sql(runs[0]):
-            if mistake := publication_mistake(statement, self._backend):
+            if mistake := find_publication_mistake(statement, self._backend):
                 raise TerminalStepError(": ".join(filter(None, ("target.pre_sql", *mistake))))
         with database(self._connection) as engine:
             frame = self._conformed(_with_start_texts(frame, runs), engine)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote
 
-from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.config.locations import resolve_location
 from logdriven_dagster.engine.arrow.parquet import rows_of_file
 from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.arrow.types import arrow_schema
@@ -64,7 +64,7 @@ def _deleted(snapshot: Snapshot) -> dict[str, set[int]]:
     found: dict[str, set[int]] = defaultdict(set)
     for file, keeps in snapshot.deletion_vectors() if lists_deletion_vectors(snapshot) else ():
         rows = {row for row, keep in enumerate(keeps) if not keep}
-        found[_place(location_of(unquote(file)))] |= rows
+        found[_place(resolve_location(unquote(file)))] |= rows
     return found
 
 

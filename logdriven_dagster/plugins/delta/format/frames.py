@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from uuid import uuid4
 
-from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.config.locations import resolve_location
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
@@ -75,7 +75,7 @@ def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFram
     """Remove the rows that deletion vectors contain, by their row numbers in the files."""
     vectors = snapshot.deletion_vectors() if lists_deletion_vectors(snapshot) else ()
     gone = [
-        (_place(location_of(unquote(file))), row)
+        (_place(resolve_location(unquote(file))), row)
         for file, keeps in vectors
         for row, keep in enumerate(keeps)
         if not keep

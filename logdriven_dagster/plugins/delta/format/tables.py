@@ -8,7 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from logdriven_dagster.config.locations import as_path, is_remote, location_of, same_place
+from logdriven_dagster.config.locations import (
+    as_path,
+    is_remote,
+    normalize_location,
+    resolve_location,
+)
 from logdriven_dagster.errors import TerminalStepError, TransientStepError, in_brief
 from logdriven_dagster.plugins.delta.format.schema import spark_schema
 from logdriven_dagster.plugins.delta.format.stores import store_options
@@ -40,10 +45,10 @@ def _location_of_file(path: str, table: str) -> str:
     """
     text = unquote(path)
     if _ABSOLUTE.match(path):
-        return location_of(text)
+        return resolve_location(text)
     if path.startswith("/"):  # absolute in the store of the table
         store = re.match("[^:]*://[^/]*", table)
-        return store[0] + text if store else location_of(text)
+        return store[0] + text if store else resolve_location(text)
     return f"{table}/{text}"
 
 
@@ -187,7 +192,7 @@ def place_of(location: str, properties: Mapping[str, str]) -> dict[str, Any]:
     """Return delta-rs' arguments for the table's location and its object store."""
     if not is_remote(location):
         return {"table_uri": as_path(location)}
-    return {"table_uri": same_place(location), "storage_options": store_options(properties)}
+    return {"table_uri": normalize_location(location), "storage_options": store_options(properties)}
 
 
 def open_table(location: str, properties: Mapping[str, str]) -> Snapshot | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.locations import location_of, location_text
+from logdriven_dagster.config.locations import resolve_location, validate_location
 from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.schemas import (
@@ -74,7 +74,7 @@ def delta_folder(project: Project, table: str, target: DeltaTarget) -> Folder:
     if not target.path:
         return folder_at("/".join([project.warehouse, *table.split(".")]), project.storage)
     try:
-        place = location_of(location_text(project.path(target.path)))
+        place = resolve_location(validate_location(project.path(target.path)))
     except ValueError as error:
         raise TerminalStepError(f"target.path: {error}") from None
     return folder_at(place, project.storage)

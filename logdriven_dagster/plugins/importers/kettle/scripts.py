@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 
-from logdriven_dagster.config.sql.committing import ending_statement
-from logdriven_dagster.config.sql.references import UnreadableSqlError, named_tables, parse_query
+from logdriven_dagster.config.sql.committing import find_ending_statement
+from logdriven_dagster.config.sql.references import (
+    UnreadableSqlError,
+    find_named_tables,
+    parse_query,
+)
 from logdriven_dagster.plugins.importers.drafts import Values
 
 
@@ -29,7 +33,7 @@ def can_wait(
 
 def _may_read(query: str, table: str, dialect: str | None) -> bool:
     try:
-        names = [name for name, _ in named_tables(parse_query(query, dialect))]
+        names = [name for name, _ in find_named_tables(parse_query(query, dialect))]
     except UnreadableSqlError:
         return True
     return _plain(table) in {_plain(name) for name in names}
@@ -51,13 +55,13 @@ def _changes_only(statement: str, table: str, dialect: str | None) -> bool:
     if not isinstance(tree, exp.Delete | exp.Insert | exp.TruncateTable | exp.Update):
         return False
     # A database function may read anything.
-    others = {name.lower() for name, _ in named_tables(tree)} != {table.lower()}
+    others = {name.lower() for name, _ in find_named_tables(tree)} != {table.lower()}
     return not others and tree.find(exp.Anonymous) is None
 
 
 def deleting(statement: str, backend: str | None) -> str:
     """Return the statement, or DELETE FROM instead of a TRUNCATE that commits implicitly."""
-    if backend is None or ending_statement(statement, backend) != "TRUNCATE":
+    if backend is None or find_ending_statement(statement, backend) != "TRUNCATE":
         return statement
     from sqlglot import exp
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from logdriven_dagster.config.connections import given_url
+from logdriven_dagster.config.connections import get_url
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.sql.committing import backend_of, script_mistake
+from logdriven_dagster.config.sql.committing import find_backend, find_script_mistake
 from logdriven_dagster.plugins.importers.drafts import (
     Translation,
     UntranslatableError,
@@ -133,7 +133,7 @@ class Translator:
         dialects = (ktr.dialect_of(found, end) for end in ends)
         if not can_wait(scripts, source, target, *dialects):
             return {"commit_before_read": scripts}
-        backend = backend_of(self.project.config.connections[target["connection"]])
+        backend = find_backend(self.project.config.connections[target["connection"]])
         target["pre_sql"] = [deleting(sql, backend) for script in scripts for sql in script["sql"]]
         if source["connection"] == target["connection"]:
             reason = (
@@ -146,8 +146,8 @@ class Translator:
     def _script(self, found: ktr.Ktr, script: ktr.Script, names: "_Variables") -> Values:
         connection = self._connection(script.connection, found)
         texts = _texts(found, script, names)
-        backend = backend_of(self.project.config.connections[connection])
-        alone = {"transaction": False} if script_mistake(texts, backend) else {}
+        backend = find_backend(self.project.config.connections[connection])
+        alone = {"transaction": False} if find_script_mistake(texts, backend) else {}
         return {"connection": connection, "sql": texts, **alone}
 
     def _statements(self, row: Transformation, found: ktr.Ktr) -> KtrStep:
@@ -165,7 +165,7 @@ class Translator:
         sql = texts[0] if len(texts) == 1 else texts
         connection = self._connection(places.pop(), found)
         step: Values = {"connection": connection, "sql": sql}
-        if script_mistake(texts, backend_of(self.project.config.connections[connection])):
+        if find_script_mistake(texts, find_backend(self.project.config.connections[connection])):
             step["transaction"] = False
         return self._finished(step, row, names)
 
@@ -196,7 +196,7 @@ class Translator:
         if database is None:
             raise UntranslatableError(f"connection {name!r} is not described in the file")
         for known, config in ours.items():
-            if given_url(config) is not None and self._leads_to(known, database):
+            if get_url(config) is not None and self._leads_to(known, database):
                 return known
         raise UntranslatableError(
             f"unknown connection {name!r}: {database.kind} {database.database} on "

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.config.locations import resolve_location
 from logdriven_dagster.engine.storage.locations import folder_at, storage_of
 from logdriven_dagster.engine.targets.files.pointers import _KNOWN, Pointer, Pointers
 from logdriven_dagster.engine.targets.files.summaries import MANY
@@ -18,7 +18,7 @@ NAME = "20220101000000"
 
 @pytest.fixture
 def pointers(tmp_path: Path) -> Pointers:
-    return Pointers(folder_at(location_of(tmp_path), {}), ZoneInfo("UTC"))
+    return Pointers(folder_at(resolve_location(tmp_path), {}), ZoneInfo("UTC"))
 
 
 def pointer(folder: str, token: int) -> Pointer:
@@ -86,7 +86,7 @@ def test_leftovers_are_drafts_and_what_the_last_two_hide(pointers: Pointers, tmp
     old = None
     for token in (5, 6, 7):
         old = pointers.put(NAME, pointer(f"of {token}", token), old)
-    location = location_of(tmp_path / "_windows")
+    location = resolve_location(tmp_path / "_windows")
     storage_of(location, {}).put_if_absent(f"{location}/{NAME}.8.1.json.dead.draft", b"{")
     left = [f"{location}/{NAME}.5.1.json", f"{location}/{NAME}.8.1.json.dead.draft"]
     assert pointers.leftovers() == left

@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.config.server_limits import LOCK_SECONDS, limits
+from logdriven_dagster.config.server_limits import LOCK_SECONDS, build_limits
 from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.targets.garbage import find_garbage
@@ -46,8 +46,8 @@ def project_at(folder: Path, **settings: Any) -> Project:
 @pytest.fixture(params=["postgres_url", "mariadb_url"])
 def project(request: Any, tmp_path: Path, monkeypatch: Any) -> Project:
     """Its catalog is on a server that ends transactions which are idle for a second."""
-    brief = partial(limits, idle=1, lock=3)
-    monkeypatch.setattr("logdriven_dagster.engine.targets.iceberg.catalog.limits", brief)
+    brief = partial(build_limits, idle=1, lock=3)
+    monkeypatch.setattr("logdriven_dagster.engine.targets.iceberg.catalog.build_limits", brief)
     url = request.getfixturevalue(request.param)
     project = project_at(tmp_path, catalog=url.render_as_string(hide_password=False))
     create_table(project)
@@ -133,7 +133,8 @@ def test_a_lock_of_others_is_waited_for_with_a_limit_and_the_error_names_the_cat
 @pytest.mark.usefixtures("long")
 def test_sqlite_cannot_end_a_frozen_commit_and_the_error_names_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "logdriven_dagster.engine.targets.iceberg.catalog.limits", partial(limits, lock=1)
+        "logdriven_dagster.engine.targets.iceberg.catalog.build_limits",
+        partial(build_limits, lock=1),
     )
     project = project_at(tmp_path)
     create_table(project)
@@ -165,7 +166,7 @@ def test_the_limits_keep_what_the_url_says_already():
     given = sa.make_url(
         "postgresql+psycopg://u@h/x?options=-c%20lock_timeout%3D5s&connect_timeout=2"
     )
-    arguments = limits(given)
+    arguments = build_limits(given)
     assert arguments["options"].endswith("lock_timeout=30s -c lock_timeout=5s")  # the last counts
     assert "connect_timeout" not in arguments
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.sql.references import UnreadableSqlError, named_tables
+from logdriven_dagster.config.sql.references import UnreadableSqlError, find_named_tables
 from logdriven_dagster.engine.spark.connect.queries import query_over
 from logdriven_dagster.engine.spark.connect.sail.supported_casts import UnprovenError, type_named
-from logdriven_dagster.engine.spark.connect.sail.supported_queries import Columns, safe_query
+from logdriven_dagster.engine.spark.connect.sail.supported_queries import Columns, build_safe_query
 from logdriven_dagster.engine.spark.connect.sail.supported_sql import Type
 from logdriven_dagster.errors import TerminalStepError
 
@@ -55,7 +55,7 @@ def proven(sql: str, frames: "Mapping[str, DataFrame]") -> ProvenQuery:
 def _proven(sql: str, tables: tuple[tuple[str, tuple[tuple[str, Type], ...]], ...]) -> ProvenQuery:
     """Parse a query once: a table's windows usually have the same query, and need it twice."""
     try:
-        safe = safe_query(sql, {name: dict(columns) for name, columns in tables})
+        safe = build_safe_query(sql, {name: dict(columns) for name, columns in tables})
     except UnprovenError as error:
         raise TerminalStepError(
             f"{error} is not supported on Sail; rewrite the query, or run the project "
@@ -65,7 +65,7 @@ def _proven(sql: str, tables: tuple[tuple[str, tuple[tuple[str, Type], ...]], ..
         raise TerminalStepError(f"the query cannot be read: {error}") from None
     known = {name.lower() for name, _ in tables}
     used: list[str] = []
-    for name, table in list(named_tables(safe.tree)):
+    for name, table in list(find_named_tables(safe.tree)):
         if name.lower() in known:
             _rename(table, f"t{len(used)}")
             used.append(name.lower())
@@ -90,10 +90,12 @@ def parse_supported_columns(ddl: str) -> "StructType":
     """
     from pyspark.sql.types import StructField, StructType
 
-    from logdriven_dagster.engine.spark.connect.sail.supported_projects import declared_columns
+    from logdriven_dagster.engine.spark.connect.sail.supported_projects import (
+        parse_declared_columns,
+    )
 
     try:
-        columns = declared_columns(ddl)
+        columns = parse_declared_columns(ddl)
     except UnprovenError as error:
         raise TerminalStepError(f"{error} is not supported on Sail") from None
     return StructType([StructField(name, _spark_type(kind)) for name, kind in columns.items()])

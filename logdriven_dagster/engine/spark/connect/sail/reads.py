@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from logdriven_dagster.config.sql.own_filters import TableUse, table_uses
+from logdriven_dagster.config.sql.own_filters import TableUse, find_table_uses
 from logdriven_dagster.engine.spark.connect.sail.found_files import files_found, refuse_gone
 from logdriven_dagster.engine.spark.connect.sail.queries import proven, sail_query
 from logdriven_dagster.engine.spark.mode import ROWS, WINDOWS
@@ -62,7 +62,7 @@ class SailReads:
             return [{WINDOWS: known}] if len(known) == len(written) else None
         sql, frames = query
         counted = [name for name, read in frames.items() if id(read) in self._seen]
-        uses = table_uses(sql, counted, lambda name: frames[name].columns)
+        uses = find_table_uses(sql, counted, lambda name: frames[name].columns)
         return [self._count(use, frames[use.table], len(written)) for use in uses]
 
     def _count(self, use: TableUse, frame: "DataFrame", number: int) -> Mapping[str, Any]:

@@ -50,7 +50,7 @@ def type_written(node: exp.DataType) -> Type:
     return Type("decimal", given[0], given[1] if len(given) > 1 else 0)
 
 
-def constant(text: str, goal: Type, node: exp.Expression) -> exp.Expression:
+def build_constant(text: str, goal: Type, node: exp.Expression) -> exp.Expression:
     """Return `node`, a literal with this text, if Sail reads it as a date or timestamp.
 
     Raises UnprovenError for other types than these, and for other notations.
@@ -67,19 +67,21 @@ def constant(text: str, goal: Type, node: exp.Expression) -> exp.Expression:
     raise UnprovenError(f"{text!r} as a {goal}")
 
 
-def safe_cast(safe: exp.Expression, kind: Type, goal: Type) -> exp.Expression:
+def build_safe_cast(safe: exp.Expression, kind: Type, goal: Type) -> exp.Expression:
     """Return a cast of a safe value of type `kind` that fails for values out of range of `goal`."""
-    made = plain_cast(safe, goal)
+    made = build_plain_cast(safe, goal)
     if goal.kind in _BOUNDS and kind not in (INT, goal):
-        return whole_number(safe, goal)
-    if goal.kind != "decimal" or _has_room(goal, as_decimal(kind)):
+        return build_whole_number(safe, goal)
+    if goal.kind != "decimal" or _has_room(goal, convert_to_decimal(kind)):
         return made
-    known = exp.Not(this=paren(exp.Is(this=paren(safe.copy()), expression=exp.Null())))
+    known = exp.Not(
+        this=wrap_in_paren(exp.Is(this=wrap_in_paren(safe.copy()), expression=exp.Null()))
+    )
     lost = exp.And(this=known, expression=exp.Is(this=made.copy(), expression=exp.Null()))
     return _build_unless(lost, safe, made, goal)
 
 
-def whole_number(value: exp.Expression, goal: Type) -> exp.Expression:
+def build_whole_number(value: exp.Expression, goal: Type) -> exp.Expression:
     """Return a cast to an integer type that fails for values out of range.
 
     Sail may evaluate a cast before it filters rows, or skip it if it can compare without it. Only
@@ -89,9 +91,11 @@ def whole_number(value: exp.Expression, goal: Type) -> exp.Expression:
         exp.Cast(this=exp.Literal.string(str(bound)), to=exp.DataType.build("DECIMAL(19, 0)"))
         for bound in _BOUNDS[goal.kind]
     )
-    less = exp.LT(this=paren(value.copy()), expression=low)
-    outside = exp.Or(this=less, expression=exp.GT(this=paren(value.copy()), expression=high))
-    return _build_unless(outside, value, plain_cast(value, goal), goal)
+    less = exp.LT(this=wrap_in_paren(value.copy()), expression=low)
+    outside = exp.Or(
+        this=less, expression=exp.GT(this=wrap_in_paren(value.copy()), expression=high)
+    )
+    return _build_unless(outside, value, build_plain_cast(value, goal), goal)
 
 
 def _build_unless(
@@ -100,7 +104,7 @@ def _build_unless(
     """Return `made`, or an error for values for which `wrong` is true."""
     parts = [
         exp.Literal.string("the value "),
-        plain_cast(value, STRING),
+        build_plain_cast(value, STRING),
         exp.Literal.string(f" is too large for type {goal}"),
     ]
     shown = exp.Concat(expressions=parts, safe=True, coalesce=False)
@@ -114,13 +118,13 @@ def _has_room(goal: Type, kind: Type) -> bool:
     )
 
 
-def plain_cast(value: exp.Expression, goal: Type) -> exp.Expression:
+def build_plain_cast(value: exp.Expression, goal: Type) -> exp.Expression:
     return exp.Cast(this=value.copy(), to=exp.DataType.build(str(goal), dialect="spark"))
 
 
-def paren(value: exp.Expression) -> exp.Expression:
+def wrap_in_paren(value: exp.Expression) -> exp.Expression:
     return exp.Paren(this=value)
 
 
-def as_decimal(kind: Type) -> Type:
+def convert_to_decimal(kind: Type) -> Type:
     return Type("decimal", WHOLE[kind.kind], 0) if kind.kind in WHOLE else kind

@@ -22,7 +22,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.engine.spark.connect.sail.supported_casts import UnprovenError, type_named
-from logdriven_dagster.engine.spark.connect.sail.supported_queries import Columns, safe_query
+from logdriven_dagster.engine.spark.connect.sail.supported_queries import Columns, build_safe_query
 from logdriven_dagster.engine.spark.connect.sail.supported_sql import COMPARED, STORED
 from logdriven_dagster.errors import ConfigError
 
@@ -160,7 +160,7 @@ class _Table:
     def _check_quality_check(self, check: CheckConfig, place: Location) -> Iterator[ConfigError]:
         """Yield an error if a check's query is not proven; it may read steps and tables."""
         try:
-            safe_query(with_moments(check.sql), {**self.known, **self.made})
+            build_safe_query(fill_bounds(check.sql), {**self.known, **self.made})
         except UnprovenError as error:
             yield _build_error(self.document, place, str(error))
         except UnreadableSqlError as error:
@@ -172,13 +172,13 @@ class _Table:
         try:
             columns: Columns = {}
             if step.source is not None:
-                columns = declared_columns(getattr(step.source, "columns", None))
+                columns = parse_declared_columns(getattr(step.source, "columns", None))
                 where = (*place, "source", "window_column")
                 _refuse_window_column(step.source.window_column, columns, "source")
             if (sql := self.queries[step.step]) is not None:
                 where = (*place, "sql_file" if step.sql_file else "sql")
                 tables = {**self.known, **({"source": columns} if step.source else {})}
-                columns = safe_query(with_moments(sql), tables).columns
+                columns = build_safe_query(fill_bounds(sql), tables).columns
             where = (*place, "target", "window_column")
             assert step.target is not None
             _refuse_window_column(step.target.window_column, columns, "target")
@@ -234,7 +234,7 @@ def _check_part(
         yield _build_error(document, (*place, "existing_rows"), f"existing_rows: {existing}")
 
 
-def declared_columns(ddl: str | None) -> Columns:
+def parse_declared_columns(ddl: str | None) -> Columns:
     """Parse the columns of a source. Raises UnprovenError for other types or without columns."""
     if ddl is None:
         raise UnprovenError("a source without columns, whose types are unknown,")
@@ -254,7 +254,7 @@ def declared_columns(ddl: str | None) -> Columns:
     return columns
 
 
-def with_moments(sql: str) -> str:
+def fill_bounds(sql: str) -> str:
     """Return a query with literal timestamps instead of the bounds of its window."""
     return _BOUND.sub("TIMESTAMP '2024-01-01 00:00:00Z'", sql)
 

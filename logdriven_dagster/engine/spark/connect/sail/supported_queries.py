@@ -34,7 +34,7 @@ class SafeQuery:
     """True if each row of its single table yields exactly one row."""
 
 
-def safe_query(sql: str, tables: Mapping[str, Columns]) -> SafeQuery:
+def build_safe_query(sql: str, tables: Mapping[str, Columns]) -> SafeQuery:
     """Return a query over these tables in its safe form.
 
     Raises UnprovenError for a part that is not on the list, and UnreadableSqlError if sqlglot

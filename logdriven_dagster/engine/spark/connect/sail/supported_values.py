@@ -17,13 +17,13 @@ from logdriven_dagster.engine.spark.connect.sail.supported_casts import (
     STRING,
     VOID,
     UnprovenError,
-    as_decimal,
-    constant,
-    paren,
-    plain_cast,
-    safe_cast,
+    build_constant,
+    build_plain_cast,
+    build_safe_cast,
+    build_whole_number,
+    convert_to_decimal,
     type_written,
-    whole_number,
+    wrap_in_paren,
 )
 from logdriven_dagster.engine.spark.connect.sail.supported_sql import (
     CASTS,
@@ -106,24 +106,26 @@ class Values:
     def _convert_cast(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         goal = type_written(node.args["to"])
         if isinstance(node.this, exp.Literal) and node.this.is_string and goal != STRING:
-            return goal, constant(node.this.name, goal, node)
+            return goal, build_constant(node.this.name, goal, node)
         kind, safe = self.typed(node.this)
         if (kind.kind, goal.kind) not in CASTS:
             raise UnprovenError(f"CAST of {kind} to {goal.kind}")
-        return goal, safe_cast(safe, kind, goal)
+        return goal, build_safe_cast(safe, kind, goal)
 
     def _convert_comparison(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         kinds, safe = self._convert_all([node.this, node.expression])
         _refuse_unlike(kinds, _describe_node(node))
-        return BOOLEAN, paren(type(node)(this=paren(safe[0]), expression=paren(safe[1])))
+        return BOOLEAN, wrap_in_paren(
+            type(node)(this=wrap_in_paren(safe[0]), expression=wrap_in_paren(safe[1]))
+        )
 
     def _convert_between(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if node.args.get("symmetric"):
             raise UnprovenError("BETWEEN SYMMETRIC")
         kinds, safe = self._convert_all([node.this, node.args["low"], node.args["high"]])
         _refuse_unlike(kinds, "BETWEEN")
-        value, low, high = map(paren, safe)
-        return BOOLEAN, paren(exp.Between(this=value, low=low, high=high))
+        value, low, high = map(wrap_in_paren, safe)
+        return BOOLEAN, wrap_in_paren(exp.Between(this=value, low=low, high=high))
 
     def _convert_in(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if not node.expressions or node.args.get("query"):
@@ -131,27 +133,32 @@ class Values:
         kinds, (value, *others) = self._convert_all([node.this, *node.expressions])
         _refuse_unlike(kinds, "IN")
         if all(isinstance(each, exp.Literal | exp.Neg | exp.Null) for each in others):
-            return BOOLEAN, paren(exp.In(this=paren(value), expressions=others))
+            return BOOLEAN, wrap_in_paren(exp.In(this=wrap_in_paren(value), expressions=others))
         # In an IN list, Sail discards errors of expressions that it evaluates before it reads a
         # row.
-        same = (exp.EQ(this=paren(value.copy()), expression=paren(each)) for each in others)
+        same = (
+            exp.EQ(this=wrap_in_paren(value.copy()), expression=wrap_in_paren(each))
+            for each in others
+        )
         made: exp.Expression = next(same)
         for each in same:
             made = exp.Or(this=made, expression=each)
-        return BOOLEAN, paren(made)
+        return BOOLEAN, wrap_in_paren(made)
 
     def _convert_is_null(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if not isinstance(node.expression, exp.Null):
             raise UnprovenError("IS of anything but NULL")
         _, safe = self.typed(node.this)
-        return BOOLEAN, paren(exp.Is(this=paren(safe), expression=exp.Null()))
+        return BOOLEAN, wrap_in_paren(exp.Is(this=wrap_in_paren(safe), expression=exp.Null()))
 
     def _convert_logical(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         left, right = map(self._convert_part_of_condition, (node.this, node.expression))
-        return BOOLEAN, paren(type(node)(this=left, expression=right))
+        return BOOLEAN, wrap_in_paren(type(node)(this=left, expression=right))
 
     def _convert_not(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        return BOOLEAN, paren(exp.Not(this=paren(self._convert_part_of_condition(node.this))))
+        return BOOLEAN, wrap_in_paren(
+            exp.Not(this=wrap_in_paren(self._convert_part_of_condition(node.this)))
+        )
 
     def _convert_arithmetic(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         sign = _ARITHMETIC[type(node)]
@@ -160,8 +167,10 @@ class Values:
             goal = BIGINT if BIGINT in (left, right) else INT
             # 38 digits hold the product of any two: 19 digits each.
             room = Type("decimal", 19, 0)
-            made = type(node)(this=plain_cast(one, room), expression=plain_cast(other, room))
-            return goal, whole_number(made, goal)
+            made = type(node)(
+                this=build_plain_cast(one, room), expression=build_plain_cast(other, room)
+            )
+            return goal, build_whole_number(made, goal)
         if not {left.kind, right.kind} <= {*WHOLE, "decimal"}:
             raise UnprovenError(f"{left} {sign} {right}")
         for each in (node.this, node.expression):
@@ -170,9 +179,9 @@ class Values:
                     f"a decimal {sign} {each.sql()}, whose digits Spark counts; write "
                     f"CAST({each.sql()} AS DECIMAL({len(each.name) or 1}, 0))"
                 )
-        goal = _compute_decimal_result(sign, as_decimal(left), as_decimal(right))
-        made = type(node)(this=paren(one), expression=paren(other))
-        return goal, paren(made)
+        goal = _compute_decimal_result(sign, convert_to_decimal(left), convert_to_decimal(right))
+        made = type(node)(this=wrap_in_paren(one), expression=wrap_in_paren(other))
+        return goal, wrap_in_paren(made)
 
     def _convert_case(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if node.this is not None:
@@ -239,8 +248,8 @@ class Values:
             raise UnprovenError("sum(DISTINCT)")
         kind, safe = self.typed(node.this)
         if kind.kind in WHOLE:
-            summed = exp.Sum(this=plain_cast(safe, Type("decimal", MOST_SUMMED_DIGITS, 0)))
-            return BIGINT, whole_number(summed, BIGINT)
+            summed = exp.Sum(this=build_plain_cast(safe, Type("decimal", MOST_SUMMED_DIGITS, 0)))
+            return BIGINT, build_whole_number(summed, BIGINT)
         if kind.kind != "decimal" or kind.precision > MOST_SUMMED_DIGITS:
             raise UnprovenError(f"sum of {kind}")
         return Type("decimal", kind.precision + 10, kind.scale), exp.Sum(this=safe)
@@ -313,7 +322,7 @@ def _refuse_unlike(kinds: Sequence[Type], what: str) -> None:
     if not found <= COMPARED or (len(found) > 1 and not found <= numbers):
         raise UnprovenError(shown)
     if "decimal" in found:
-        common = [as_decimal(kind) for kind in known]
+        common = [convert_to_decimal(kind) for kind in known]
         digits = max(kind.precision - kind.scale for kind in common)
         if digits + max(kind.scale for kind in common) > MOST_DIGITS:
             raise UnprovenError(f"{shown}, which may need more than {MOST_DIGITS} digits")
