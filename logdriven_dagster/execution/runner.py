@@ -309,22 +309,30 @@ class Runner:
     ) -> None:
         """Skip unfinished windows permanently, until `unskip`; downstream tables go on.
 
-        Raises RefusedError if one of them is running or done; nothing is changed then.
+        Raises RefusedError if one of them is running or done, and UsageError if the reason is
+        empty; nothing is changed then.
         """
-        order = self._skipping(table, windows, now)
+        order = self._skipping(table, windows, now, reason)
         text = f"skipped by {by}: {reason}"
         self.run_log.write(lambda conn: skip_windows(conn, order, windows, self.owner, text))
 
     def unskip(
         self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str, by: str
     ) -> None:
-        """Make skipped windows pending again. Raises UsageError if one of them is not skipped."""
-        order = self._skipping(table, windows, now)
+        """Make skipped windows pending again.
+
+        Raises UsageError if one of them is not skipped, or if the reason is empty.
+        """
+        order = self._skipping(table, windows, now, reason)
         text = f"unskipped by {by}: {reason}"
         self.run_log.write(lambda conn: unskip_windows(conn, order, windows, self.owner, text))
 
-    def _skipping(self, table: str, windows: Sequence[TimeWindow], now: datetime) -> Order:
+    def _skipping(
+        self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str
+    ) -> Order:
         config = self.project.table(table)
+        if not reason.strip():
+            raise UsageError("the reason must not be empty; give a reason")
         if config.is_sliced:
             fix = "the next window begins where the last one ended"
             raise UsageError(f"{table} has numbered windows, which cannot be skipped; {fix}")

@@ -258,7 +258,7 @@ def unskip(
     *,
     window: WindowOption,
     end: LastOption = None,
-    reason: ReasonOption = "must not be empty; give the reason",
+    reason: ReasonOption = "no reason given",
     operator: OperatorOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
@@ -288,17 +288,19 @@ def _find_windows_from(
 ) -> "Sequence[TimeWindow]":
     """Return the window that starts at `start`, or those from there to `end`."""
     if end is not None:
-        return _find_windows(runner, table, start, end)
+        return _find_windows(runner, table, start, end, "--window")
     return runner.windows_from(table, parse_time(runner.project, start, "--window"))
 
 
-def _find_windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
+def _find_windows(
+    runner: "Runner", table: str, start: str, end: str, option: str = "--from"
+) -> "Sequence[TimeWindow]":
     from logdriven_dagster.model.windows import TimeWindow
 
     project = runner.project
-    first, last = parse_time(project, start, "--from"), parse_time(project, end, "--to")
+    first, last = parse_time(project, start, option), parse_time(project, end, "--to")
     if first.timestamp() >= last.timestamp():
-        raise typer.BadParameter("must be later than --from", param_hint="--to")
+        raise typer.BadParameter(f"must be later than {option}", param_hint="--to")
     return runner.windows(table, TimeWindow(first, last))
 
 

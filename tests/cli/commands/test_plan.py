@@ -222,6 +222,12 @@ def test_plan_and_status_say_what_a_changed_zone_leaves_of_windows(shop, logdriv
 def test_skipped_windows_are_shown_with_who_and_why_until_they_are_unskipped(shop, logdriven):
     table = logdriven("status", "--json").json["tables"][0]["table"]
     given = (table, "--window", "2022-01-02", "--operator", "ann")
+    empty = logdriven("skip", *given, "--reason", " ")
+    assert empty.code == 2
+    assert "the reason must not be empty" in empty.err
+    backwards = logdriven("skip", *given, "--to", "2022-01-01", "--reason", "the file is lost")
+    assert backwards.code == 2
+    assert "must be later than --window" in backwards.err
     answer = logdriven("skip", *given, "--reason", "the file is lost")
     assert answer.out == f"SKIPPED  {table} [2022-01-02, 2022-01-03)\n"
     assert f"{table} [2022-01-02, 2022-01-03): skipped by ann: the file is lost" in " ".join(
@@ -231,5 +237,7 @@ def test_skipped_windows_are_shown_with_who_and_why_until_they_are_unskipped(sho
     assert [item["reason"] for item in row["skipped"]] == ["skipped by ann: the file is lost"]
     assert "skipped by ann" in logdriven("log", table).out
     assert logdriven("unskip", *given).code == 0
+    log = logdriven("log", table, "--json").out
+    assert "unskipped by ann: no reason given" in log
     assert logdriven("unskip", *given).code == 2
     assert logdriven("status", "--json").json["tables"][0]["skipped"] == []
