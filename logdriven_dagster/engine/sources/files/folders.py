@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.locations import as_path, resolve_location
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.errors import TerminalStepError
 
@@ -110,7 +110,7 @@ def _refuse_escaped_bytes(folder: str, base: str) -> None:
 def _names_below(folder: str, base: str) -> list[str]:
     if folder.startswith("file:"):
         folder = unquote(re.sub("^file:/+", "/", folder))
-    above = as_path(location_of(base)).rstrip("/").count("/") + 1
+    above = as_path(resolve_location(base)).rstrip("/").count("/") + 1
     return folder.split("/")[above:]
 
 
