@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.locations import as_path
+from logdriven_dagster.config.locations import as_path, resolve_location
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.errors import TerminalStepError
 
