@@ -27,7 +27,7 @@ from logdriven_dagster.config.models import (
     tables,
 )
 from logdriven_dagster.config.models.fields import WORDS
-from logdriven_dagster.config.models.incremental.freshness import FreshConfig
+from logdriven_dagster.config.models.incremental.freshness import FreshnessConfig
 from logdriven_dagster.config.models.rules import BUILT_IN
 from logdriven_dagster.config.models.settings import Settings
 from logdriven_dagster.config.models.types import (
@@ -40,6 +40,7 @@ from logdriven_dagster.config.models.types import (
 )
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import TableTarget, Target
+from logdriven_dagster.config.yaml.field_names import current_names
 from logdriven_dagster.plugins.delta.models import DeltaSource, DeltaTarget
 from logdriven_dagster.plugins.kafka.models import KafkaConnection, KafkaSource, KafkaTarget
 
@@ -66,7 +67,7 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "settings": Settings,
         "depends_on": dependencies.Dependency,
         "depends_on: an asset": dependencies.AssetDependency,
-        "fresh": FreshConfig,
+        "freshness": FreshnessConfig,
         "steps": steps.StepConfig,
         "commit_before_read": steps.CommittedSql,
         "loop_over": steps.LoopOver,
@@ -149,7 +150,7 @@ def page() -> str:
     for title, sections in SECTIONS.items():
         parts += [f"## {title}\n"]
         parts += [line for heading, model in sections.items() for line in _section(heading, model)]
-    return "\n".join([*parts, *_built_in()])
+    return "\n".join([*parts, *_built_in(), *_renamed()])
 
 
 def fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo, Schema]]:
@@ -274,6 +275,24 @@ def _built_in() -> Iterator[str]:
     for store, names in groupby(sorted(project.STORAGE_PROPERTIES), lambda n: n.split(".")[0]):
         yield f"- {store}: {', '.join(f'`{name}`' for name in names)}"
     yield ""
+
+
+def _renamed() -> Iterator[str]:
+    yield "## Renamed keys\n"
+    yield "The former name of a key works, with a warning that names file, line and new name."
+    yield "`logdriven validate --json` lists the warnings. Both names at once are an error.\n"
+    yield "| former name | name | in |\n| --- | --- | --- |"
+    for model in _HEADINGS:
+        own = {name: new for name, new in current_names(model).items() if _is_own(model, name)}
+        for former, name in sorted(own.items()):
+            yield f"| `{former}` | `{name}` | {_link(model)} |"
+    yield ""
+
+
+def _is_own(model: type[BaseModel], former: str) -> bool:
+    """Return True unless the section of a base shows the field with this former name."""
+    bases = (base for base in model.__mro__[1:] if base in _HEADINGS)
+    return not any(former in current_names(base) for base in bases)
 
 
 if __name__ == "__main__":

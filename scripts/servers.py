@@ -126,7 +126,8 @@ def _launch_mariadb(folder: Path, port: int) -> None:
     assert server is not None
     user = "mysql" if os.geteuid() == 0 else None
     options = [f"--datadir={folder / 'data'}", f"--socket={folder / 's'}", f"--port={port}"]
-    options += ["--skip-name-resolve"]
+    # A server that starts removes the temporary tables of others from the folder they share.
+    options += ["--skip-name-resolve", f"--tmpdir={folder}"]
     options += ["--bind-address=127.0.0.1", f"--pid-file={folder / 'server.pid'}"]
     options += ["--max-connections=200", "--innodb-flush-log-at-trx-commit=2", "--debug-no-sync"]
     _spawn([server, "--no-defaults", *options], folder, user)

@@ -1,5 +1,6 @@
 """Fixtures that several suites share."""
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -50,6 +51,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first, so that no process of xdist is left with it at the end."""
     root = Path(__file__).parent
     items.sort(key=lambda item: not _FIRST & set(item.path.relative_to(root).parts))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Leave modules and tests, which stay to the end, out of garbage collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

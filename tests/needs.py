@@ -41,7 +41,9 @@ exec {java} "$@"
 """
 
 SAMPLED = (
-    "sampled: `make test` runs one of its parameters in each lane, `make test-long` the others"
+    "sampled(*names): `make test` runs one of its parameters in each lane, `make test-long` the "
+    "others. With names, only values of these parameters are left out: each combination of the "
+    "other parameters is a family of its own"
 )
 
 _here: set[str] = set()
@@ -113,12 +115,26 @@ def _unsampled(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     """
     families: dict[tuple[str, bool], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sampled") and not item.get_closest_marker("long"):
+        marker = item.get_closest_marker("sampled")
+        if marker and not item.get_closest_marker("long"):
             fast = not any(item.get_closest_marker(name) for name in FIXTURES)
-            families[item.nodeid.partition("[")[0], fast].append(item)
+            families[_family(item, marker.args), fast].append(item)
     for (name, _), family in families.items():
         kept = crc32(name.encode()) % len(family)
         yield from (item for n, item in enumerate(family) if n != kept)
+
+
+def _family(item: pytest.Item, names: tuple[str, ...]) -> str:
+    """Return the name of the test, and the parameters that are not in `names` if it has any."""
+    test, _, values = item.nodeid.partition("[")
+    if not names:
+        return test
+    callspec = getattr(item, "callspec", None)
+    params = {} if callspec is None else callspec.params
+    sampled = {str(params[name]) for name in names if name in params}
+    return "-".join(
+        [test, *(value for value in values.rstrip("]").split("-") if value not in sampled)]
+    )
 
 
 def _needs(item: pytest.Item) -> Iterator[str]:

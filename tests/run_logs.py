@@ -18,7 +18,7 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.schema.version import HEAD
 from logdriven_dagster.runlog.sql import unions
 from tests import one_project
-from tests.servers import NEW_DATABASE
+from tests.servers import NEW_DATABASE, administration, copy_files
 
 _upgrade: Callable[[RunLog], str] = RunLog.upgrade
 _USED = """
@@ -105,9 +105,9 @@ def _copy_postgres(log: RunLog) -> str:
         return _upgrade(log)
     name, server = log.engine.url.database, log.engine.url.set(database="postgres")
     template = _template_on(server).database
-    with _autocommitting(server) as conn:
+    with administration(server).connect() as conn:
         conn.exec_driver_sql(f"DROP DATABASE {name}")
-        conn.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template}")
+        conn.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template}{copy_files(conn)}")
     return HEAD
 
 

@@ -28,6 +28,7 @@ from logdriven_dagster.cli.commands import show as show_commands
 from logdriven_dagster.cli.commands import spark as spark_commands
 from logdriven_dagster.cli.commands import ui as ui_commands
 from logdriven_dagster.cli.commands import upkeep as upkeep_commands
+from logdriven_dagster.cli.former_options import Command
 from logdriven_dagster.cli.installed import find_installed, list_installed
 from logdriven_dagster.cli.options import GlobalNowOption, GlobalProjectOption
 from logdriven_dagster.errors import (
@@ -124,7 +125,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
 
 for _panel, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_panel)(_command)
+        app.command(_name, cls=Command, rich_help_panel=_panel)(_command)
 
 _database.command()(log_commands.upgrade)
 app.add_typer(job_commands.app, name="job", rich_help_panel="Running")

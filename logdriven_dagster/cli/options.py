@@ -14,7 +14,6 @@ from logdriven_dagster.model.attempts import OnRunning
 
 if TYPE_CHECKING:
     from logdriven_dagster.cli.shown.progress import Output
-    from logdriven_dagster.config.models.settings import RetryVersion
     from logdriven_dagster.config.models.tables import BatchSize
     from logdriven_dagster.config.project import Project
     from logdriven_dagster.execution.arguments import RunArguments
@@ -95,12 +94,21 @@ MaxParallelOption = Annotated[
         min=1, help="The number of windows to run at the same time; default: the project's."
     ),
 ]
-RecordedOption = Annotated[
-    bool | None,
+
+
+class RetryVersionName(str, Enum):
+    """The version of a table for retries of failed windows."""
+
+    LATEST = "latest"
+    RECORDED = "recorded"
+
+
+RetryVersionOption = Annotated[
+    RetryVersionName | None,
     typer.Option(
-        "--recorded/--latest",
-        help="The version of a table for retries of failed windows: the version of the "
-        "failed attempt, or the latest; default: the table's retry_version, "
+        "--retry-version",
+        help="The version of a table for retries of failed windows: the latest, or the "
+        "version of the failed attempt (recorded); default: the table's retry_version, "
         "otherwise the latest.",
     ),
 ]
@@ -234,7 +242,7 @@ def run_arguments(
     from_step: str | None,
     exclude_steps: Iterable[str] | None,
     on_running: OnRunning | None,
-    recorded: bool | None,
+    retry_version: RetryVersionName | None,
     batch_size: str | None,
 ) -> "RunArguments":
     """Parse the options that `run` and `refresh` share into arguments for every window."""
@@ -245,14 +253,9 @@ def run_arguments(
         from_step,
         parse_names(exclude_steps),
         on_running,
-        retry_version=retry_version(recorded),
+        retry_version=None if retry_version is None else retry_version.value,
         batch_size=_batch_size(batch_size),
     )
-
-
-def retry_version(recorded: bool | None) -> "RetryVersion | None":
-    """Return the version that `--recorded` or `--latest` selects."""
-    return None if recorded is None else "recorded" if recorded else "latest"
 
 
 def _batch_size(text: str | None) -> "BatchSize | None":

@@ -1,10 +1,14 @@
 """Loading a folder of YAML files into a `Project`, or into a list of all its mistakes."""
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from logdriven_dagster.config.checking.documents import validate_document
 from logdriven_dagster.config.checking.engines import Documents, find_unsupported_features
@@ -31,8 +35,10 @@ from logdriven_dagster.config.yaml.documents import (
     read_document,
     report_once,
 )
+from logdriven_dagster.config.yaml.renamed_fields import with_current_names
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
+_logger = logging.getLogger(__name__)
 _Config = TypeVar("_Config", TableConfig, JobConfig)
 _NAME = re.compile(r"^table: *([\w.]+)", re.MULTILINE)
 
@@ -68,7 +74,8 @@ def read_sources(root: Path | str) -> ProjectFiles:
         )
         raise InvalidProjectError([ConfigError(path, None, "", "no such file", hint)])
     errors: list[ConfigError] = []
-    mains = list(_read_documents([path], errors))
+    hints: list[ConfigError] = []
+    mains = list(_rename_fields(_read_documents([path], errors), ProjectConfig, errors, hints))
     config = validate_document(mains[0], ProjectConfig, errors) if mains else None
     if config is None:
         raise InvalidProjectError(errors)
@@ -78,16 +85,38 @@ def read_sources(root: Path | str) -> ProjectFiles:
     rules = config.defaults.notify or ()
     errors += find_unknown_recipients(main, ("defaults", "notify"), rules, config.recipients)
     defaults = main.values.get("defaults") or {}
+    table_files = _expand_documents(_list_yaml_files(root / "tables", "**/*"), root, errors)
     tables = [
         merge_properties(
             _merge_defaults(document, defaults), config.properties, config.variables, errors
         )
-        for document in _expand_documents(_list_yaml_files(root / "tables", "**/*"), root, errors)
+        for document in _rename_fields(table_files, TableConfig, errors, hints)
     ]
-    jobs = list(_expand_documents(_list_yaml_files(root / "jobs", "**/*"), root, errors))
+    job_files = _expand_documents(_list_yaml_files(root / "jobs", "**/*"), root, errors)
+    jobs = [
+        renamed
+        for document in job_files
+        for renamed in _rename_fields([document], choose_job_model(document.values), errors, hints)
+    ]
+    renamed_fields = tuple(report_once(hints))
+    for found in renamed_fields:
+        _log_once(str(found))
     return ProjectFiles(
-        root, main, config, tuple(tables), tuple(jobs), tuple(errors), get_definitions_folder(root)
+        root,
+        main,
+        config,
+        tuple(tables),
+        tuple(jobs),
+        tuple(errors),
+        get_definitions_folder(root),
+        renamed_fields,
     )
+
+
+@cache
+def _log_once(hint: str) -> None:
+    """Log a hint, once per process: runs and ticks read the files again."""
+    _logger.warning("renamed_field: %s", hint)
 
 
 def build_project(sources: ProjectFiles) -> Project:
@@ -107,7 +136,15 @@ def build_project(sources: ProjectFiles) -> Project:
     ordered = {name: tables.items[name] for name in sort_by_dependencies(tables.items)}
     files = {name: document.path for name, document in tables.origins.items()}
     job_files = {name: document.path for name, document in jobs.origins.items()}
-    project = Project(sources.root, sources.config, ordered, jobs.items, files, job_files)
+    project = Project(
+        sources.root,
+        sources.config,
+        ordered,
+        jobs.items,
+        files,
+        job_files,
+        renamed_fields=sources.renamed_fields,
+    )
     documents = Documents(
         sources.main, {name: tables.origins[name] for name in ordered}, jobs.origins
     )
@@ -184,6 +221,23 @@ def _read_documents(paths: Iterable[Path], errors: list[ConfigError]) -> Iterato
             errors.append(error)
 
 
+def _rename_fields(
+    documents: Iterable[Document],
+    model: type[BaseModel],
+    errors: list[ConfigError],
+    hints: list[ConfigError],
+) -> Iterator[Document]:
+    """Yield documents with the current names of their fields; adds a hint for each former name."""
+    for document in documents:
+        try:
+            renamed, found = with_current_names(document, model)
+        except ConfigError as error:
+            errors.append(error)
+            continue
+        hints += found
+        yield renamed
+
+
 def _merge_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:
     """Return the document with the project's defaults that apply to its incremental type.
 
@@ -192,7 +246,7 @@ def _merge_defaults(document: Document, defaults: Mapping[str, Any]) -> Document
     """
     kind = get_incremental_type(document.values.get("incremental_type"))
     of_time = ("default_start", "end", "ordered") if kind.is_sliced else ()
-    of_clocks = ("fresh",) if kind.takes_upstream_batches else ()
+    of_clocks = ("freshness",) if kind.takes_upstream_batches else ()
     left_out = {*of_time, *of_clocks}
     meant = {name: value for name, value in defaults.items() if name not in left_out}
     return replace(document, values={**meant, **document.values})

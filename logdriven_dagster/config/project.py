@@ -33,7 +33,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.connections import ConnectionConfig, ConnectionType
 from logdriven_dagster.config.properties import format_option, query_of
 from logdriven_dagster.config.secrets import resolve
-from logdriven_dagster.errors import UsageError
+from logdriven_dagster.errors import ConfigError, UsageError
 from logdriven_dagster.model.definitions import Kind, build_code
 
 PROJECT_FILE = "logdriven.yaml"
@@ -58,6 +58,8 @@ class Project:
     """Registered version of each definition by code; empty before the project is registered."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
     """Description of the version in use, for tables that do not run the version of their file."""
+    renamed_fields: tuple[ConfigError, ...] = ()
+    """Hints about former names of fields in the files."""
     registering: "Callable[[Any], Project] | None" = field(default=None, compare=False, repr=False)
     """Function that registers the files in a run log before a run, or None if that is done."""
 

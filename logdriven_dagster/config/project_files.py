@@ -22,6 +22,8 @@ class ProjectFiles:
     """Errors of files that could not be parsed."""
     recorded_in: Path
     """Folder for files of registered versions that are used instead of current files."""
+    renamed_fields: tuple[ConfigError, ...] = ()
+    """Hints about former names of fields in the files."""
 
 
 def get_definitions_folder(root: Path) -> Path:

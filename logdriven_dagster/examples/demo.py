@@ -13,6 +13,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 
 from logdriven_dagster.cli.app import app
@@ -153,14 +154,16 @@ def finished(project: Project) -> dict[str, tuple[int, int, int]]:
 
 def compare(project: Project) -> int:
     """Compare `ods.flights` with the source. Returns 0 if the row counts are equal, else 1."""
-    end = project.table("ods.flights").end
+    flights = project.table("ods.flights")
+    start, end = flights.default_start, flights.end
+    assert isinstance(start, datetime)
     assert end is not None
     with Path(project.path("${data}/flights.csv")).open(newline="") as file:
-        rows = csv.DictReader(file)
-        expected = sum(
-            (int(row["year"]), int(row["month"]), int(row["day"])) < (end.year, end.month, end.day)
-            for row in rows
-        )
+        days = [
+            (int(row["year"]), int(row["month"]), int(row["day"])) for row in csv.DictReader(file)
+        ]
+    first, last = ((day.year, day.month, day.day) for day in (start, end))
+    expected = sum(first <= day < last for day in days)
     _, _, written = finished(project)["ods.flights"]
     verdict = "as" if written == expected else "BUT"
     say(f"ods.flights: {written:,} rows, {verdict} the source has {expected:,} before {end:%B %d}.")

@@ -68,7 +68,7 @@ class JobArguments:
             "--max-parallel": self.max_parallel is not None and kind == "maintenance",
             "--from-start": self.from_start and kind == "standard",
             "--from-step": self.from_step is not None and kind == "standard",
-            "--recorded, --latest": self.retry_version is not None and kind == "maintenance",
+            "--retry-version": self.retry_version is not None and kind == "maintenance",
         }
         return [option for option, wrong in given.items() if wrong]
 

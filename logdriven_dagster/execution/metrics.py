@@ -42,9 +42,9 @@ _GAUGES: Mapping[str, str] = {
     "running_windows": "Windows that are running",
     "oldest_failure_seconds": "Seconds for which a window has been failing",
     "fresh": "1 if the newest window whose deadline has passed has finished, else 0; "
-    "only tables with `fresh`",
+    "only tables with `freshness`",
     "overdue_seconds": "Seconds since the deadline of the oldest overdue window; only tables with "
-    "`fresh`",
+    "`freshness`",
 }
 _SUMS: Mapping[str, tuple[str, Callable[[Ended], float]]] = {
     "attempt_seconds": ("Seconds that attempts took", lambda ended: ended.seconds),

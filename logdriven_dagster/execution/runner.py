@@ -22,8 +22,8 @@ from logdriven_dagster.execution.catching_up.on_running import (
 )
 from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
 from logdriven_dagster.execution.catching_up.refreshing import RefreshQueue, refuse_undue
-from logdriven_dagster.execution.definitions.homes import settle
 from logdriven_dagster.execution.definitions.in_force import with_settings_in_force
+from logdriven_dagster.execution.definitions.renames import settle_tables
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
@@ -126,7 +126,7 @@ class Runner:
             return plan(project.tables, logs, now, selected, mode=mode, backoff=backoff)
 
     def freshness(self, now: datetime) -> dict[str, Freshness]:
-        """Return table → freshness, for the tables with `fresh`. Changes nothing."""
+        """Return table → freshness, for the tables with `freshness`. Changes nothing."""
         return freshness.judged(self.run_log, self.judged_project(), now)
 
     def watch_freshness(self, now: datetime) -> dict[str, Freshness]:
@@ -140,8 +140,8 @@ class Runner:
         return found
 
     def judged_project(self) -> Project:
-        """Return the project with settings in force, which are read only if a table has `fresh`."""
-        asked = any(table.fresh is not None for table in self.project.tables.values())
+        """Return the project with settings in force, read only if a table has `freshness`."""
+        asked = any(table.freshness is not None for table in self.project.tables.values())
         return self.in_force() if asked else self.project
 
     def in_force(self, job: str | None = None) -> Project:
@@ -182,7 +182,7 @@ class Runner:
         project = options.get("in_force") or self.in_force(job)
         selected = project.select(tuple(tables or filter(None, (job,))))
         arguments = options.get("arguments", RunArguments())
-        settle(project, self.run_log, [project.tables[name] for name in selected])
+        settle_tables(project, self.run_log, [project.tables[name] for name in selected])
 
         def read(names: Collection[str]) -> dict[str, TableLog]:
             return with_replaceable(project, self._logs(project, names), arguments)
@@ -246,7 +246,7 @@ class Runner:
     ) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
         """Yield the passes with their oldest windows, to which a RefusedError refers."""
         config = self.project.table(table)
-        settle(self.project, self.run_log, [config])
+        settle_tables(self.project, self.run_log, [config])
         orders = [
             Order(self.project, config, each, Trigger.REFRESH, now, arguments) for each in windows
         ]
@@ -263,7 +263,7 @@ class Runner:
         def stage(session: WindowSession, step: StepConfig) -> tuple[Staged, ...]:
             return session.stage_frame(step, frame)
 
-        settle(self.project, self.run_log, [table])
+        settle_tables(self.project, self.run_log, [table])
         order = Order(self.project, table, window, Trigger.REFRESH, now, stage=stage)
         yield from self.passes.run([order])
 
@@ -309,26 +309,34 @@ class Runner:
     ) -> None:
         """Skip unfinished windows permanently, until `unskip`; downstream tables go on.
 
-        Raises RefusedError if one of them is running or done; nothing is changed then.
+        Raises RefusedError if one of them is running or done, and UsageError if the reason is
+        empty; nothing is changed then.
         """
-        order = self._skipping(table, windows, now)
+        order = self._skipping(table, windows, now, reason)
         text = f"skipped by {by}: {reason}"
         self.run_log.write(lambda conn: skip_windows(conn, order, windows, self.owner, text))
 
     def unskip(
         self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str, by: str
     ) -> None:
-        """Make skipped windows pending again. Raises UsageError if one of them is not skipped."""
-        order = self._skipping(table, windows, now)
+        """Make skipped windows pending again.
+
+        Raises UsageError if one of them is not skipped, or if the reason is empty.
+        """
+        order = self._skipping(table, windows, now, reason)
         text = f"unskipped by {by}: {reason}"
         self.run_log.write(lambda conn: unskip_windows(conn, order, windows, self.owner, text))
 
-    def _skipping(self, table: str, windows: Sequence[TimeWindow], now: datetime) -> Order:
+    def _skipping(
+        self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str
+    ) -> Order:
         config = self.project.table(table)
+        if not reason.strip():
+            raise UsageError("the reason must not be empty; give a reason")
         if config.is_sliced:
             fix = "the next window begins where the last one ended"
             raise UsageError(f"{table} has numbered windows, which cannot be skipped; {fix}")
-        settle(self.project, self.run_log, [config])
+        settle_tables(self.project, self.run_log, [config])
         return Order(self.project, config, windows[0], Trigger.SKIP, now)
 
     def slices(self, table: str, keys: Collection[str] | None = None) -> list[Slice]:

@@ -41,7 +41,7 @@ class Enqueuer:
 
     table: str
     cut_pattern: str | None = None
-    """A run takes batches up to the first whose marking matches; see `marking_matches`."""
+    """A run takes batches up to the first whose marking matches; see `is_marking_match`."""
     required: bool = True
     """True if a run needs a batch from it. Missing files are subject to the table's `on_empty`."""
 

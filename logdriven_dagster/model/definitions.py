@@ -32,7 +32,7 @@ class Operation(str, Enum):
 def build_code(project: str, kind: Kind, name: str) -> str:
     """Return the code of a definition, equal in every run log, before and after an import.
 
-    It is derived from the names, since a renamed table is another table.
+    It is derived from the names; the versions of a renamed definition get the new code.
     """
     named = "\0".join((project, name) if kind is not Kind.PROJECT else (project,))
     return f"{kind.value}_{hashlib.sha256(named.encode()).hexdigest()[:20]}"
@@ -72,10 +72,18 @@ class Declared:
     """Canonical JSON."""
     columns: Mapping[str, Any] = field(default_factory=dict)
     """Further columns of its row, for queries in SQL."""
+    former: str | None = None
+    """The content with the former names of renamed fields; None if it is the same."""
 
     @property
     def digest(self) -> str:
         return compute_digest(self.content)
+
+    def has_digest(self, digest: str | None) -> bool:
+        """Return True if a digest is that of this content, written with any names of its fields."""
+        if digest == self.digest:
+            return True
+        return self.former is not None and digest == compute_digest(self.former)
 
 
 USED_LENGTH = 512

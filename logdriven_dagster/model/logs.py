@@ -74,7 +74,7 @@ class LastSlice:
     all_read_at: datetime | None = None
     """The newest data clock at which a range took everything in the source.
 
-    None if none of the newest ones did, or if it is not needed (tables without `fresh`).
+    None if none of the newest ones did, or if it is not needed (tables without `freshness`).
     """
     reached: str | None = None
     """End of the preceding range, if this one was empty and has no bounds itself."""

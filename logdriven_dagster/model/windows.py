@@ -2,7 +2,8 @@
 
 All code except the edges works with instants: datetimes in UTC. Python compares two datetimes of
 one zone by wall clock, so that the two repeated hours of an autumn night would be equal. Time zones
-are used only to divide grids (`model.periods`) and to print. `in_zone` and `on_clock` are the edge.
+are used only to divide grids (`model.periods`) and to print. `convert_to_zone` and `on_clock` are
+the edge.
 """
 
 from collections.abc import Mapping
@@ -251,7 +252,7 @@ def format_range_text(clock: datetime) -> str:
 
 
 def parse_range_text(text: str, zone: ZoneInfo) -> datetime:
-    """Parse text written by `range_text`. Raises ValueError for anything else."""
+    """Parse text written by `format_range_text`. Raises ValueError for anything else."""
     if len(text) > 14:
         return normalize_instant(datetime.strptime(text, "%Y%m%d%H%M%S%z"))
     return normalize_instant(datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=zone))

@@ -17,10 +17,14 @@ from dagster.components.resolved.core_models import OpSpec
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution.catching_up.made_without import find_made_without_when_loaded
 from logdriven_dagster.execution.definitions.changed_targets import changed_when_loaded
 from logdriven_dagster.execution.definitions.registering import located
 from logdriven_dagster.orchestration.assets.freshness import freshness_checks
-from logdriven_dagster.orchestration.assets.metadata import changed_target_shown
+from logdriven_dagster.orchestration.assets.metadata import (
+    format_changed_target,
+    format_made_without,
+)
 from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
 from logdriven_dagster.orchestration.io_manager import table_io_manager
 from logdriven_dagster.orchestration.jobs.catch_up import catch_up_job
@@ -94,7 +98,11 @@ def build_definitions(
         }
         for table, changed in changed_when_loaded(project).items():
             if table in specs:
-                metadata = changed_target_shown(changed)
+                metadata = format_changed_target(changed)
+                specs[table] = specs[table].merge_attributes(metadata=metadata)
+        for table, made in find_made_without_when_loaded(project).items():
+            if table in specs:
+                metadata = format_made_without(made)
                 specs[table] = specs[table].merge_attributes(metadata=metadata)
         location = Location(project, {table: spec.key for table, spec in specs.items()}, prefix)
         catch_up = catch_up_job(location)

@@ -10,7 +10,7 @@ rerun of an old window does not make a table fresh, and its failure does not mak
 - A `full` table is fresh with any later snapshot, but not with a skipped one.
 - A sliced table has to read everything that its source holds once per period: the times at which it
   queries its source are its windows.
-- Tables that are offline, disabled or without `fresh` are not evaluated: nothing starts them.
+- Tables that are offline, disabled or without `freshness` are not evaluated: nothing starts them.
 
 `within` is elapsed time, regardless of clock changes; ends of windows follow the wall clock.
 """
@@ -83,9 +83,9 @@ class Freshness:
 
 def evaluate_freshness(table: TableConfig, log: TableLog, now: datetime) -> Freshness | None:
     """Return the freshness of a table; None if it is not evaluated."""
-    if table.fresh is None or not table.enabled or table.release_state == "offline":
+    if table.freshness is None or not table.enabled or table.release_state == "offline":
         return None
-    within, warn = get_allowance(table), table.fresh.warn
+    within, warn = get_allowance(table), table.freshness.warn
     found = _judge(table, log, now, within, Verdict.LATE)
     if found.verdict is Verdict.FRESH and warn is not None:
         warned = _judge(table, log, now, warn, Verdict.WARNING)
@@ -99,8 +99,8 @@ def get_allowance(table: TableConfig) -> timedelta:
     By default its delay, before which it cannot run, plus its length, or a day if it is longer than
     that.
     """
-    if table.fresh is not None and table.fresh.within is not None:
-        return table.fresh.within
+    if table.freshness is not None and table.freshness.within is not None:
+        return table.freshness.within
     return table.delay + min(timedelta(minutes=table.period.minutes), _A_DAY)
 
 

@@ -278,7 +278,8 @@ class Plan:
             case Trigger.UPSTREAM:
                 return "an upstream window ran again"
             case _ if plan.passed_over:
-                return f"{describe_standing(window, plan.log)}; {len(plan.passed_over)} older ones skipped"
+                older = len(plan.passed_over)
+                return f"{describe_standing(window, plan.log)}; {older} older ones skipped"
             case _:
                 return describe_standing(window, plan.log)
 

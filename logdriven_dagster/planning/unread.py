@@ -21,14 +21,22 @@ class MadeWithout:
     """The range from the first to the last of these windows."""
 
     @property
-    def text(self) -> str:
-        """One sentence for display, with the command that adds the rows of the upstream."""
+    def description(self) -> str:
+        """The windows, and the command that adds the rows of the upstream, for display."""
         without = f"finished windows in {self.span} ran without {self.upstream}"
         command = refresh_command(self.table, self.span)
-        return (
-            f"{self.table}: {without}, which has not run yet; add its rows afterwards "
-            f"with {command}"
-        )
+        return f"{without}, which has not run yet; add its rows afterwards with {command}"
+
+    @property
+    def text(self) -> str:
+        """One sentence for display that begins with the table."""
+        return f"{self.table}: {self.description}"
+
+    def as_json(self) -> dict[str, object]:
+        """Return an item of `made_without` in `--json`."""
+        start, end = self.span.bounds
+        fields = {"data_range_start": start, "data_range_end": end}
+        return {"table": self.table, "upstream": self.upstream, **fields}
 
 
 def iter_made_without(plans: Mapping[str, TablePlan]) -> Iterator[MadeWithout]:

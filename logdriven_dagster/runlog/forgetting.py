@@ -16,7 +16,7 @@ from logdriven_dagster.model.definitions import Kind, Operation, build_code
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema import attempts, observations
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.schema.definitions import table_definition_log
+from logdriven_dagster.runlog.schema.definitions import table_definition_log, table_rename
 from logdriven_dagster.runlog.sql.projects import match_project
 
 TABLE_NAMES: Mapping[Table, tuple[str, ...]] = MappingProxyType(
@@ -33,6 +33,7 @@ TABLE_NAMES: Mapping[Table, tuple[str, ...]] = MappingProxyType(
         observations.process_log: ("job_name",),
         observations.lineage_query: ("job_name",),
         observations.notification_log: ("subject",),
+        table_rename: ("name",),
     }
 )
 """The columns of the run log that hold names of tables, outside of the registry."""
@@ -80,6 +81,13 @@ def forget(conn: Connection, table: str) -> dict[str, int]:
 
     Raises AlreadyRunningError, and removes nothing, while a runner holds one of its windows.
     """
+    refuse_held(conn, table)
+    removed = {rows.name: conn.execute(each).rowcount for rows, each in _deletes(table)}
+    return {name: count for name, count in removed.items() if count}
+
+
+def refuse_held(conn: Connection, table: str) -> None:
+    """Raise AlreadyRunningError if a runner holds a window of a table."""
     held = select(job_log.c.job_id, job_log.c.owner).where(
         match_project(job_log),
         job_log.c.job_name == table,
@@ -89,8 +97,6 @@ def forget(conn: Connection, table: str) -> dict[str, int]:
     if (row := conn.execute(held.limit(1)).first()) is not None:
         by = f"job {row.job_id} of {row.owner}"
         raise AlreadyRunningError(f"{table} is running in {by}; stop that runner first")
-    removed = {rows.name: conn.execute(each).rowcount for rows, each in _deletes(table)}
-    return {name: count for name, count in removed.items() if count}
 
 
 def _deletes(table: str) -> list[tuple[Table, Delete]]:
@@ -117,4 +123,4 @@ def _rows_of(table: str) -> list[tuple[Table, ColumnElement[bool]]]:
 def _names(rows: Table, table: str) -> ColumnElement[bool]:
     columns: list[Column[str]] = [rows.c[name] for name in TABLE_NAMES[rows]]
     which = match_project(rows) & or_(*(column == table for column in columns))
-    return which & (rows.c.subject_type == "table") if "subject_type" in rows.c else which
+    return which & (rows.c.subject_type != "job") if "subject_type" in rows.c else which

@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.model.definitions import Home
+from logdriven_dagster.runlog.definitions.codes import rename_project
 from logdriven_dagster.runlog.schema.attempts import (
     job_log,
     job_log_archive,
@@ -81,7 +82,7 @@ class LogProject:
             assert key is not None
             return int(key[0])
         if self._changes(row):
-            move(conn, row.project_id, self)
+            move(conn, row.project_id, str(row.project_name), self)
         return int(row.project_id)
 
     @property
@@ -130,10 +131,12 @@ def find_project(conn: Connection, name: str) -> tuple[int, LogProject] | None:
     return row.project_id, LogProject(row.project_name, row.host, row.folder, row.place)
 
 
-def move(conn: Connection, project_id: int, to: LogProject) -> None:
-    """Record another name or place of a project."""
+def move(conn: Connection, project_id: int, name: str, to: LogProject) -> None:
+    """Record another name or place of a project; its definitions follow a new name."""
     mine = update(project).where(project.c.project_id == project_id)
     _written(conn, mine.values(**to.values), to.name)
+    if name != to.name:
+        rename_project(conn, project_id, name, to.name)
 
 
 def remove_unused(conn: Connection, project_id: int) -> bool:

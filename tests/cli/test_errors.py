@@ -36,6 +36,7 @@ def test_validate_json_holds_the_mistakes(shop, logdriven):
     assert logdriven("validate", "--json").json == {
         "valid": True,
         "errors": [],
+        "warnings": [],
         "missing_here": [],
     }
 
@@ -142,3 +143,19 @@ def test_the_example_of_a_fix_shows_how_to_name_a_password(shop, logdriven):
     with (shop / "logdriven.yaml").open("a") as file:
         file.write("connections: {erp: {url: 'jdbc:postgresql://h/d'}}\n")
     assert "postgresql://user:${env:PASSWORD}@host/database" in logdriven("validate").err
+
+
+def test_validate_lists_former_names_of_fields_as_warnings(shop, logdriven):
+    file = shop / "tables/ods/orders.yaml"
+    file.write_text("fresh: auto\n" + file.read_text())
+    found = logdriven("validate", "--json").json
+    assert found["valid"]
+    assert found["warnings"] == [
+        {
+            "path": str(file),
+            "line": 1,
+            "field": "fresh",
+            "problem": "was renamed",
+            "hint": "write freshness",
+        }
+    ]

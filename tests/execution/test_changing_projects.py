@@ -19,6 +19,7 @@ from logdriven_dagster.model.periods import Grid
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.testing import NullEngine, Sandbox
 from tests.clock_changes import instant_of, null_table
+from tests.memory import temporary_folder
 from tests.random_examples import examples
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York")
@@ -205,7 +206,7 @@ def play(history: History) -> None:
     base = instant_of(f"{day}T00:00") - timedelta(days=scale.before)
     if "1 month" in scale.periods:
         base = base.replace(day=1)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=temporary_folder()) as folder:
         sandbox = Sandbox(Path(folder), engine=NullEngine())
         periods = dict.fromkeys(UPSTREAMS, scale.periods[0])
         case = Case(sandbox, base, base + scale.steps[0], zone, periods, {"t.a": start})

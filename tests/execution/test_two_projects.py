@@ -1,6 +1,7 @@
 """Two projects on one run log are two projects, also where their tables have the same names."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -10,12 +11,16 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.engine import URL
 
+from logdriven_dagster.execution.definitions.changes import set_settings
 from logdriven_dagster.execution.definitions.homes import open_run_log
-from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.execution.definitions.registering import author, consult, register
+from logdriven_dagster.execution.definitions.removed_tables import removed_tables
 from logdriven_dagster.execution.events import WindowFailed
 from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.upkeep import archive_log
+from logdriven_dagster.model.definitions import Kind
+from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.observed.activity import Today
 from logdriven_dagster.runlog.schema.attempts import file
 from logdriven_dagster.runlog.sql.projects import match_project
@@ -55,6 +60,7 @@ def test_two_processes_at_once_give_each_project_its_own_windows(projects: tuple
 
 
 @pytest.mark.usefixtures("slow")
+@pytest.mark.sampled("database_url")
 @pytest.mark.usefixtures("engine")
 def test_what_one_project_does_changes_nothing_of_another(projects: tuple[OnLog, OnLog]):
     one, two = projects
@@ -94,3 +100,28 @@ def test_rows_lie_with_the_project_whose_windows_wrote_them(
         assert not [e for e in runner.catch_up(NOW) if isinstance(e, WindowFailed)]
         for table in ("ods.a", "dwd.c"):
             assert [row.n for row in runner.engine.read(table, None).collect()] == [value] * 3
+
+
+@pytest.mark.usefixtures("engine")
+def test_definitions_of_a_renamed_project_are_not_those_of_a_later_one_of_its_name(
+    tmp_path: Path,
+):
+    log = f"sqlite:///{tmp_path}/log.db"
+    one = OnLog(tmp_path / "a", log, "first").write(value=1)
+    one.run()
+    set_settings(one.root, {"ods.a": {"priority": "7"}}, author("set"))
+    renamed = replace(one, name="second").write(value=1)
+    assert renamed.run() == []
+
+    other = OnLog(tmp_path / "b", log, "first").write(value=2)
+    other.run()
+    for project, priority, versions in ((renamed, 7, 2), (other, 0, 1)):
+        runner = project.runner
+        assert runner.in_force().table("ods.a").priority == priority
+        assert runner.project.version(Kind.TABLE, "ods.a") == versions
+        with runner.run_log.read() as conn:
+            ran = {
+                row["table_version"] for row in history.list_attempts(conn) if row["table_version"]
+            }
+        assert ran == {1}
+    assert removed_tables(consult(renamed.root)) == []

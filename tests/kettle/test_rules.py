@@ -16,6 +16,8 @@ from tests.kettle import ours
 from tests.kettle.states import NOW, State, Table, run
 from tests.runlog.logbook import ME, request, rows
 
+pytestmark = pytest.mark.sampled("database_url")
+
 FROM = {"ods.from": True}
 YESTERDAY, EARLY, LATE = (10, 15), (62, 65), (70, 75)
 """When runs began and ended, in ticks; the last two are today."""

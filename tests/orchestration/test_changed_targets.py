@@ -1,4 +1,4 @@
-"""A target that is changed over existing rows: Dagster shows it before and when its table runs."""
+"""Changes under finished windows: Dagster shows them on the assets, and when their tables run."""
 
 from typing import Any
 
@@ -41,3 +41,19 @@ def test_a_run_warns_of_it_once(changed, capfd):
     world, definitions = changed
     world.materialize("ods.alone", "2022-01-02", "2022-01-03", definitions)
     assert capfd.readouterr().err.count(EFFECT) == 1
+
+
+def test_the_asset_shows_windows_that_ran_without_a_new_upstream_until_it_has_run(world: World):
+    def asset(definitions: Definitions) -> Any:
+        return definitions.resolve_asset_graph().get(AssetKey(["ods", "alone"]))
+
+    register(world.write(alone()).root)
+    definitions = build_definitions(world.root)
+    assert world.materialize("ods.alone", "2022-01-01", None, definitions).success
+    new = {**ALONE, "table": "ods.new"}
+    world.write(new, {**alone(), "depends_on": ["ods.new"]})
+    definitions = build_definitions(world.root)
+    text = asset(definitions).metadata["made_without"]
+    assert "[2022-01-01, 2022-01-02) ran without ods.new, which has not run yet" in text
+    assert world.materialize("ods.new", "2022-01-01", None, definitions).success
+    assert "made_without" not in asset(build_definitions(world.root)).metadata

@@ -179,7 +179,7 @@ def test_only_selected_tables_are_run(world: World) -> None:
 
 
 def test_a_project_may_be_split_over_code_locations(world: World) -> None:
-    project = world.write(EVENTS | {"fresh": "auto"}, DAILY | {"fresh": "auto"}).project
+    project = world.write(EVENTS | {"freshness": "auto"}, DAILY | {"freshness": "auto"}).project
     daily = build_definitions(project, tables=["dwd.daily"])
     Definitions.validate_loadable(daily)
     assert daily.resolve_asset_graph().get(AssetKey(["ods", "events"])).is_external

@@ -42,7 +42,7 @@ def dagster(world: World, tmp_path: Path):
         yield run
 
 
-@pytest.mark.usefixtures("long")
+@pytest.mark.usefixtures("slow")
 def test_definitions_validate(world: World, dagster) -> None:
     world.write(EVENTS, DAILY)
     result = dagster("definitions", "validate", *MODULE)
@@ -50,6 +50,7 @@ def test_definitions_validate(world: World, dagster) -> None:
     assert "Validation successful" in result.stderr + result.stdout
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.usefixtures("spark_processes")
 def test_job_execute_runs_the_catch_up(world: World, dagster) -> None:
     world.write(EVENTS).events(days=2, bad_day=2)

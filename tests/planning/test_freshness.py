@@ -22,7 +22,7 @@ KEYS = {"source": {"type": "jdbc", "connection": "crm", "table": "t", "key_colum
 
 def judged(history: TableLog, now: str, zone: str = "UTC", **fields: Any) -> Freshness:
     found = evaluate_freshness(
-        table(zone=zone, **{"fresh": TWO_HOURS} | fields), history, at(now, zone)
+        table(zone=zone, **{"freshness": TWO_HOURS} | fields), history, at(now, zone)
     )
     assert found is not None
     return found
@@ -67,7 +67,7 @@ def test_nothing_is_expected_before_the_first_window_should_be_done():
 
 
 def test_a_warning_comes_before():
-    fields = {"fresh": {"within": "4 h", "warn": "2 h"}}
+    fields = {"freshness": {"within": "4 h", "warn": "2 h"}}
     assert verdict(log(day(1)), "2022-01-03 01:59", **fields) is Verdict.FRESH
     assert verdict(log(day(1)), "2022-01-03 02:00", **fields) is Verdict.WARNING
     assert verdict(log(day(1)), "2022-01-03 04:00", **fields) is Verdict.LATE
@@ -84,7 +84,7 @@ def test_a_warning_comes_before():
     ],
 )
 def test_auto_is_the_delay_and_one_period_but_at_most_a_day(period, delay, allowed):
-    assert get_allowance(table(fresh="auto", period=period, delay=delay)) == allowed
+    assert get_allowance(table(freshness="auto", period=period, delay=delay)) == allowed
 
 
 def test_a_skipped_window_is_done():
@@ -98,10 +98,10 @@ def test_after_its_end_the_last_window_decides():
 
 
 @pytest.mark.parametrize(
-    "fields", [{"fresh": "none"}, {"enabled": False}, {"release_state": "offline"}]
+    "fields", [{"freshness": "none"}, {"enabled": False}, {"release_state": "offline"}]
 )
 def test_what_nobody_asks_for_and_nothing_starts_is_not_judged(fields):
-    config = table(**{"fresh": "auto"} | fields)
+    config = table(**{"freshness": "auto"} | fields)
     assert evaluate_freshness(config, log(), at("2022-02-01")) is None
 
 
@@ -135,7 +135,7 @@ def test_windows_end_by_the_wall_clock_and_within_is_elapsed_time():
 
 
 def test_a_later_snapshot_will_do_and_a_skipped_one_will_not():
-    full = {"incremental_type": "full", "fresh": {"within": "3 days"}}
+    full = {"incremental_type": "full", "freshness": {"within": "3 days"}}
     assert verdict(log(day(6)), "2022-01-07 12:00", **full) is Verdict.FRESH
     history = log(day(1), skipped=(days(2, 5),), failed=(day(5),))
     found = judged(history, "2022-01-07 12:00", **full)
@@ -150,7 +150,7 @@ def read(read_at: datetime | None, *, has_more: bool = False) -> TableLog:
 def of_slices(history: TableLog, now: str) -> Freshness:
     step = {"step": "load", "target": {"type": "iceberg"}} | KEYS
     fields = {"incremental_type": "auto_inc_id", "period": "1 h", "default_start": 0}
-    return judged(history, now, steps=[step], fresh={"within": "30 min"}, **fields)
+    return judged(history, now, steps=[step], freshness={"within": "30 min"}, **fields)
 
 
 def test_a_sliced_table_has_to_take_all_that_its_source_holds_once_a_period():
@@ -175,11 +175,11 @@ def test_a_sliced_table_that_never_ran_is_late():
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"fresh": "2 h"}, "must be auto, none or {within: 2 h}, not '2 h'"),
-        ({"fresh": {"within": 0}}, "a window needs time to run"),
-        ({"fresh": {"within": "1 h", "warn": "1 h"}}, "warn: must be shorter than within"),
-        ({"fresh": TWO_HOURS, "delay": "2 h"}, "must be longer than delay, which is 2:00:00"),
-        ({"fresh": "auto", "incremental_type": "upstream"}, "has no schedule"),
+        ({"freshness": "2 h"}, "must be auto, none or {within: 2 h}, not '2 h'"),
+        ({"freshness": {"within": 0}}, "a window needs time to run"),
+        ({"freshness": {"within": "1 h", "warn": "1 h"}}, "warn: must be shorter than within"),
+        ({"freshness": TWO_HOURS, "delay": "2 h"}, "must be longer than delay, which is 2:00:00"),
+        ({"freshness": "auto", "incremental_type": "upstream"}, "has no schedule"),
     ],
 )
 def test_what_can_never_be_is_refused(fields, told):

@@ -58,7 +58,7 @@ def test_without_an_id_rows_are_only_counted(orders: Orders):
 def test_of_duplicates_the_newest_stays_and_the_others_are_errors(orders: Orders):
     rows = [(1, "2022-01-01", "old"), (1, "2022-01-03", "new"), (1, None, "none"), (2, None, "one")]
     orders.given(*rows, columns="id, updated, note")
-    orders.check({**ID, "keep": "updated desc"})
+    orders.check({**ID, "deduplicate_order_by": "updated desc"})
     assert [(row[0], row[2]) for row in orders.rows("ods.orders")] == [(1, "new"), (2, "one")]
     duplicates = orders.result("Duplicated PK check")
     assert (duplicates.level, duplicates.column, duplicates.count) == ("error", "id", 2)
@@ -69,20 +69,28 @@ def test_of_equally_new_duplicates_it_is_always_the_same_that_stays(orders: Orde
     rows = [(1, "2022-01-01", "a"), (1, "2022-01-01", "b"), (1, "2022-01-01", "c")]
     kept = set()
     for turned in (rows, rows[::-1], rows[1:] + rows[:1]):
-        orders.given(*turned, columns="id, updated, note").check({**ID, "keep": "updated"})
+        orders.given(*turned, columns="id, updated, note").check(
+            {**ID, "deduplicate_order_by": "updated"}
+        )
         kept.add(orders.rows("ods.orders")[0][2])
     assert len(kept) == 1
 
 
 def test_rows_without_an_id_are_no_duplicates_of_each_other(orders: Orders):
     orders.given((None, 1, "a"), (None, 1, "b"))
-    orders.check({**ID, "keep": "amount"})
+    orders.check({**ID, "deduplicate_order_by": "amount"})
     assert len(orders.rows("ods.orders")) == 2
 
 
 def test_a_duplicate_breaks_no_other_rule(orders: Orders):
     orders.given((1, -1, "a", 1), (1, 5, "a", 2), columns="id, amount, country, version")
-    orders.check({**ID, "keep": "version", "columns": {"amount": ["positive"], "id": ["unique"]}})
+    orders.check(
+        {
+            **ID,
+            "deduplicate_order_by": "version",
+            "columns": {"amount": ["positive"], "id": ["unique"]},
+        }
+    )
     assert (orders.ids, orders.result("positive").count, orders.result("unique").count) == (
         [1],
         0,
@@ -243,7 +251,9 @@ TARGETS = [
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t["type"] + t.get("mode", ""))
 def test_every_kind_of_target_takes_only_good_rows(orders: Orders, target):
     orders.given((1, 10, "DE"), (2, None, "DE"), (1, 7, "DE"))
-    orders.check({**ID, "keep": "amount", "columns": {"amount": ["not_null"]}}, target)
+    orders.check(
+        {**ID, "deduplicate_order_by": "amount", "columns": {"amount": ["not_null"]}}, target
+    )
     assert orders.rows("ods.orders") == [(1, 10, "DE")]
     counts = orders.ran.counts
     assert (counts.source, counts.target, counts.failure) == (3, 1, 2)
@@ -288,7 +298,7 @@ def test_nothing_is_left_of_rows_that_were_staged_to_be_looked_at(orders: Orders
 
 def test_an_empty_source_is_perfectly_good(orders: Orders):
     orders.given().check(
-        {**ID, "min_pass": 99, "keep": "amount", "columns": {"amount": ["unique"]}}
+        {**ID, "min_pass": 99, "deduplicate_order_by": "amount", "columns": {"amount": ["unique"]}}
     )
     assert (orders.report.checked, orders.report.good_percent) == (0, 100)
     assert orders.report.refusal is None

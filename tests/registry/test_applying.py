@@ -7,6 +7,8 @@ from logdriven_dagster.errors import InvalidProjectError, RunLogError
 from logdriven_dagster.execution.definitions.registering import rehearse
 from logdriven_dagster.model.definitions import Kind
 
+pytestmark = pytest.mark.sampled("database_url")
+
 
 def test_one_changed_table_writes_one_row_and_one_row_of_its_log(shop):
     shop.with_sales().apply()

@@ -11,6 +11,8 @@ from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.model.definitions import Kind
 from tests.registry.conftest import SALES
 
+pytestmark = pytest.mark.sampled("database_url")
+
 
 @pytest.fixture
 def lived(shop):

@@ -9,6 +9,8 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions.history import build_users_query, find_users
 from logdriven_dagster.runlog.schema.definitions import definition_use
 
+pytestmark = pytest.mark.sampled("database_url")
+
 ERP = """
     table: ods.invoices
     period: 1 day

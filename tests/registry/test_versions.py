@@ -7,6 +7,8 @@ from logdriven_dagster.execution.definitions.changes import diff
 from logdriven_dagster.model.definitions import Kind
 from tests.registry.conftest import SALES
 
+pytestmark = pytest.mark.sampled("database_url")
+
 
 def test_a_rollback_is_a_new_version_with_the_old_content_and_its_settings(shop):
     shop.apply()

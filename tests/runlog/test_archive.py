@@ -7,6 +7,8 @@ from tests.builders import at, day, days, table
 from tests.runlog.ageing import age, move
 from tests.runlog.logbook import execute, fail, rows, start, succeed, table_log
 
+pytestmark = pytest.mark.sampled("database_url")
+
 
 def count(log, name="job_log"):
     return rows(log, f"SELECT count(*) AS n FROM {name}")[0]["n"]

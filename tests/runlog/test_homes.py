@@ -16,6 +16,8 @@ from tests.builders import day
 from tests.one_project import unnamed
 from tests.runlog.logbook import open_log, rows, succeed, table_log
 
+pytestmark = pytest.mark.sampled("database_url")
+
 A = LogProject("a", "host", "/a", "/lake")
 
 

@@ -33,6 +33,8 @@ from tests.runlog import bdre
 from tests.runlog.bdre import ACCESSED, FAILED, HIVE, NEW, PROCESSED, TRANSFER
 from tests.runlog.logbook import ME, execute, expire, open_log, rows
 
+pytestmark = pytest.mark.sampled("database_url")
+
 KNOWN = bdre.registry()
 OTHER = Owner("there", 1, 2)
 

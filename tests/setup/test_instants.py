@@ -37,10 +37,10 @@ def zoned(tree: ast.AST) -> Iterator[str]:
 
 
 def _printed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of a text, and of what `brief` and `marking_of` make texts of."""
+    """Yield the parts of a text, and of what `format_brief` and `build_marking` make texts of."""
     if isinstance(node, ast.JoinedStr):
         yield from ast.walk(node)
-    if isinstance(node, ast.FunctionDef) and node.name == "marking_of":
+    if isinstance(node, ast.FunctionDef) and node.name == "build_marking":
         yield from ast.walk(node)
     if isinstance(node, ast.FunctionDef) and node.name.endswith("_clock"):
         yield from ast.walk(node)
@@ -60,7 +60,7 @@ def test_nothing_below_the_edge_counts_with_the_clock_of_a_zone(module):
 
 def test_what_would_count_with_a_zone_is_found():
     wrong = (
-        "from logdriven_dagster.model.windows import in_zone\n"
+        "from logdriven_dagster.model.windows import convert_to_zone\n"
         "start = moment.astimezone(zone)\nnow = datetime.now(tz=zone)\n"
         "then = clock.replace(tzinfo=zone)\nright = moment.astimezone(timezone.utc)\n"
         "text = f'{moment.astimezone(zone):%H}'\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-_NAMED = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
+_NAMED = re.compile(r"((?:tests|logdriven_dagster/testing)/[\w/]+\.py)::(\w+)")
 
 
 def promises() -> list[str]:

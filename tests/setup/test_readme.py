@@ -72,33 +72,94 @@ class Demonstrated:
     finished: dict[str, tuple[int, int, int]]
 
 
+SHORT = {
+    "default_start: 2013-01-01": "default_start: 2013-01-14",
+    "default_start: 2013-01-07": "default_start: 2013-01-14",
+    "end: 2013-02-01": "end: 2013-01-21",
+}
+"""The changes to the example's files that leave one week: its third day is the bad one."""
+
+
 @pytest.fixture(scope="module")
-def demonstrated(tmp_path_factory: pytest.TempPathFactory, spark_processes: None) -> Demonstrated:
+def week(tmp_path_factory: pytest.TempPathFactory, spark_processes: None) -> Demonstrated:
+    """The demo on one week of its data, by the function that `make demo` calls."""
     folder = tmp_path_factory.mktemp("clone") / ".demo"
-    first, second = (run_demo(folder) for _ in range(2))
+    example = tmp_path_factory.mktemp("short") / "example"
+    shutil.copytree(demo.EXAMPLE, example)
+    for file in example.rglob("*.yaml"):
+        text = file.read_text()
+        for old, new in SHORT.items():
+            text = text.replace(old, new)
+        file.write_text(text)
+    program = f"""if True:
+        import sys
+        from pathlib import Path
+        from {demo.__name__} import demonstrate
+        sys.exit(demonstrate(Path({str(folder)!r}), Path({str(example)!r})))
+    """
+    return demonstrate(folder, "-c", program)
+
+
+@pytest.fixture(scope="module")
+def january(
+    tmp_path_factory: pytest.TempPathFactory, spark_processes: None, long: None
+) -> Demonstrated:
+    folder = tmp_path_factory.mktemp("clone") / ".demo"
+    return demonstrate(folder, "-m", demo.__name__, "--folder", str(folder))
+
+
+def demonstrate(folder: Path, *arguments: str) -> Demonstrated:
+    """Run the demo twice, each time in a process of its own."""
+    first, second = (run_demo(*arguments) for _ in range(2))
     return Demonstrated(folder, first, second, demo.finished(load_project(folder)))
 
 
-def run_demo(folder: Path) -> str:
-    command = [sys.executable, "-m", demo.__name__, "--folder", str(folder)]
+def run_demo(*arguments: str) -> str:
+    command = [sys.executable, *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 
 
-@pytest.fixture(scope="module")
-def clone(demonstrated: Demonstrated) -> Path:
-    """A folder with the demo as `make demo` leaves it, and with the environment of this test."""
-    folder = demonstrated.folder.parent
-    (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+@pytest.fixture
+def clone(request: pytest.FixtureRequest, spark_processes: None) -> Path:
+    """A folder with the demo as `make demo` leaves it, and with the environment of this test.
+
+    A test of `make test` has one week of it.
+    """
+    is_long = request.node.get_closest_marker("long")
+    run: Demonstrated = request.getfixturevalue("january" if is_long else "week")
+    folder = run.folder.parent
+    if not (folder / ".venv").exists():
+        (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
     return folder
 
 
-def test_every_flight_of_january_arrives_and_a_second_run_finds_nothing_to_do(
-    demonstrated: Demonstrated,
+def test_every_flight_of_a_week_arrives_and_a_second_run_finds_nothing_to_do(
+    week: Demonstrated,
 ) -> None:
-    assert "FAILURE  ods.flights [2013-01-16, 2013-01-17)" in demonstrated.first
-    counts = demonstrated.finished
+    assert "FAILURE  ods.flights [2013-01-16, 2013-01-17)" in week.first
+    counts = week.finished
+    assert counts["ods.flights"] == (7, 6_034, 6_034)
+    assert {name: windows for name, (windows, _, _) in counts.items()} == {
+        "ods.airlines": 1,
+        "ods.airports": 1,
+        "ods.planes": 1,
+        "ods.flights": 7,
+        "ods.weather": 14,
+        "dwd.flights": 7,
+        "dws.daily_delay": 7,
+        "dws.weekly_delay": 1,
+    }
+    assert counts["dwd.flights"][2] == counts["ods.flights"][2]
+    assert "Nothing to do" in week.second
+
+
+def test_every_flight_of_january_arrives_and_a_second_run_finds_nothing_to_do(
+    january: Demonstrated,
+) -> None:
+    assert "FAILURE  ods.flights [2013-01-16, 2013-01-17)" in january.first
+    counts = january.finished
     assert counts["ods.flights"] == (31, 27_004, 27_004)
     assert counts["dwd.flights"][2] == 27_004
     assert {name: windows for name, (windows, _, _) in counts.items()} == {
@@ -111,7 +172,7 @@ def test_every_flight_of_january_arrives_and_a_second_run_finds_nothing_to_do(
         "dws.daily_delay": 31,
         "dws.weekly_delay": 3,
     }
-    assert "Nothing to do" in demonstrated.second
+    assert "Nothing to do" in january.second
 
 
 def by_hand(where: Path, script: str) -> subprocess.CompletedProcess[str]:

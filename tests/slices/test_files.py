@@ -124,7 +124,7 @@ def test_a_known_path_with_new_content_is_a_new_version_b25(inbox: Inbox):
 
 
 def test_with_hashes_only_the_content_counts(inbox: Inbox):
-    inbox.table(source={"version": "hash"})
+    inbox.table(source={"detect_changes_by": "hash"})
     inbox.put("a.csv", "1")
     inbox.run(1)
     inbox.put("a.csv", "1")

@@ -50,7 +50,7 @@ def test_no_new_rows_is_a_success_with_an_empty_range_and_never_a_step_back_s13(
     shop.run(2)
     shop.execute("DELETE FROM orders")
     shop.place(3)
-    shop.table(on_restart="report")
+    shop.table(on_key_reset="report")
     (event,) = shop.run(3)[1:]
     assert isinstance(event, WindowSucceeded)
     shop.place(8)

@@ -1,4 +1,4 @@
-"""`on_restart`: a source whose greatest key lies below what was read of it."""
+"""`on_key_reset`: a source whose greatest key lies below what was read of it."""
 
 import shutil
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def test_a_source_that_starts_again_below_the_end_fails_until_the_table_allows_i
     (empty,) = failures(any_shop.run(2))
     any_shop.place(1, 9)
     (lower,) = failures(any_shop.run(2))
-    any_shop.table(on_restart="report")
+    any_shop.table(on_key_reset="report")
     assert failures(any_shop.run(2)) == []
     any_shop.place(11)
     any_shop.run(3)
@@ -64,7 +64,7 @@ def test_a_source_that_starts_again_below_the_end_fails_until_the_table_allows_i
         "key_column id of shop, orders: the source has no keys, but keys up to 10 were read "
         "before. The source was emptied, restored or replaced, or its newest rows were deleted; "
         "nothing was read. Continue its keys above 10; or load it as a new table with another "
-        "name; or set on_restart: report in the table to read only keys above 10"
+        "name; or set on_key_reset: report in the table to read only keys above 10"
     )
     assert "the greatest key is 9, but keys up to 10 were read" in lower
     assert any_shop.ranges() == [

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+import yaml
+from pyarrow import parquet
 
 from logdriven_dagster.cli.shown.results import build_window_result
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
@@ -86,3 +89,18 @@ def test_a_table_may_ignore_rows_without_keys(shop: Shop):
     output, number = reported(shop, 1)
     assert "no window" not in output
     assert number is None
+
+
+def test_files_whose_keys_are_all_null_are_no_quiet_success(tmp_path: Path, spark: Any):
+    shop = Shop(tmp_path, spark, f"sqlite:///{tmp_path / 'shop.db'}")
+    source = {"type": "parquet", "path": "in.parquet", "key_column": "id"}
+    step = {"step": "load", "source": source, "target": {"type": "parquet"}}
+    values = {"table": "ods.orders", "incremental_type": "auto_inc_id", "period": "1 day"}
+    shop.write("tables/orders.yaml", yaml.safe_dump({**values, "steps": [step]}))
+    for day, keys in ((1, [None, None]), (2, [None, None, 7])):
+        rows = pa.table({"id": pa.array(keys, pa.int64())})
+        parquet.write_table(rows, tmp_path / "in.parquet")
+        output, number = reported(shop, day)
+        assert f"2 of {len(keys)} rows do not belong to any window: 2 with NULL" in output
+        assert number == 2
+    assert shop.ranges() == [("0", "0", "SUCCESS"), ("0", "7", "SUCCESS")]

@@ -65,8 +65,8 @@ ROWS = {"n": ["not_null", {"rule": "positive", "level": "warn"}]}
 RULES: dict[str, dict[str, Any]] = {
     "single rows": {"id": ["id", "v"], "columns": ROWS},
     "without ids": {"columns": ROWS},
-    "duplicates": {"id": ["id"], "keep": "n desc", "columns": ROWS},
-    "equally new": {"id": ["id"], "keep": "day", "columns": {"n": ["not_null"]}},
+    "duplicates": {"id": ["id"], "deduplicate_order_by": "n desc", "columns": ROWS},
+    "equally new": {"id": ["id"], "deduplicate_order_by": "day", "columns": {"n": ["not_null"]}},
     "unique": {"id": ["v"], "columns": {"id": [{"rule": "unique", "level": "warn"}], **ROWS}},
     "references": {
         "id": ["v"],
@@ -92,7 +92,12 @@ RULES: dict[str, dict[str, Any]] = {
             }
         ],
     },
-    "kept apart": {"id": ["id", "v"], "keep": "n", "keep_rejected": True, "columns": ROWS},
+    "kept apart": {
+        "id": ["id", "v"],
+        "deduplicate_order_by": "n",
+        "keep_rejected": True,
+        "columns": ROWS,
+    },
 }
 
 
@@ -166,7 +171,7 @@ def test_rows_counts_and_ids_are_the_same(tmp_path: Path, spark: Any, name: str,
     assert apart[0]["quality_check_log"]
 
 
-@pytest.mark.sampled
+@pytest.mark.usefixtures("long")
 @pytest.mark.parametrize("kind", ["delta", "parquet", "csv"])
 def test_other_targets_keep_rows_out_window_by_window(tmp_path: Path, spark: Any, kind: str):
     target = f"{{type: {kind}, window_column: day, mode: append}}"
@@ -177,7 +182,7 @@ def test_other_targets_keep_rows_out_window_by_window(tmp_path: Path, spark: Any
     assert apart[1][1]
 
 
-@pytest.mark.sampled
+@pytest.mark.usefixtures("long")
 def test_a_database_keeps_rows_out_window_by_window(
     tmp_path: Path, spark: Any, database_url: sa.URL
 ):

@@ -21,11 +21,11 @@ NamesArgument = Annotated[
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A table, a job, JOB.STEP or a relation.")
 ]
-AsOption = Annotated[
+OperatorOption = Annotated[
     str | None,
     typer.Option(
-        "--as",
-        metavar="OPERATOR",
+        "--operator",
+        metavar="NAME",
         help="The operator to record; default: LOGDRIVEN_OPERATOR, then the user of this process.",
     ),
 ]
@@ -37,7 +37,7 @@ DryRunOption = Annotated[
 def apply(
     *,
     dry_run: DryRunOption = False,
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -53,7 +53,7 @@ def apply(
 def enable(
     names: NamesArgument,
     *,
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -64,7 +64,7 @@ def enable(
 def disable(
     names: NamesArgument,
     *,
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -90,7 +90,7 @@ def set_(
             help="Reset this field to the value in the file; may be repeated.",
         ),
     ] = None,
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -115,11 +115,12 @@ def history(
     """Show every version with its operator, time, reason and changed fields."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.cli.shown.definitions import convert_version
+    from logdriven_dagster.config.derived.contents import rename_content
     from logdriven_dagster.execution.definitions.changes import ProjectRegistry
     from logdriven_dagster.model.definitions import list_content_differences
 
     versions = ProjectRegistry.opened(_get_folder(project)).versions(name)
-    contents = [version.in_force for version in versions]
+    contents = [rename_content(version.kind, version.in_force) for version in versions]
     changed = [[], *map(list_content_differences, contents[:-1], contents[1:])]
     if as_json:
         rendering.print_json_list(map(convert_version, versions, changed))
@@ -175,7 +176,7 @@ def rollback(
         int, typer.Argument(min=1, help="The version; see `logdriven history NAME`.")
     ],
     *,
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from logdriven_dagster.cli.commands.definitions import AsOption, DryRunOption, show_changes
+from logdriven_dagster.cli.commands.definitions import DryRunOption, OperatorOption, show_changes
 from logdriven_dagster.cli.options import JsonOption, ProjectOption
 
 
@@ -53,7 +53,7 @@ def import_(
     ],
     *,
     dry_run: DryRunOption = False,
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:

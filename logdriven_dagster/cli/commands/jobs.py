@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from logdriven_dagster.cli.commands.run import TerminatedError, handle_termination
+from logdriven_dagster.cli.former_options import Command
 from logdriven_dagster.cli.options import (
     JsonOption,
     LogFormat,
@@ -17,12 +18,11 @@ from logdriven_dagster.cli.options import (
     NowOption,
     OverrideOption,
     ProjectOption,
-    RecordedOption,
+    RetryVersionOption,
     choose_output,
     open_in_force,
     open_to_run,
     parse_overrides,
-    retry_version,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class JobType(str, Enum):
     MAINTENANCE = "maintenance"
 
 
-@app.command()
+@app.command(cls=Command)
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The job.")],
     *,
@@ -65,7 +65,7 @@ def run(
     ] = None,
     max_parallel: MaxParallelOption = None,
     override: OverrideOption = None,
-    recorded: RecordedOption = None,
+    retry_version: RetryVersionOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -83,7 +83,7 @@ def run(
         max_parallel=max_parallel,
         from_start=from_start,
         from_step=from_step,
-        retry_version=retry_version(recorded),
+        retry_version=None if retry_version is None else retry_version.value,
     )
     runner, clock = open_to_run("job run", project, now)
     _watch(name, run_job(runner, name, clock, arguments), output)

@@ -1,6 +1,6 @@
 """`plan`, `status` and `graph`: pending windows, the state of tables, and dependencies."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from itertools import islice
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from logdriven_dagster.config.project import Project
     from logdriven_dagster.engine.targets.existing_rows import ExistingRows
     from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
+    from logdriven_dagster.execution.definitions.renames import RenameNote
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.logs import OpenWindow
     from logdriven_dagster.planning.plan import Plan, PlannedWindow, TablePlan
+    from logdriven_dagster.planning.unread import MadeWithout
 
 
 def plan(
@@ -40,9 +42,13 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show pending windows, oldest first, with the reason why a window is blocked."""
-    from logdriven_dagster.cli.shown.definitions import find_changed_targets, print_changed_targets
+    from logdriven_dagster.cli.shown.definitions import (
+        find_changed_targets,
+    )
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
+    from logdriven_dagster.execution.definitions.renames import find_rename_notes
     from logdriven_dagster.execution.opening import open_runner
+    from logdriven_dagster.planning.unread import iter_made_without
 
     registered = open_in_force(project)
     loaded = registered.project
@@ -52,8 +58,12 @@ def plan(
     apart = _apart(loaded, found)
     existing = _existing_rows(runner, found)
     changed = find_changed_targets(registered, found.tables)
+    without = list(iter_made_without(found.tables))
+    renames = [note for note in find_rename_notes(loaded, registered.run_log) if not note.applied]
     if as_json:
-        notes = _notes(apart, existing, changed)
+        notes = _notes(apart, existing, changed, without)
+        for note in renames:
+            notes.setdefault(note.table, {})["rename"] = asdict(note)
         print_json_list(_window_json(each, notes.get(each.table, {})) for each in windows)
         return
     if every or limit:
@@ -66,10 +76,7 @@ def plan(
         print_line(f"{name} runs one window at a time although batch_size is {size}: {reason}")
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
-    _print_parts(found)
-    _print_made_without(found)
-    print_changed_targets(changed)
-    _print_failed_refreshes(found)
+    _print_notes(found, renames, without, changed)
 
 
 def _errors(table: "TablePlan") -> list[str]:
@@ -106,7 +113,10 @@ def _existing_rows(runner: "Runner", found: "Plan") -> "list[ExistingRows]":
 
 
 def _notes(
-    apart: "Mapping[str, str]", existing: "list[ExistingRows]", changed: "list[ChangedTarget]"
+    apart: "Mapping[str, str]",
+    existing: "list[ExistingRows]",
+    changed: "list[ChangedTarget]",
+    without: "list[MadeWithout]",
 ) -> dict[str, dict[str, object]]:
     """Return the additional `--json` keys of each table's windows."""
     from logdriven_dagster.cli.shown.definitions import convert_changed_target
@@ -117,6 +127,9 @@ def _notes(
         notes.setdefault(name, {})["existing_rows"] = texts
     for each in changed:
         notes.setdefault(each.table, {})["changed_target"] = convert_changed_target(each)
+    for name in {made.table for made in without}:
+        items = [made.as_json() for made in without if made.table == name]
+        notes.setdefault(name, {})["made_without"] = items
     return notes
 
 
@@ -174,7 +187,6 @@ def status(
     from logdriven_dagster.cli.shown.definitions import (
         convert_disagreements,
         find_changed_targets,
-        print_changed_targets,
         print_disagreements,
     )
     from logdriven_dagster.cli.shown.freshness import (
@@ -184,8 +196,10 @@ def status(
     )
     from logdriven_dagster.execution.definitions.disagreements import Disagreements
     from logdriven_dagster.execution.definitions.removed_tables import removed_tables
+    from logdriven_dagster.execution.definitions.renames import find_rename_notes
     from logdriven_dagster.execution.opening import open_runner
     from logdriven_dagster.planning.freshness import evaluate_freshness
+    from logdriven_dagster.planning.unread import iter_made_without
     from logdriven_dagster.runlog.history.logs import read_latest_statuses
     from logdriven_dagster.runlog.observed import audits
 
@@ -203,14 +217,18 @@ def status(
     disagreements = Disagreements.of(registered)
     removed = removed_tables(registered) if not tables else []
     changed = {each.table: each for each in find_changed_targets(registered, found.tables)}
+    without = list(iter_made_without(found.tables))
+    renames = find_rename_notes(loaded, registered.run_log)
     rows = [
         _status_json(table, latest.get(name), changed.get(name))
+        | {"made_without": [made.as_json() for made in without if made.table == name]}
         | {"freshness": convert_freshness(standing[name], clock)}
         for name, table in found.tables.items()
     ]
     if as_json:
         fields = {"tables": rows, "sources": [convert_rows(each) for each in looked]}
         fields["removed_tables"] = [asdict(each) for each in removed]
+        fields["renames"] = [asdict(each) for each in renames]
         rendering.print_json({**fields, "definitions": convert_disagreements(disagreements)})
         return
     # Without a freshness rule, there is no column for it.
@@ -224,18 +242,42 @@ def status(
         grid.add_row(*cells, rendering.format_state(str(last or "–")), *fresh)
     rendering.make_console().print(grid)
     print_late(standing)
-    _print_parts(found)
-    _print_made_without(found)
-    print_changed_targets(changed.values())
-    _print_failed_refreshes(found)
-    for name, table in found.tables.items():
-        for item in table.log.left_out:
-            rendering.print_line(f"{name} {item.window}: {item.reason}")
+    _print_notes(found, renames, without, changed.values())
+    _print_left_out(found)
     rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
     print_lost(looked)
     for gone in removed:
         rendering.print_line(gone.text)
     print_disagreements(disagreements)
+
+
+def _print_notes(
+    found: "Plan",
+    renames: "Iterable[RenameNote]",
+    without: "Iterable[MadeWithout]",
+    changed: "Iterable[ChangedTarget]",
+) -> None:
+    """Print the effects of changes, and failed reruns."""
+    from logdriven_dagster.cli.shown.definitions import (
+        print_changed_targets,
+        print_made_without,
+        print_renames,
+    )
+
+    _print_parts(found)
+    print_renames(note for note in renames if note.table in found.tables)
+    print_made_without(without)
+    print_changed_targets(changed)
+    _print_failed_refreshes(found)
+
+
+def _print_left_out(found: "Plan") -> None:
+    """Print the windows that operators have skipped, with their reasons."""
+    from logdriven_dagster.cli.shown.rendering import print_line
+
+    for name, table in found.tables.items():
+        for item in table.log.left_out:
+            print_line(f"{name} {item.window}: {item.reason}")
 
 
 _PARTS = 4
@@ -292,15 +334,6 @@ def _print_parts(found: "Plan") -> None:
                 "default_start or timezone has changed; the remaining parts of windows run "
                 f"as they are: {shown}"
             )
-
-
-def _print_made_without(found: "Plan") -> None:
-    """Print finished windows that ran before any window of an upstream had run."""
-    from logdriven_dagster.cli.shown.rendering import print_line
-    from logdriven_dagster.planning.unread import iter_made_without
-
-    for made in iter_made_without(found.tables):
-        print_line(made.text)
 
 
 def _print_failed_refreshes(found: "Plan") -> None:

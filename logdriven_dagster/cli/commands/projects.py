@@ -1,5 +1,6 @@
 """`init`, `validate` and `schema`: a project's files."""
 
+from collections.abc import Iterable
 from datetime import date
 from enum import Enum
 from pathlib import Path
@@ -53,8 +54,9 @@ def _day(now: str | None) -> date:
 
 def validate(
     project: ProjectOption = None,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Analyze every query with Spark, without reading rows.")
+    analyze: Annotated[
+        bool,
+        typer.Option("--analyze", help="Analyze every query with Spark, without reading rows."),
     ] = False,
     connect: Annotated[
         bool,
@@ -72,7 +74,7 @@ def validate(
 
     try:
         loaded = examined_project(project or ".")
-        unseen = _unseen_by_spark(project) if deep else ()
+        unseen = _unseen_by_spark(project) if analyze else ()
     except InvalidProjectError as invalid:
         if not as_json:
             raise
@@ -80,36 +82,29 @@ def validate(
         raise typer.Exit(2) from None
     missing, engines = _missing_here(loaded), _engines(loaded)
     reasons = {name: why for name, (_, why) in engines.items()}
+    renames = _describe_renames(loaded)
     places = _reached(loaded) if connect else {}
     if as_json:
         unseen_fields = (
-            {"not_looked_at": [_mistake_json(error) for error in unseen]} if deep else {}
+            {"not_looked_at": [_mistake_json(error) for error in unseen]} if analyze else {}
         )
         reached = {"places": places} if connect else {}
         print_json(
             {
                 "valid": True,
                 "errors": [],
+                "warnings": [_mistake_json(hint) for hint in loaded.renamed_fields],
                 "missing_here": missing,
                 **({"why_spark": reasons} if engines else {}),
+                **({"renames": renames} if renames else {}),
                 **reached,
                 **unseen_fields,
             }
         )
         raise typer.Exit(2 if any(places.values()) else 0)
-    for error in unseen:
-        print_line(f"not analyzed: {error}")
-    layers = {table.layer for table in loaded.tables.values()}
-    counted = [
-        _counted(len(loaded.tables), "table"),
-        _counted(len(layers), "layer"),
-        _counted(len(loaded.jobs), "job"),
-    ]
-    print_line(f"Project {loaded.name} is valid: {', '.join(counted)}.")
-    for title, names in _by_engine(engines).items():
-        print_line(f"On {title}: {', '.join(names)}.")
-    if on_spark := [f"{name} ({why})" for name, why in reasons.items() if why is not None]:
-        print_line(f"On Spark: {'; '.join(on_spark)}.")
+    _print_valid(loaded, engines, unseen)
+    for text in renames:
+        print_line(text)
     for item in missing:
         print_line(
             f"Not available on this host: {item['need']}: {item['problem']}; needed by {item['by']}"
@@ -118,6 +113,46 @@ def validate(
         print_line(f"{place}: {problem or 'reached'}")
     if any(places.values()):
         raise typer.Exit(2)
+
+
+def _print_valid(
+    project: "Project", engines: dict[str, tuple[str, str | None]], unseen: "Iterable[ConfigError]"
+) -> None:
+    """Print what a valid project consists of, and the engine of its tables."""
+    from logdriven_dagster.cli.shown.rendering import print_line
+
+    for error in unseen:
+        print_line(f"not analyzed: {error}")
+    layers = {table.layer for table in project.tables.values()}
+    counted = [
+        _counted(len(project.tables), "table"),
+        _counted(len(layers), "layer"),
+        _counted(len(project.jobs), "job"),
+    ]
+    print_line(f"Project {project.name} is valid: {', '.join(counted)}.")
+    for title, names in _by_engine(engines).items():
+        print_line(f"On {title}: {', '.join(names)}.")
+    if on_spark := [f"{name} ({why})" for name, (_, why) in engines.items() if why is not None]:
+        print_line(f"On Spark: {'; '.join(on_spark)}.")
+
+
+def _describe_renames(project: "Project") -> list[str]:
+    """Return the effect of each `renamed_from`, by the run log as far as it can be read."""
+    from logdriven_dagster.errors import RunLogError
+    from logdriven_dagster.execution.definitions.homes import enter
+    from logdriven_dagster.execution.definitions.renames import find_rename_notes
+    from logdriven_dagster.runlog import RunLog
+
+    if not any(table.renamed_from for table in project.tables.values()):
+        return []
+    try:
+        run_log = RunLog.open_to_look(project.run_log_url)
+        if run_log is None:
+            return []
+        enter(project, run_log)
+        return [note.text for note in find_rename_notes(project, run_log)]
+    except RunLogError as error:
+        return [f"the effect of renamed_from is not known here: {error}"]
 
 
 def _missing_here(project: "Project") -> list[dict[str, str]]:

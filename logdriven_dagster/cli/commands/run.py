@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from logdriven_dagster.cli.commands.definitions import AsOption
+from logdriven_dagster.cli.commands.definitions import OperatorOption
 from logdriven_dagster.cli.options import (
     BatchSizeOption,
     ExcludeStepsOption,
@@ -23,7 +24,7 @@ from logdriven_dagster.cli.options import (
     OnRunningOption,
     OverrideOption,
     ProjectOption,
-    RecordedOption,
+    RetryVersionOption,
     TablesArgument,
     choose_output,
     open_to_run,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.windows import TimeWindow
     from logdriven_dagster.planning.plan import Plan, PlannedWindow
+    from logdriven_dagster.planning.unread import MadeWithout
 
 
 OnceOption = Annotated[
@@ -94,7 +96,7 @@ def run(
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
-    recorded: RecordedOption = None,
+    retry_version: RetryVersionOption = None,
     batch_size: BatchSizeOption = None,
     wait: WaitOption = None,
     project: ProjectOption = None,
@@ -110,7 +112,7 @@ def run(
         from_step=from_step,
         exclude_steps=exclude_steps,
         on_running=on_running,
-        recorded=recorded,
+        retry_version=retry_version,
         batch_size=batch_size,
     )
     runner, clock = open_to_run("run", project, now)
@@ -134,7 +136,20 @@ def run(
     )
     if now is None:
         events = _notify_freshness(runner, events)
-    _watch(events, lambda: _count_pending(plan(), limit), output, lambda: plan().firsts())
+    without = _report_made_without(runner, names, clock)
+    _watch(events, lambda: _count_pending(plan(), limit), output, lambda: plan().firsts(), without)
+
+
+def _report_made_without(
+    runner: "Runner", names: Iterable[str], now: datetime
+) -> "Sequence[MadeWithout]":
+    """Print on stderr which finished windows ran before a new upstream, and return them."""
+    from logdriven_dagster.cli.shown.definitions import print_made_without
+    from logdriven_dagster.execution.catching_up.made_without import find_made_without
+
+    found = find_made_without(runner.run_log, runner.project, names, now)
+    print_made_without(found, to=sys.stderr)
+    return found
 
 
 def _notify_freshness(
@@ -184,7 +199,7 @@ def refresh(
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
-    recorded: RecordedOption = None,
+    retry_version: RetryVersionOption = None,
     batch_size: BatchSizeOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
@@ -198,7 +213,7 @@ def refresh(
         from_step=from_step,
         exclude_steps=exclude_steps,
         on_running=on_running,
-        recorded=recorded,
+        retry_version=retry_version,
         batch_size=batch_size,
     )
     runner, clock = open_to_run("refresh", project, now, again=[table])
@@ -227,7 +242,7 @@ def skip(
     window: WindowOption,
     end: LastOption = None,
     reason: ReasonOption,
-    operator: AsOption = None,
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
 ) -> None:
@@ -243,8 +258,8 @@ def unskip(
     *,
     window: WindowOption,
     end: LastOption = None,
-    reason: ReasonOption = "must not be empty; give the reason",
-    operator: AsOption = None,
+    reason: ReasonOption = "no reason given",
+    operator: OperatorOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
 ) -> None:
@@ -273,17 +288,19 @@ def _find_windows_from(
 ) -> "Sequence[TimeWindow]":
     """Return the window that starts at `start`, or those from there to `end`."""
     if end is not None:
-        return _find_windows(runner, table, start, end)
+        return _find_windows(runner, table, start, end, "--window")
     return runner.windows_from(table, parse_time(runner.project, start, "--window"))
 
 
-def _find_windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
+def _find_windows(
+    runner: "Runner", table: str, start: str, end: str, option: str = "--from"
+) -> "Sequence[TimeWindow]":
     from logdriven_dagster.model.windows import TimeWindow
 
     project = runner.project
-    first, last = parse_time(project, start, "--from"), parse_time(project, end, "--to")
+    first, last = parse_time(project, start, option), parse_time(project, end, "--to")
     if first.timestamp() >= last.timestamp():
-        raise typer.BadParameter("must be later than --from", param_hint="--to")
+        raise typer.BadParameter(f"must be later than {option}", param_hint="--to")
     return runner.windows(table, TimeWindow(first, last))
 
 
@@ -310,6 +327,7 @@ def _watch(
     total: Callable[[], int],
     output: "Output",
     left: "Callable[[], Sequence[PlannedWindow]]" = tuple,
+    without: "Sequence[MadeWithout]" = (),
 ) -> NoReturn:
     """Run the windows and report them; exit with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.shown.progress import display, report
@@ -322,16 +340,16 @@ def _watch(
                 tally.add(event)
                 show(event)
     except TerminatedError:
-        report(tally, output)
+        report(tally, output, (), without)
         raise typer.Exit(143) from None
     except KeyboardInterrupt:
-        report(tally, output)
+        report(tally, output, (), without)
         raise typer.Exit(130) from None
     except LogdrivenError:
         if tally.results:
-            report(tally, output)
+            report(tally, output, (), without)
         raise
-    report(tally, output, left() if tally.is_idle else ())
+    report(tally, output, left() if tally.is_idle else (), without)
     raise typer.Exit(tally.summarize().exit_code)
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from logdriven_dagster.cli.former_options import Command
 from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_project
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ app = typer.Typer(
     help="Manage a warm Spark server for all runs, or prepare a faster start of Spark.",
 )
 
-AtOnceOption = Annotated[
-    bool, typer.Option("--at-once", help="Do not wait for the Spark jobs of other runs. They fail.")
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Do not wait for the Spark jobs of other runs. They fail.")
 ]
 
 CopyOption = Annotated[
@@ -32,8 +33,8 @@ CopyOption = Annotated[
 _MEGABYTE = 1_000_000
 
 
-@app.command()
-def start(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
+@app.command(cls=Command)
+def start(force: ForceOption = False, project: ProjectOption = None) -> None:
     """Start the project's Spark server and wait until it is ready; a running one stays.
 
     A server whose settings have changed is restarted.
@@ -42,7 +43,7 @@ def start(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
 
     from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 
-    started = connect_server.start(loaded, _make_waiter(at_once))
+    started = connect_server.start(loaded, _make_waiter(force))
     place = f"the Spark server of {loaded.name} at {_place(started.server)}"
     if not started.seconds:
         typer.echo(f"{place} is already running")
@@ -53,14 +54,14 @@ def start(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
         typer.echo("runs use it with `spark: {remote: auto}` or LOGDRIVEN_SPARK_REMOTE=auto")
 
 
-@app.command()
-def stop(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
+@app.command(cls=Command)
+def stop(force: ForceOption = False, project: ProjectOption = None) -> None:
     """Stop the project's Spark server as soon as no run uses it."""
     loaded = open_project(project)
 
     from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 
-    server = connect_server.stop(loaded, _make_waiter(at_once))
+    server = connect_server.stop(loaded, _make_waiter(force))
     server_name = f"the Spark server of {loaded.name}"
     typer.echo(f"{server_name} has stopped" if server else f"{server_name} is not running")
 
@@ -141,15 +142,15 @@ def _place(server: "Server") -> str:
     return f"sc://localhost:{server.port}"
 
 
-def _make_waiter(at_once: bool) -> "Callable[[Server], None]":
+def _make_waiter(force: bool) -> "Callable[[Server], None]":
     from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 
     def wait(server: "Server") -> None:
-        if not at_once:
+        if not force:
             connect_server.wait_until_idle(
                 server,
                 lambda jobs: typer.echo(
-                    f"waiting for {jobs} Spark jobs; use --at-once to end them", err=True
+                    f"waiting for {jobs} Spark jobs; use --force to end them", err=True
                 ),
             )
 

@@ -34,14 +34,14 @@ def discard(
     *,
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="Only the window that starts at this time."),
+        typer.Option("--window", metavar="TIME", help="Only the window that starts at this time."),
     ] = None,
     project: ProjectOption = None,
 ) -> None:
     """Stop running windows of a table: they publish nothing and are pending again."""
     registered = open_in_force(project)
     loaded, run_log = registered.project, registered.run_log
-    moment = parse_time(loaded, start, "--from") if start else None
+    moment = parse_time(loaded, start, "--window") if start else None
 
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.execution import upkeep
@@ -100,30 +100,52 @@ def forget(
         str, typer.Argument(help="A table that the project does not define any more.")
     ],
     *,
+    drop_target: Annotated[
+        bool, typer.Option("--drop-target", help="Also remove the rows of its targets.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count the rows to remove without removing them.")
+        bool, typer.Option("--dry-run", help="List what would be removed without removing it.")
     ] = False,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a deleted table from the run log; the rows of its target stay."""
+    """Remove a deleted table from the run log; without --drop-target, the rows of its target stay.
+
+    Targets are removed first, so that an interrupted command can be repeated.
+    """
     from logdriven_dagster.cli.shown import rendering
-    from logdriven_dagster.execution.definitions.removed_tables import forget_table, rows_to_forget
+    from logdriven_dagster.execution.definitions.removed_tables import (
+        forget_table,
+        list_parts,
+        refuse_held,
+        remove_parts,
+        rows_to_forget,
+    )
 
     registered = open_in_force(project)
-    rows = rows_to_forget(registered, table)
+    parts = list_parts(registered, table) if drop_target else []
+    rows = rows_to_forget(registered, table, parts)
     if not dry_run:
         if not yes:
-            question = f"Remove {sum(rows.values()):,} rows of {table} from the run log?"
+            for part in parts:
+                typer.echo(f"{part.kind}  {part.location}", err=True)
+            places = f" and {len(parts):,} parts of its targets" if parts else ""
+            question = f"Remove {sum(rows.values()):,} rows of {table} from the run log{places}?"
             typer.confirm(question, abort=True, err=True)
+        refuse_held(registered, table)
+        remove_parts(parts)
         rows = forget_table(registered, table)
     if as_json:
-        rendering.print_json({"table": table, "removed": not dry_run, "rows": rows})
+        listed = [{"kind": p.kind, "location": p.location, "bytes": p.bytes} for p in parts]
+        shown = {"table": table, "removed": not dry_run, "rows": rows}
+        rendering.print_json({**shown, "targets": listed} if drop_target else shown)
         return
+    verb = "would be removed" if dry_run else "removed"
+    for part in parts:
+        rendering.print_line(f"{part.kind}  {part.location}  {verb}")
     for name, count in rows.items():
         rendering.print_line(f"{name}  {count:,}")
-    verb = "would be removed" if dry_run else "removed"
     rendering.print_line(f"{sum(rows.values()):,} rows of {table} {verb} from the run log.")
 
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
     from logdriven_dagster.execution.definitions.disagreements import Disagreements, Override
     from logdriven_dagster.execution.definitions.registering import Registered
+    from logdriven_dagster.execution.definitions.renames import RenameNote
     from logdriven_dagster.model.definitions import Difference, Version, VersionChange
+    from logdriven_dagster.planning.unread import MadeWithout
 
 _LONG = 60
 """Maximum length of a value that is shown on the same line."""
@@ -126,6 +128,18 @@ def print_changed_targets(found: "Iterable[ChangedTarget]", to: "IO[str] | None"
     """Print a sentence for each table that writes in another way."""
     for changed in found:
         make_console(to).print(format_plain(changed.text), soft_wrap=True)
+
+
+def print_made_without(found: "Iterable[MadeWithout]", to: "IO[str] | None" = None) -> None:
+    """Print a sentence for each upstream that has not run before finished windows."""
+    for made in found:
+        make_console(to).print(format_plain(made.text), soft_wrap=True)
+
+
+def print_renames(found: "Iterable[RenameNote]") -> None:
+    """Print a sentence for each `renamed_from`."""
+    for note in found:
+        print_line(note.text)
 
 
 def convert_changed_target(changed: "ChangedTarget") -> dict[str, object]:

@@ -11,6 +11,7 @@ from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.events import NeedUnmet, WindowEvent, WindowStarted
 from logdriven_dagster.execution.listeners.log_lines import lines_to
 from logdriven_dagster.planning.plan import PlannedWindow, State
+from logdriven_dagster.planning.unread import MadeWithout
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -115,15 +116,22 @@ def _format_unmet(event: NeedUnmet) -> "Text":
     return line.append_text(rendering.format_plain(f"{event.reason}; not started: {names}"))
 
 
-def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> None:
+def report(
+    tally: Tally,
+    output: Output,
+    left: Sequence[PlannedWindow] = (),
+    without: Sequence[MadeWithout] = (),
+) -> None:
     """Print the results per table and in sum; interrupted windows go to stderr.
 
-    If nothing was done, `left` holds the windows with which the tables will begin.
+    If nothing was done, `left` holds the windows with which the tables will begin. `without` holds
+    the finished windows that ran before a new upstream, for JSON.
     """
     summary = tally.summarize()
     if output == "json":
         windows = [_convert_left(planned) for planned in left]
-        rendering.print_json(summary.as_json() | {"left": windows})
+        notes = {"left": windows, "made_without": [made.as_json() for made in without]}
+        rendering.print_json(summary.as_json() | notes)
     elif output == "text" and summary.results:
         _print_summary(summary)
         failed = (result.table for result in summary.results if result.status == "FAILURE")

@@ -4,10 +4,11 @@ Runs no code of the project. Only `logdriven validate` checks for them: one inva
 prevent other commands from running the rest.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from logdriven_dagster.config.checking.python_functions import check_function
 from logdriven_dagster.config.checking.quality import list_rule_functions, list_rule_queries
+from logdriven_dagster.config.checking.renames import format_rename_hint, map_new_names
 from logdriven_dagster.config.derived.variables import (
     list_job_names,
     list_parameter_names,
@@ -37,11 +38,13 @@ _OF_UPKEEP = frozenset({"project", "run_log", "options", "variables", "job_run_i
 def find_oversights(project: Project, documents: Iterable[Document]) -> list[ConfigError]:
     """Return every mistake that a run of a table or job would fail with, with location and fix."""
     found: list[ConfigError] = []
+    names = map_new_names(project.tables).items()
+    renamed = {old.lower(): format_rename_hint(new) for old, new in names}
     for document in documents:
         table = project.tables.get(str(document.values.get("table")))
         job = project.jobs.get(str(document.values.get("job")))
         if table is not None:
-            found += _TableOversights(project, table, document).mistakes()
+            found += _TableOversights(project, table, document, renamed).mistakes()
         elif isinstance(job, MaintenanceJob):
             found += _check_upkeep(project, job, document)
     return list(report_once(found))
@@ -50,13 +53,20 @@ def find_oversights(project: Project, documents: Iterable[Document]) -> list[Con
 class _TableOversights:
     """Validator of one table's file, for mistakes that would fail at run time."""
 
-    def __init__(self, project: Project, table: TableConfig, document: Document) -> None:
+    def __init__(
+        self,
+        project: Project,
+        table: TableConfig,
+        document: Document,
+        renamed: Mapping[str, str],
+    ) -> None:
         self._project, self._table, self._document = project, table, document
         self._variables = list_text_names(project, table)
         self._parameters = list_parameter_names(project, table)
         read = [d.table for d in table.table_dependencies if d.read != "none"]
         self._known = {*read, table.table}
         """Names of upstream tables, and of the steps so far."""
+        self._renamed = renamed
         self._any_table = _has_other_catalogs(project) or any(s.python for s in table.steps)
 
     def mistakes(self) -> Iterator[ConfigError]:
@@ -112,7 +122,7 @@ class _TableOversights:
     def _build_names(self, step: StepConfig | None = None) -> Names:
         tables = None if self._any_table else frozenset(self._known)
         loops = step is not None and step.loop_over is not None
-        return Names(self._variables, self._parameters, tables, loops)
+        return Names(self._variables, self._parameters, tables, loops, self._renamed)
 
 
 def _list_statements(step: StepConfig) -> Iterator[tuple[Location, str, str]]:

@@ -9,6 +9,11 @@ from typing import Generic, TypeVar
 from logdriven_dagster.config.checking.conditions import check_conditions, check_relations
 from logdriven_dagster.config.checking.plain_secrets import find_definition_secrets
 from logdriven_dagster.config.checking.quality import check_quality, list_rule_queries
+from logdriven_dagster.config.checking.renames import (
+    check_renames,
+    format_rename_hint,
+    map_new_names,
+)
 from logdriven_dagster.config.derived.running_order import find_cycle, map_upstreams
 from logdriven_dagster.config.models.dependencies import AssetDependency
 from logdriven_dagster.config.models.frozen import Option
@@ -73,6 +78,7 @@ def find_mistakes(
         else:
             yield from _check_job(job, jobs.origins[name], tables.items, known)
     yield from _check_targets(tables)
+    yield from check_renames(tables.items, tables.origins, known)
     yield from _check_assets(tables)
     if cycle := find_cycle(map_upstreams(tables.items)):
         document = tables.origins[cycle[0]]
@@ -113,13 +119,22 @@ def _check_upkeep(
             yield document.error((*place, "python"), problem)
         for name in step.tables:
             if name not in known:
-                yield _build_unknown_table_error(document, (*place, "tables"), name, known)
+                hint = _suggest_name(name, known)
+                yield document.error((*place, "tables"), f"unknown table {name!r}", hint)
 
 
 def _build_unknown_table_error(
-    document: Document, place: tuple[str | int, ...], name: str, known: Iterable[str]
+    document: Document,
+    place: tuple[str | int, ...],
+    name: str,
+    tables: Mapping[str, TableConfig],
 ) -> ConfigError:
-    return document.error(place, f"unknown table {name!r}", _suggest_name(name, known))
+    return document.error(place, f"unknown table {name!r}", _suggest_table(name, tables))
+
+
+def _suggest_table(name: str, tables: Mapping[str, TableConfig]) -> str | None:
+    new = map_new_names(tables).get(name)
+    return _suggest_name(name, tables) if new is None else format_rename_hint(new)
 
 
 def _check_dependencies(
@@ -135,7 +150,7 @@ def _check_dependencies(
             continue
         name = dependency.table
         if dependency.managed and name not in known:
-            hint = _suggest_name(name, tables)
+            hint = _suggest_table(name, tables)
             unmanaged = f"or write {{table: {name}, managed: false}} if another system manages it"
             hint = f"{hint}; {unmanaged}" if hint else unmanaged.removeprefix("or ")
             yield document.error(place, f"unknown table {name!r}", hint)

@@ -87,7 +87,9 @@ def _check_names(
         if rule.kind in ("query", "python") and not quality.id:
             problem = f"{rule.name} needs id, the columns that identify a row"
             yield document.error((*place, "id"), problem)
-    names = {rule.name for _, rule in rules} | ({DUPLICATES} if quality.keep else set())
+    names = {rule.name for _, rule in rules} | (
+        {DUPLICATES} if quality.deduplicate_order_by else set()
+    )
     for n, name in enumerate(quality.blocking if isinstance(quality.blocking, tuple) else ()):
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)

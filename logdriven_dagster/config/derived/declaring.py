@@ -1,22 +1,24 @@
 """Conversion of a project into the definitions that the registry keeps."""
 
-import os
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from logdriven_dagster.config.derived.contents import declare_content, write_registered
 from logdriven_dagster.config.derived.uses import list_uses
-from logdriven_dagster.config.models.code_files import explain_misplaced_content, find_named_files
+from logdriven_dagster.config.models.code_files import find_named_files
 from logdriven_dagster.config.models.dependencies import Dependency
-from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
+from logdriven_dagster.config.models.jobs import (
+    JobConfig,
+    MaintenanceJob,
+    StandardJob,
+)
 from logdriven_dagster.config.models.settings import Settings, build_setting_columns
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.config.yaml.documents import Document, read_text
-from logdriven_dagster.errors import ConfigError, InvalidProjectError
 from logdriven_dagster.model.definitions import (
     Declared,
     Derived,
@@ -33,7 +35,7 @@ def declare_all(sources: ProjectFiles, project: Project) -> Iterator[Declared]:
     settings as columns) and `files` (the text of every file that it names), so that any version can
     run again.
     """
-    yield Declared(Kind.PROJECT, project.name, serialize_canonical({"values": sources.main.values}))
+    yield declare_content(Kind.PROJECT, project.name, {"values": sources.main.values})
     for document in sources.tables:
         table = project.tables[document.values["table"]]
         columns = {"description": table.description, "incremental_type": table.incremental_type}
@@ -86,41 +88,6 @@ def replace_definitions(
     return replace(sources, jobs=(*kept, *added))
 
 
-def write_registered(
-    parent: Path,
-    project: str,
-    kind: Kind,
-    name: str,
-    content: Mapping[str, Any],
-    *,
-    label: str | None = None,
-) -> Document:
-    """Write a registered definition below `parent`, with the files that it names, as a document.
-
-    `label` describes its version in error messages. Raises InvalidProjectError, and writes nothing,
-    if one of the files would lie elsewhere.
-    """
-    files: Mapping[str, str] = content.get("files", {})
-    code, text = build_code(project, kind, name), serialize_canonical(content)
-    folder = parent / code / Declared(kind, name, text).digest[:16]
-    if problem := explain_misplaced_content(content):
-        wrong = ConfigError(folder / f"{name}.yaml", None, "", problem, item=label)
-        raise InvalidProjectError([wrong])
-    # As deep as paths lead upwards, so that they stay inside.
-    folder /= "/".join(["in"] * max((path.split("/").count("..") for path in files), default=0))
-    for path, written in files.items():
-        file = folder / path
-        if not file.is_file():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            if not file.parent.resolve().is_relative_to(parent.resolve()):  # a symbolic link
-                raise InvalidProjectError([ConfigError(file, None, "", "lies behind a link")])
-            # Another process may write the same file; readers must never see half of it.
-            draft = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
-            draft.write_text(written, encoding="utf-8")
-            draft.replace(file)
-    return Document(folder / f"{name}.yaml", dict(content["values"]), {}, label)
-
-
 def _declare(
     kind: Kind, name: str, document: Document, columns: dict[str, Any], config: Settings
 ) -> Declared:
@@ -128,7 +95,7 @@ def _declare(
     content: dict[str, Any] = {"values": document.values, "settings": settings}
     if files := dict(_read_files(document.values, document.path.parent)):
         content["files"] = files
-    return Declared(kind, name, serialize_canonical(content), columns | settings)
+    return declare_content(kind, name, content, columns | settings)
 
 
 def _read_files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ SECTIONS: dict[str, Kind] = {
 
 
 class Content(Model):
-    """The declared content of a definition; see `config.derived.declaring.declared`."""
+    """The declared content of a definition; see `config.derived.declaring.declare_all`."""
 
     values: dict[str, Any]
     settings: dict[str, Any] | None = None

@@ -2,24 +2,29 @@
 
 from logdriven_dagster.config.locations import as_path, normalize_location, resolve_location
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 
 
 def place_of_table(project: Project, table: TableConfig) -> str | None:
-    """Return the place of a table's rows: a folder, a catalog table, or its target's place.
+    """Return the place of a table's rows, as `place_of_target` does."""
+    return place_of_target(project, table.table, table.output)
+
+
+def place_of_target(project: Project, table: str, target: Target) -> str | None:
+    """Return the place of a target's rows: a folder, a catalog table, or the target's own place.
 
     Returns None if it cannot be resolved here, as without a variable that the path needs.
     """
-    target = table.output
     try:
         if target.in_catalog:
-            return f"{target.place(table.table)} in {_get_warehouse(project)}"
+            return f"{target.place(table)} in {_get_warehouse(project)}"
         if "path" not in target.folders:
-            return target.place(table.table)
+            return target.place(table)
         if path := target.folders["path"]:
             return as_path(normalize_location(resolve_location(project.path(path))))
-        return "/".join([_get_warehouse(project), *table.table.split(".")])
+        return "/".join([_get_warehouse(project), *table.split(".")])
     except UsageError:
         return None
 

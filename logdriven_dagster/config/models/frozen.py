@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from logdriven_dagster.config.yaml.field_names import current_names
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -23,3 +27,15 @@ class Model(BaseModel):
         for name in copied.__dict__.keys() - type(self).model_fields.keys():
             del copied.__dict__[name]
         return copied
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the JSON schema, in which the former names of fields are deprecated."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for former, name in current_names(cls).items():
+            hint = {"deprecated": True, "description": f"renamed to {name}"}
+            properties[former] = properties[name] | hint
+        return schema

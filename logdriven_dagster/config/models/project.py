@@ -18,7 +18,7 @@ from logdriven_dagster.config.models.fields import (
     ZoneField,
 )
 from logdriven_dagster.config.models.frozen import Model, Option
-from logdriven_dagster.config.models.incremental.freshness import FreshField
+from logdriven_dagster.config.models.incremental.freshness import FreshnessField
 from logdriven_dagster.config.models.notifications import NotifyRule, RecipientField
 from logdriven_dagster.config.models.properties import Properties
 from logdriven_dagster.config.models.quality import QualityRules
@@ -170,10 +170,10 @@ class Defaults(Model):
         "opts out with an empty list",
         examples=[[{"to": "ops"}]],
     )
-    fresh: FreshField = Field(
+    freshness: FreshnessField = Field(
         None,
         description="the deadline of windows of tables with a schedule; a table opts out with "
-        "`fresh: none`",
+        "`freshness: none`",
         examples=["auto"],
     )
     preview: Preview | None = Field(

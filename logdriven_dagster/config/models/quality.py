@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from logdriven_dagster.config.models.fields import IDENTIFIER
 from logdriven_dagster.config.models.frozen import Model
 from logdriven_dagster.config.models.rules import ALIASES, BUILT_IN, PARAMETERS
+from logdriven_dagster.config.yaml.field_names import Formerly
 from logdriven_dagster.errors import TerminalStepError
 
 Level: TypeAlias = Literal["warn", "error"]
@@ -151,16 +152,18 @@ def _validate_order(text: str) -> str:
     return text
 
 
+Order: TypeAlias = Annotated[str, AfterValidator(_validate_order)]
+
+
 class QualityConfig(Model):
     """Quality requirements that the rows of a step must meet to be written."""
 
     id: tuple[str, ...] = Field(
         (), description="the columns that identify a row in the log", examples=[["id"]]
     )
-    keep: Annotated[str, AfterValidator(_validate_order)] | None = Field(
+    deduplicate_order_by: Annotated[Order | None, Formerly("keep")] = Field(
         None,
-        description="the order of rows with the same id, desc by default; only the first one "
-        "is kept",
+        description="keep one row per id: the first one in this order, desc by default",
         examples=["updated_at desc"],
     )
     min_pass: float | None = Field(
@@ -191,16 +194,16 @@ class QualityConfig(Model):
 
     @model_validator(mode="after")
     def _check_id(self) -> "QualityConfig":
-        if self.keep is not None and not self.id:
-            raise ValueError("keep needs id, the columns that identify duplicates")
-        if not (self.columns or self.rows or self.keep):
-            raise ValueError("there are no rules; give columns, rows or keep")
+        if self.deduplicate_order_by is not None and not self.id:
+            raise ValueError("deduplicate_order_by needs id, the columns that identify duplicates")
+        if not (self.columns or self.rows or self.deduplicate_order_by):
+            raise ValueError("there are no rules; give columns, rows or deduplicate_order_by")
         return self
 
     @property
     def order(self) -> tuple[tuple[str, bool], ...]:
-        """The columns of `keep`, each with True if the greatest value comes first."""
-        matches = [_ORDER.fullmatch(part) for part in (self.keep or "").split(",")]
+        """The columns that order duplicates, each with True if the greatest value comes first."""
+        matches = [_ORDER.fullmatch(part) for part in (self.deduplicate_order_by or "").split(",")]
         return tuple((m[1], (m[2] or "desc").lower() == "desc") for m in matches if m)
 
     def uses(self) -> Iterator[tuple[tuple[str | int, ...], str | None, RuleUse]]:
@@ -255,7 +258,7 @@ def resolve_rules(quality: QualityConfig, known: Mapping[str, RuleDefinition]) -
         rules = [resolve_rule(use, column, known, quality) for _, column, use in quality.uses()]
     except BadRuleError as error:
         raise TerminalStepError(f"quality: {error}") from None
-    if quality.keep is None:
+    if quality.deduplicate_order_by is None:
         return tuple(rules)
     about, blocks = {"columns": quality.id}, _is_blocking(DUPLICATES, "error", quality)
     name = ", ".join(quality.id)

@@ -28,7 +28,7 @@ from logdriven_dagster.config.models.fields import (
     TableName,
 )
 from logdriven_dagster.config.models.frozen import Option
-from logdriven_dagster.config.models.incremental.freshness import CHECK, FreshField
+from logdriven_dagster.config.models.incremental.freshness import CHECK, FreshnessField
 from logdriven_dagster.config.models.incremental.registered import (
     IncrementalName,
     get_incremental_type,
@@ -41,6 +41,7 @@ from logdriven_dagster.config.models.rules import LATEST_REFRESH
 from logdriven_dagster.config.models.settings import RetryVersion, Settings
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.yaml.field_names import Formerly
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
 from logdriven_dagster.model.windows import Along, normalize_instant
@@ -84,6 +85,12 @@ class TableConfig(Settings):
     table: TableName = Field(
         description="the name in SQL, targets and Dagster; the part before the last dot is the "
         "group in Dagster"
+    )
+    renamed_from: TableName | None = Field(
+        None,
+        description="the name that the table had before: its windows, versions and rows "
+        "continue under the new name",
+        examples=["ods.sales"],
     )
     description: str | None = Field(
         None, description="a description of the table", examples=["One row per order."]
@@ -169,7 +176,7 @@ class TableConfig(Settings):
         description="auto_inc_id: the number of keys before the window to read again",
         examples=[1000],
     )
-    on_restart: Literal["fail", "report"] = Field(
+    on_key_reset: Annotated[Literal["fail", "report"], Formerly("on_restart")] = Field(
         "fail",
         description="auto_inc_id: the action if the source ends below the keys that were read, "
         "or is empty: fail the window without reading; or report it and read only "
@@ -215,7 +222,7 @@ class TableConfig(Settings):
     notify: tuple[NotifyRule, ...] = Field(
         (), description="the recipients of notifications about windows", examples=[[{"to": "ops"}]]
     )
-    fresh: FreshField = Field(
+    freshness: FreshnessField = Field(
         None,
         description="the deadline of a window after its end; auto: the delay and one period, "
         "but at most a day in addition to the delay; none: no deadline",
@@ -269,11 +276,11 @@ class TableConfig(Settings):
             raise ValueError("end: must be later than default_start")
 
     def _explain_absent_freshness(self) -> Iterator[str]:
-        if self.fresh is not None:
-            yield from self.fresh.contradictions(self.incremental, self.delay)
+        if self.freshness is not None:
+            yield from self.freshness.contradictions(self.incremental, self.delay)
             if any(check.check == CHECK for check in self.checks):
                 yield (
-                    f"checks: {CHECK} is the name of the check for `fresh` in Dagster; choose "
+                    f"checks: {CHECK} is the name of the check for `freshness` in Dagster; choose "
                     "another name"
                 )
         if any(check.check == LATEST_REFRESH for check in self.checks):

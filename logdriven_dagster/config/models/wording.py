@@ -16,7 +16,8 @@ from logdriven_dagster.config.models.fields import IDENTIFIER
 from logdriven_dagster.config.models.types.registered import explain_unregistered
 from logdriven_dagster.config.secrets import show_value
 from logdriven_dagster.config.yaml.documents import Document, Location
-from logdriven_dagster.config.yaml.field_locations import get_alias, get_value, list_types, place_of
+from logdriven_dagster.config.yaml.field_locations import get_value, list_types, place_of
+from logdriven_dagster.config.yaml.field_names import get_alias
 from logdriven_dagster.config.yaml.loader import find_ambiguous
 from logdriven_dagster.errors import ConfigError
 

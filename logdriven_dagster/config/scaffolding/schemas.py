@@ -68,9 +68,8 @@ def _make_referable(schema: Any) -> Any:
 def _allow_reference(schema: Any) -> Any:
     if schema.get("type") == "string" and not {"pattern", "enum", "const"} & schema.keys():
         return schema
-    annotations = {
-        name: schema[name] for name in ("title", "description", "default") if name in schema
-    }
+    kept = ("title", "description", "default", "deprecated")
+    annotations = {name: schema[name] for name in kept if name in schema}
     return annotations | {"anyOf": [_make_referable(schema), _REFERENCE]}
 
 

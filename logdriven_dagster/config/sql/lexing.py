@@ -62,7 +62,7 @@ def list_lexemes(sql: str, dialect: str) -> list[Lexeme]:
 
 
 def is_ambiguous(sql: str, dialect: str, found: Sequence[Lexeme]) -> bool:
-    """Return True if a server may find quotes and comments in other places than `lexemes` did.
+    """Return True if a server may find quotes and comments in other places than `list_lexemes` did.
 
     `found` is the result of `lexemes`. A comment may begin within text that sqlglot reads as
     operators, such as `#--`, and sqlglot does not tokenize the rest of a command after its first

@@ -24,7 +24,7 @@ def list_queries(
     """Yield the queries of the steps that have results in `columns`, in their order.
 
     `parameters` are the variables of the attempt, with secrets as references; `writers` is the
-    result of `written_places`.
+    result of `map_written_places`.
     """
     tables = _list_tables(table)
     for step in table.steps:

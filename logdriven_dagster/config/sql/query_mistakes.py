@@ -2,8 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from logdriven_dagster.config.models.steps import VARIABLE
@@ -56,6 +56,8 @@ class Names:
     """Names of tables and steps, or None if they are not all known."""
     loops: bool = False
     """True if columns of a loop's rows are valid names, too."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Hints for the earlier names of tables, in lower case."""
 
     def unknown_variables(self, text: str) -> list[str]:
         return [
@@ -115,11 +117,11 @@ def find_query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[C
     for name in names.unknown_parameters(tree):
         yield place.error(f"unknown parameter :{name}", _suggest_fix(name, names.parameters))
     if names.tables is not None:
-        yield from _find_unknown_tables(place, text, tree, names.tables)
+        yield from _find_unknown_tables(place, text, tree, names)
 
 
-def _find_unknown_tables(place, text, tree, tables) -> Iterator[ConfigError]:  # type: ignore[no-untyped-def]
-    known = {name.lower(): name for name in tables}
+def _find_unknown_tables(place, text, tree, names) -> Iterator[ConfigError]:  # type: ignore[no-untyped-def]
+    known = {name.lower(): name for name in names.tables}
     reported = set()
     for name, node in find_named_tables(tree):
         start, end = get_span(node)
@@ -132,7 +134,8 @@ def _find_unknown_tables(place, text, tree, tables) -> Iterator[ConfigError]:  #
         declared = (
             f"add {{table: {name}, managed: false}} to depends_on if another system manages it"
         )
-        hint = f"did you mean {known[near[0]]!r}?" if near else declared
+        suggested = f"did you mean {known[near[0]]!r}?" if near else declared
+        hint = names.renamed.get(name.lower(), suggested)
         yield place.error(f"unknown table {name!r}", hint, text.count("\n", 0, start) + 1)
 
 

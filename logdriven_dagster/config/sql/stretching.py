@@ -60,7 +60,7 @@ def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
         return
     if target.stretch_obstacle is not None:
         yield target.stretch_obstacle
-    if not target.write_mode.keeps_windows_apart:
+    if not target.write_mode.supports_batching:
         yield f"mode {target.mode} writes one window at a time"
     if target.window_column is None:
         yield "target.window_column must be the column that identifies the window of a row"

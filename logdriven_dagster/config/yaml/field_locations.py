@@ -6,11 +6,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from logdriven_dagster.config.yaml.documents import Location
-
-
-def get_alias(model: type[BaseModel], name: str) -> str:
-    """Return the name that a field has in files."""
-    return model.model_fields[name].alias or name
+from logdriven_dagster.config.yaml.field_names import get_alias
 
 
 def get_value(config: Any, location: Location) -> Any:

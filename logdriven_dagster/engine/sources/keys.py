@@ -54,7 +54,7 @@ def restart_note(table: TableConfig, source: Source, window: Slice, greatest: in
     """Return a note if the source ends below keys that were read before; otherwise empty.
 
     `greatest` is the greatest key in the source. Raises TerminalStepError unless the table has
-    `on_restart: report`. Before the first window with keys nothing was read.
+    `on_key_reset: report`. Before the first window with keys nothing was read.
     """
     low = int(window.low)
     if window.number == 0 or (greatest is not None and greatest >= low):
@@ -62,12 +62,12 @@ def restart_note(table: TableConfig, source: Source, window: Slice, greatest: in
     place = ", ".join(name for _, name in source.uses())
     holds = "the source has no keys" if greatest is None else f"the greatest key is {greatest}"
     found = f"key_column {source.key_column} of {place}: {holds}, but keys up to {low} were read"
-    if table.on_restart == "report":
+    if table.on_key_reset == "report":
         return f"{found} before; only keys above {low} are read from now on"
     raise TerminalStepError(
         f"{found} before. The source was emptied, restored or replaced, or its "
         f"newest rows were deleted; nothing was read. Continue its keys above {low}; "
-        "or load it as a new table with another name; or set on_restart: report in "
+        "or load it as a new table with another name; or set on_key_reset: report in "
         f"the table to read only keys above {low}"
     )
 

@@ -111,7 +111,7 @@ class Reader(ABC):
         return None
 
     def without_rows(self, reading: Reading, source: Any) -> "DataFrame":
-        """Return an empty frame of the source's columns, for `logdriven validate --deep`."""
+        """Return an empty frame of the source's columns, for `logdriven validate --analyze`."""
         source = source.model_copy(update={"window_column": None})
         return reading.spark.createDataFrame([], read_source(reading, source).schema)
 

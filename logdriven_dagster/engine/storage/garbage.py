@@ -1,6 +1,6 @@
 """Garbage of targets: files and tables that neither readers nor running attempts need."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -10,6 +10,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.storage.locations import Folder, storage_of
 from logdriven_dagster.engine.storage.staging import UPKEEP, staged_folders, staging_name
 from logdriven_dagster.engine.storage.storage import Storage
+from logdriven_dagster.errors import UsageError
 
 InUse = Callable[[int, str], bool]
 """Function that returns whether an attempt needs the staging folder or table of this name.
@@ -82,3 +83,31 @@ class Search:
         except FileNotFoundError:
             return True  # another process works there
         return modified > datetime.now(timezone.utc) - _REWRITTEN_WITHIN
+
+
+def list_folder_parts(folder: Folder, table: str, kinds: Mapping[str, str]) -> Iterator[Garbage]:
+    """Yield the parts of a table's folder that exist, and the folder if it holds nothing else.
+
+    `kinds` maps their names to the kind of garbage, in the order in which they are removed.
+    """
+    present = folder.names()
+    for name in kinds:
+        if name in present:
+            yield _build_part(folder.within(name), table, kinds[name])
+    if present and not set(present) - kinds.keys():
+        yield _build_part(folder, table, "folder")
+
+
+def refuse_other_files(data: Folder) -> None:
+    """Raise UsageError if a folder of rows contains anything that no window wrote."""
+    staged = staged_folders(data)
+    for name in data.names():
+        place = data.within(name).location
+        if not any(f"{each}/".startswith(f"{place}/") for each in staged):
+            fix = "remove it, or the whole folder, with other tools"
+            raise UsageError(f"{as_path(place)} was not written by a window; {fix}")
+
+
+def _build_part(folder: Folder, table: str, kind: str) -> Garbage:
+    size, modified = folder.storage.weight(folder.location)
+    return Garbage(table, kind, as_path(folder.location), size, modified, folder.remove)

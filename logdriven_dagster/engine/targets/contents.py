@@ -3,15 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, TypeAlias
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
+from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.runs import Column
 from logdriven_dagster.model.windows import TimeWindow
+
+Named: TypeAlias = tuple[str, Any]
+"""A target, after the name of its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,32 @@ class Contents:
         """Yield unneeded files and tables, except those in the project's staging folder."""
         _ = search, table, target
         yield from ()
+
+    def find_move_obstacle(self, project: Project, old: Named, new: Named) -> str | None:
+        """Return the reason why the rows of a renamed table cannot follow, with the fix, or None.
+
+        Called for targets whose place follows from the name of their table.
+        """
+        _ = project, new
+        kind, fix = old[1].type, "name the present place in the target"
+        return f"the rows of a target of type {kind} stay where they are; {fix}"
+
+    def move(self, project: Project, old: Named, new: Named) -> None:
+        """Let the rows of a renamed table follow to their new place; may be called repeatedly.
+
+        A process that is killed at any point leaves them in one place or in the other.
+        """
+        _ = project, old, new
+
+    def list_parts(self, project: Project, table: str, target: Any) -> Iterator[Garbage]:
+        """Yield everything that the target of a removed table consists of.
+
+        It is removed in this order; an interrupted removal continues with the rest.
+        Raises UsageError if windows of the table did not write all of it.
+        """
+        _ = project
+        kind, fix = target.type, "remove its rows with the tools of their store"
+        raise UsageError(f"{table}: targets of type {kind} cannot be removed here; {fix}")
 
 
 def contents_of(target: Target) -> Contents:

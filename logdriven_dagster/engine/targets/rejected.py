@@ -1,6 +1,9 @@
 """The second target of a step with rules, which receives the rejected rows."""
 
+from collections.abc import Iterator
+
 from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.config.models.types.targets import REJECTED, Target
 
@@ -19,3 +22,12 @@ def rejected_target(table: str, step: StepConfig) -> tuple[str, Target] | None:
     if apart is None:
         apart = FileTarget.model_validate({"type": "parquet", "mode": mode})
     return f"{table}{REJECTED}", apart
+
+
+def list_named_targets(name: str, table: TableConfig) -> Iterator[tuple[str, Target]]:
+    """Yield every target of a table, also those for rejected rows, after its name."""
+    for step in table.steps:
+        if step.target is not None:
+            yield name, step.target
+        if (apart := rejected_target(name, step)) is not None:
+            yield apart

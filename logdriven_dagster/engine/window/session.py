@@ -143,8 +143,9 @@ class WindowSession:
         label = f"{self._whole.at(step.step).label}: rows to be replaced"
         with step_errors():
             try:
-                whole = step.target.write_mode.replaces_whole_table
-                published = keeper.read(None if whole else self._whole.window)
+                mode = step.target.write_mode
+                replaced = mode.range_to_replace(self._whole.window)
+                published = keeper.read(None if mode.replaces_whole_table else replaced)
             except NotPublishedError:
                 return 0
             return run_action(self._context.spark, label, published.count)

@@ -6,14 +6,15 @@ last key, even if that is a key of another column or source.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.checking.documents import validate_table
-from logdriven_dagster.config.derived.declaring import write_registered
+from logdriven_dagster.config.derived.contents import write_registered
+from logdriven_dagster.config.derived.places import place_of_target
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
@@ -82,56 +83,93 @@ def changed_when_loaded(project: Project) -> dict[str, ChangedTarget]:
 
 
 def _revised(project: Project, names: Iterable[str]) -> list[str]:
-    """Return the tables, of these, that have more than one version."""
+    """Return the tables, of these, that have more than one version or another name before."""
     return [
         name
         for name in names
-        if name in project.tables and (project.version(Kind.TABLE, name) or 1) > 1
+        if name in project.tables
+        and ((project.version(Kind.TABLE, name) or 1) > 1 or project.table(name).renamed_from)
     ]
 
 
 def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator[ChangedTarget]:
-    codes = {build_code(project.name, Kind.TABLE, name): name for name in names}
-    earlier: dict[str, list[Version]] = {}
+    codes: dict[str, tuple[str, str]] = {}
+    for name in names:
+        # Until a rename is applied, versions and windows have the earlier name.
+        for logged in filter(None, (name, project.table(name).renamed_from)):
+            codes[build_code(project.name, Kind.TABLE, logged)] = name, logged
+    earlier: dict[tuple[str, str], list[Version]] = {}
     for version in history.list_versions(conn, Kind.TABLE, codes):
         earlier.setdefault(codes[version.code], []).append(version)
-    for name, versions in earlier.items():
+    for (name, logged), versions in earlier.items():
         table, differing = project.table(name), {}
-        for version in versions:
-            known = recorded_table(project, version)
-            if known is not None and (change := _change(known, table)):
-                differing[version.version] = change
-        yield from _written(conn, table, differing)
+        known = [(each.version, recorded_table(project, each)) for each in versions]
+        readable = [(number, before) for number, before in known if before is not None]
+        for n, (number, _) in enumerate(readable):
+            later = [each for _, each in readable[n:]]
+            if change := _change(project, [*later, table]):
+                differing[number] = change
+        yield from _written(conn, table, logged, differing)
 
 
 def recorded_table(project: Project, version: Version) -> TableConfig | None:
-    """Return the table of a version; None if this release cannot read it any more."""
-    folder = get_definitions_folder(project.root)
+    """Return the table of a version with its name then; None if this release cannot read it."""
+    folder, content = get_definitions_folder(project.root), json.loads(version.content)
+    name = content["values"].get("table", version.name)
     try:
-        document = write_registered(
-            folder, project.name, Kind.TABLE, version.name, json.loads(version.content)
-        )
+        document = write_registered(folder, project.name, Kind.TABLE, name, content)
         return validate_table(document, project.zone)
     except InvalidProjectError:
         return None
 
 
-def _change(before: TableConfig, table: TableConfig) -> tuple[str, str, str] | None:
-    """Return the two ways of the first changed step, and the effect; None if none has changed."""
+def _change(project: Project, tables: Sequence[TableConfig]) -> tuple[str, str, str] | None:
+    """Return the two ways of the first changed step, and the effect; None if none has changed.
+
+    `tables` are a version, all later ones, and the present definition.
+    """
+    before, table = tables[0], tables[-1]
     if before.incremental_type != table.incremental_type:
         was, now = (f"incremental_type {each.incremental_type}" for each in (before, table))
         return was, now, _OF_BOTH_TYPES
     if differing := _difference(_keys(before), _keys(table)):
         return *differing[1:], _OF_LOWER_KEYS
-    earlier = {step.step: step.target for step in before.steps}
     for step in table.steps:
-        old, new = earlier.get(step.step), step.target
+        old, new = _target_of(before, step.step), step.target
         if old is None or new is None:
             continue
-        if differing := _difference(_way(before.table, old), _way(table.table, new)):
+        name = _find_name_of_place(tables, step.step)
+        was_way, way = _way(name, old), _way(table.table, new)
+        places = [place_of_target(project, *each) for each in ((name, old), (table.table, new))]
+        if places[0] is not None and places[0] == places[1]:
+            was_way = {**was_way, "place": way["place"]}
+        if differing := _difference(was_way, way):
             changed, was, now = differing
             return was, now, _effect(changed, new)
     return None
+
+
+def _target_of(table: TableConfig, step: str) -> Target | None:
+    return next((each.target for each in table.steps if each.step == step), None)
+
+
+def _find_name_of_place(tables: Sequence[TableConfig], step: str) -> str:
+    """Return the name of the table by which the rows of its first version are placed.
+
+    Rows follow a rename unless the target changes with it.
+    """
+    name, target = tables[0].table, _target_of(tables[0], step)
+    for each in tables[1:]:
+        new = _target_of(each, step)
+        if each.table == name:
+            target = new
+            continue
+        if target is None or new is None or type(target) is not type(new):
+            return name
+        if target.place(name) != new.place(name):
+            return name
+        name, target = each.table, new
+    return name
 
 
 def _difference(
@@ -174,9 +212,15 @@ def _way(table: str, target: Target) -> Mapping[str, str]:
 
 
 def _written(
-    conn: Connection, table: TableConfig, differing: Mapping[int, tuple[str, str, str]]
+    conn: Connection,
+    table: TableConfig,
+    logged: str,
+    differing: Mapping[int, tuple[str, str, str]],
 ) -> Iterator[ChangedTarget]:
-    """Yield the change of the newest version that has finished windows."""
+    """Yield the change of the newest version that has finished windows.
+
+    `logged` is the name of the table in the log.
+    """
     if not differing:
         return
     rows = conn.execute(
@@ -187,7 +231,7 @@ def _written(
         )
         .where(
             match_project(job_log),
-            job_log.c.job_name == table.table,
+            job_log.c.job_name == logged,
             job_log.c.latest == 1,
             job_log.c.status == Status.SUCCESS.value,
             job_log.c.window_start.is_not(None),

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config.derived.contents import declare_content, rename_content
 from logdriven_dagster.config.derived.uses import USED_KINDS
 from logdriven_dagster.config.loading import read_sources
 from logdriven_dagster.config.project import Project
@@ -21,7 +22,6 @@ from logdriven_dagster.execution.definitions.registering import (
 )
 from logdriven_dagster.execution.definitions.setting_values import parse_setting
 from logdriven_dagster.model.definitions import (
-    Declared,
     Difference,
     Kind,
     Operation,
@@ -167,7 +167,10 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
     applying, rolling = author("apply", operator), author(f"rollback to {version}", operator)
     settings = {n: value for n, value in old.columns.items() if n in OPERATIONAL[old.kind]}
     columns = {n: value for n, value in old.columns.items() if n not in settings}
-    item = Declared(old.kind, name, old.content, columns)
+    content = rename_content(old.kind, json.loads(old.content))
+    if old.kind is Kind.TABLE:
+        content["values"]["table"] = name  # the table may have had another name
+    item = declare_content(old.kind, name, content, columns)
     digest = folder.file_digests.get((old.kind, name))
 
     def work(conn: Connection, standing: DefinitionsInForce) -> list[VersionChange]:
@@ -177,7 +180,7 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
         return changes + (standing.derive(conn, rolling) if changes else [])
 
     try:
-        registered = change(folder, work, {old.kind: {name: json.loads(old.content)}})
+        registered = change(folder, work, {old.kind: {name: content}})
     except InvalidProjectError as error:
         problem = f"version {version} of {name} is not valid in the project any more"
         raise UsageError(f"{problem}; nothing was changed:\n{error}") from None
@@ -218,7 +221,7 @@ def diff(root: Path | str, name: str, first: Side | None, second: Side | None) -
             return _file_content(root, name)
         if side not in versions:
             raise UsageError(f"{name} has no version {side}; it has {numbers[0]} to {numbers[-1]}")
-        return versions[side].in_force
+        return rename_content(versions[side].kind, versions[side].in_force)
 
     return Compared(first, second, list_content_differences(content(first), content(second)))
 

@@ -13,6 +13,7 @@ from logdriven_dagster.config.checking.plain_secrets import (
     find_definition_secrets,
     find_plain_secrets,
 )
+from logdriven_dagster.config.derived.contents import declare_content
 from logdriven_dagster.config.derived.declaring import declare_all
 from logdriven_dagster.config.derived.exchange import (
     FORMAT,
@@ -26,6 +27,7 @@ from logdriven_dagster.config.models.code_files import explain_misplaced_content
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.project import PROJECT_FILE
 from logdriven_dagster.config.yaml.documents import Document
+from logdriven_dagster.config.yaml.renamed_fields import rename_to_current
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.changes import ProjectRegistry
 from logdriven_dagster.execution.definitions.in_force import DefinitionsInForce, Folder
@@ -166,7 +168,7 @@ class _DefinitionImport:
             # logdriven.yaml always takes precedence; a new log continues with its version number.
             known = definition_history.find_kind(conn, name, name) is Kind.PROJECT
             for item in () if known else self.of(kind):
-                content = Declared(kind, name, serialize_canonical(item.content.as_dict))
+                content = declare_content(kind, name, item.content.as_dict)
                 yield Wanted(content, {}, content.digest, item.version)
             return
         given = {item.name: item for item in self.of(kind)}
@@ -261,7 +263,8 @@ def _check_secrets(folder: Folder, section: str, content: Content) -> None:
             raise InvalidProjectError(errors)
         return
     try:
-        config = ProjectConfig.model_validate(document.values)
+        current = rename_to_current(content.values, ProjectConfig)
+        config = ProjectConfig.model_validate(current)
     except ValidationError:
         return  # of a newer or older version; it is never in force
     if errors := list(find_plain_secrets(document, config)):

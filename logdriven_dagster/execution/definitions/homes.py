@@ -13,6 +13,7 @@ from logdriven_dagster.errors import RunLogError, UsageError
 from logdriven_dagster.model.definitions import Home
 from logdriven_dagster.runlog import RunLog, homes
 from logdriven_dagster.runlog.homes import LogProject, TakenPlace
+from logdriven_dagster.runlog.renaming import find_renames
 
 _MOST_NAMED = 3
 
@@ -31,13 +32,20 @@ def enter(project: Project, run_log: RunLog) -> None:
     another place, or if another project keeps its rows where the tables are.
     """
     run_log.enter(_here(project))
-    present = _homes_of(project, project.tables.values())
+    present = _build_homes(project, project.tables.values())
     run_log.ask(lambda conn: _missing(conn, project, present))
+
+
+def settle_project(project: Project, run_log: RunLog) -> None:
+    """Record the project, so that a renamed one keeps its definitions. Raises as `enter`."""
+    here = _here(project)
+    if not run_log.ask(here.is_recorded):
+        run_log.write(here.record)
 
 
 def settle(project: Project, run_log: RunLog, tables: Iterable[TableConfig]) -> None:
     """Record the project and the homes of tables before a window runs. Raises as `enter`."""
-    here, present = _here(project), _homes_of(project, tables)
+    here, present = _here(project), _build_homes(project, tables)
 
     def is_settled(conn: Connection) -> bool:
         return here.is_recorded(conn) and not _missing(conn, project, present)
@@ -45,10 +53,26 @@ def settle(project: Project, run_log: RunLog, tables: Iterable[TableConfig]) -> 
     def write(conn: Connection) -> None:
         here.record(conn)
         missing = _missing(conn, project, present)
-        homes.put(conn, missing, homes.find_homes(conn, present))
+        before = homes.find_homes(conn, present)
+        for name in sorted(present.keys() - before.keys()):
+            refuse_earlier_name(conn, project, name)
+        homes.put(conn, missing, before)
 
     if not run_log.ask(is_settled):
         run_log.write(write)
+
+
+def refuse_earlier_name(conn: Connection, project: Project, name: str) -> None:
+    """Raise RunLogError if a table was renamed, and these files still have its earlier name."""
+    for rename in find_renames(conn):
+        if rename.renamed_from == name and rename.table not in project.tables:
+            raise RunLogError(
+                f"nothing was begun: {name} was renamed to {rename.table}, and the files in"
+                f" {project.root} do not have that table. Load the current files; to undo the"
+                f" rename, write `renamed_from: {rename.table}` into {name}; for a new table of"
+                f" this name, remove the other one from the run log: `logdriven forget"
+                f" {rename.table}`"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +93,12 @@ def adopt(project: Project, run_log: RunLog, old_name: str | None = None) -> lis
     it is the same one. Raises UsageError if the log has no such project, or if this one has windows
     itself.
     """
-    here, present = _here(project), _homes_of(project, project.tables.values())
+    here, present = _here(project), _build_homes(project, project.tables.values())
 
     def write(conn: Connection) -> list[Adopted]:
         project_id, was = _adoptable(conn, here, old_name)
         if was != here:
-            homes.move(conn, project_id, here)
+            homes.move(conn, project_id, was.name if was else here.name, here)
         homes.speak_for(conn, project_id)
         before = homes.find_homes(conn, present)
         changed = [home for name, home in present.items() if before.get(name) != home]
@@ -111,12 +135,14 @@ def _here(project: Project) -> LogProject:
     return LogProject(project.name, host, folder, place_of_project(project))
 
 
-def _homes_of(project: Project, tables: Iterable[TableConfig]) -> dict[str, Home]:
+def build_home(project: Project, table: TableConfig) -> Home:
+    """Return the home of a table as it is here."""
     host, folder = socket.gethostname(), str(project.root.resolve())
-    return {
-        table.table: Home(table.table, host, folder, place_of_table(project, table))
-        for table in tables
-    }
+    return Home(table.table, host, folder, place_of_table(project, table))
+
+
+def _build_homes(project: Project, tables: Iterable[TableConfig]) -> dict[str, Home]:
+    return {table.table: build_home(project, table) for table in tables}
 
 
 def _missing(conn: Connection, project: Project, present: Mapping[str, Home]) -> list[Home]:

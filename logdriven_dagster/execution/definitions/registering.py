@@ -21,6 +21,7 @@ from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.execution.definitions.homes import settle_project
 from logdriven_dagster.execution.definitions.in_force import (
     Contents,
     DefinitionsInForce,
@@ -28,6 +29,7 @@ from logdriven_dagster.execution.definitions.in_force import (
     in_force,
     private_folder,
 )
+from logdriven_dagster.execution.definitions.renames import apply_renames
 from logdriven_dagster.model.definitions import Kind, VersionChange
 from logdriven_dagster.processes import garbage_kept
 from logdriven_dagster.runlog import RunLog
@@ -87,6 +89,7 @@ def register(
 def _register(
     folder: Folder, reason: str, by: str | None = None, writing: Writing = RunLog.write
 ) -> Registered:
+    _continue_under_new_names(folder, writing)
     found = folder.survey()
     if not found.waits and not found.strays:
         return _registered(folder, found, found.changes)
@@ -97,6 +100,13 @@ def _register(
         return changes + (standing.derive(conn, changed_by) if changes else [])
 
     return change(folder, work, writing=writing)
+
+
+def _continue_under_new_names(folder: Folder, writing: Writing) -> None:
+    """Apply renames of the project and its tables, before definitions are compared."""
+    if writing is RunLog.write:
+        settle_project(folder.project, folder.run_log)
+        apply_renames(folder.project, folder.run_log)
 
 
 def located(
@@ -156,6 +166,7 @@ def change(
     again. Changes by an SQL client are recorded first, as a version of their own.
     """
     name = folder.project.name
+    _continue_under_new_names(folder, writing)
     while True:
         found = folder.survey()
         standing = in_force(folder, found, replaced)

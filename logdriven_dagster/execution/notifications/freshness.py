@@ -29,11 +29,11 @@ _OF_FRESHNESS: frozenset[Occasion] = frozenset(("recovery", "always"))
 
 
 def judged(run_log: RunLog, project: Project, now: datetime) -> dict[str, Freshness]:
-    """Return table → freshness, for the tables with `fresh` that are evaluated.
+    """Return table → freshness, for the tables with `freshness` that are evaluated.
 
     If a project has no such table, the log is not read.
     """
-    tables = [table for table in project.tables.values() if table.fresh is not None]
+    tables = [table for table in project.tables.values() if table.freshness is not None]
     if not tables:
         return {}
     logs = run_log.ask(lambda conn: read_window_states(conn, tables))

@@ -24,12 +24,12 @@ def logs_of(conn: Connection, project: Project, notices: Collection[Notice]) -> 
 def words(project: Project, notice: Notice, log: TableLog | None) -> tuple[str, str]:
     """Return the window of a notice, and a sentence with its deadline."""
     table = project.tables.get(notice.subject)
-    if table is None or log is None or table.fresh is None:
+    if table is None or log is None or table.freshness is None:
         return "", ""
     window = table.grid.window(table.grid.index(convert_to_instant(notice.job_id)))
     if notice.event == "recovery":
         return _span(window), ""
-    warn = table.fresh.warn if notice.event == "warning" else None
+    warn = table.freshness.warn if notice.event == "warning" else None
     until = get_deadline(window, warn or get_allowance(table)).astimezone(project.zone)
     what = redact(describe_outcome(table, window, log))
     return _span(window), f"should have finished by {until:%Y-%m-%d %H:%M:%S}; {what}"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.checking.documents import validate_table
-from logdriven_dagster.config.derived.declaring import write_registered
+from logdriven_dagster.config.derived.contents import write_registered
 from logdriven_dagster.config.derived.job_settings import apply_job_settings
 from logdriven_dagster.config.derived.relations import add_waits
 from logdriven_dagster.config.models.settings import RetryVersion, apply_settings
@@ -18,6 +18,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import get_definitions_folder
 from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageError
+from logdriven_dagster.execution.definitions.homes import refuse_earlier_name
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, build_code
@@ -30,7 +31,7 @@ _TRIED_AGAIN = (Status.FAILURE, Status.DISCARDED, Status.RUNNING)
 def prepared(conn: Connection, order: Order) -> Order:
     """Return the order with the version to run and the settings in force; reads only.
 
-    Raises DisabledError if the table is disabled.
+    Raises DisabledError if the table is disabled, and RunLogError if it was renamed since.
     """
     name = order.table.table
     project = order.project
@@ -38,6 +39,8 @@ def prepared(conn: Connection, order: Order) -> Order:
         _refuse_disabled(order.table)
         return order
     settings = definitions.read_settings(conn, project.name, Kind.TABLE, [name])
+    if name not in settings:
+        refuse_earlier_name(conn, project, name)
     version = recorded_version(conn, order)
     if version is not None:
         project = _at(conn, project, name, version)
@@ -90,7 +93,7 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
         document = write_registered(folder, project.name, Kind.TABLE, name, content)
         table = validate_table(document, project.zone)
     except InvalidProjectError as error:
-        fix = "use --latest to run the version in force"
+        fix = "use --retry-version latest to run the version in force"
         raise UsageError(
             f"{name} failed in version {version}, which cannot be read any more; {fix}: {error}"
         ) from None

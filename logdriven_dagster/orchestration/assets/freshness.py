@@ -33,9 +33,9 @@ _AGAIN = 3600.0
 
 
 def freshness_checks(location: Location) -> list[AssetChecksDefinition]:
-    """Return one op that evaluates all tables with `fresh`, or those whose checks are selected."""
+    """Return one op that evaluates all tables with `freshness`, or those of selected checks."""
     project = location.project
-    by_key = {key: name for name, key in location.keys.items() if project.tables[name].fresh}
+    by_key = {key: name for name, key in location.keys.items() if project.tables[name].freshness}
     if not by_key:
         return []
     specs = [

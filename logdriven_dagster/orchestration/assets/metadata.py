@@ -22,6 +22,7 @@ from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt, Counts
 from logdriven_dagster.model.runs import Column, Published, Staged
 from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.planning.unread import MadeWithout
 
 _DATABASES = {"postgresql": "postgres", "mariadb": "mariadb", "mysql": "mysql", "sqlite": "sqlite"}
 """The names for which Dagster has icons."""
@@ -48,9 +49,15 @@ def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
     return metadata
 
 
-def changed_target_shown(changed: ChangedTarget) -> dict[str, str]:
+def format_changed_target(changed: ChangedTarget) -> dict[str, str]:
     """Return the metadata of a definition whose finished windows were written in another way."""
     return {"changed_target": f"{changed.description} (when the code location was loaded)"}
+
+
+def format_made_without(found: Sequence[MadeWithout]) -> dict[str, str]:
+    """Return the metadata of a definition with finished windows that ran before a new upstream."""
+    texts = "; ".join(made.description for made in found)
+    return {"made_without": f"{texts} (when the code location was loaded)"}
 
 
 def _start(table: TableConfig) -> str:

@@ -21,6 +21,9 @@ class Seen:
     """Job id and end of the attempts seen in the minute before `until`."""
     broken: str | None = None
     """The time up to which failed runs of this Dagster were checked."""
+    renamed: tuple[tuple[str, int, int], ...] = ()
+    """Each renamed table: its last attempt under an earlier name, and the last one shown of them.
+    """
 
     @classmethod
     def of(cls, cursor: str | None) -> "Seen":
@@ -30,7 +33,8 @@ class Seen:
             recent = tuple((int(n), str(t)) for n, t in values["recent"])
             for moment in filter(None, [values["until"], *(end for _, end in recent)]):
                 moment_of(moment)
-            return cls(values["until"], recent, values.get("broken"))
+            renamed = tuple((str(t), int(n), int(m)) for t, n, m in values.get("renamed", ()))
+            return cls(values["until"], recent, values.get("broken"), renamed)
         except (AttributeError, TypeError, ValueError, KeyError):
             return cls()
 
@@ -38,7 +42,7 @@ class Seen:
         """Return the cursor at a timestamp; it restarts there if the log's clock was set back."""
         if self.until is None or moment_of(self.until) - SET_BACK <= moment_of(now.isoformat()):
             return self
-        return Seen(now.isoformat(), broken=self.broken)
+        return Seen(now.isoformat(), broken=self.broken, renamed=self.renamed)
 
     @property
     def since(self) -> datetime | None:
@@ -51,17 +55,23 @@ class Seen:
     def job_ids(self) -> list[int]:
         return [job_id for job_id, _ in self.recent]
 
-    def then(self, rows: Sequence[dict[str, Any]], broken: str | None) -> str:
+    def then(
+        self,
+        rows: Sequence[dict[str, Any]],
+        broken: str | None,
+        renamed: Sequence[tuple[str, int, int]] = (),
+    ) -> str:
         """Return the cursor after these rows."""
+        others: dict[str, Any] = {"broken": broken} | ({"renamed": renamed} if renamed else {})
         together = [*self.recent, *((row["job_id"], row["job_end_time"]) for row in rows)]
         ends = [moment_of(end) for _, end in together]
         until = max([*ends, *([moment_of(self.until)] if self.until else [])], default=None)
         if until is None:
-            return json.dumps({"until": None, "recent": [], "broken": broken})
+            return json.dumps({"until": None, "recent": [], **others})
         recent = [
             item for item, end in zip(together, ends, strict=True) if end >= until - _LOOK_BACK
         ]
-        return json.dumps({"until": until.isoformat(), "recent": recent, "broken": broken})
+        return json.dumps({"until": until.isoformat(), "recent": recent, **others})
 
 
 def moment_of(text: str) -> datetime:

@@ -4,7 +4,7 @@ It also evaluates the freshness of tables, since no run does: a late table is on
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -62,6 +62,7 @@ from logdriven_dagster.orchestration.events.records import (
 from logdriven_dagster.orchestration.events.unreported import BrokenRuns
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
+from logdriven_dagster.orchestration.sensors.renamed import RenamedTables
 from logdriven_dagster.runlog import RunLog, forgetting
 from logdriven_dagster.runlog.attempts.steps import read_counts
 from logdriven_dagster.runlog.history.windows import build_window
@@ -106,44 +107,57 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         broken = BrokenRuns.since(context.instance, seen.broken)
         with run_log.read() as conn:
             seen = seen.at(present(conn))
+            renamed = RenamedTables.since(conn, location, seen, _AT_ONCE)
             rows = list_ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
             begun = list_begun_in(conn, broken.ids)
         now = datetime.now(project.zone)
         freshness.report(context.instance, runner.watch_freshness(now), now)
-        looked_at = 0
+        looked_at = before = 0
         until = time.monotonic() + _LONGEST_TICK
         batch = EventBatch(context.instance)
         with batch.complete():
-            window = _Shown(batch, location, job, run_log, rows)
-            shown = sum(window.unreported(row, broken) for row in begun)
+            again = _Shown(batch, location, job, run_log, rows=renamed.rows, own=())
+            own = _own_runs(context.instance, rows)
+            window = _Shown(batch, location, job, run_log, rows=rows, own=own)
+            shown = sum(window.unreported(row, broken) for row in begun if not renamed.covers(row))
+            for row in renamed.rows:
+                shown += again.of(row)
+                before += 1
+                if time.monotonic() > until:
+                    break
             for row in rows:
-                shown += window.of(row)
+                shown += not renamed.covers(row) and window.of(row)
                 looked_at += 1
                 if time.monotonic() > until:
                     break
             window.check_refreshes([*begun, *rows[:looked_at]])
         if new_tables:  # after those that were run: Dagster lists partitions as they come
             add_first_partitions(context.instance, location, runner, now, new_tables)
-            _forget_removed_tables(context.instance, location, run_log)
+            _forget_removed_tables(context.instance, location, run_log, renamed.earlier)
             new_tables.clear()
         message = (
             f"recorded {shown} windows that ran outside of this Dagster instance, or "
             "whose runs did not report them"
         )
-        if looked_at < len(rows):
+        if looked_at < len(rows) or before < len(renamed.rows):
             message += "; the next tick continues"
-        return SensorResult(
-            skip_reason=SkipReason(message), cursor=seen.then(rows[:looked_at], broken.until)
-        )
+        cursor = seen.then(rows[:looked_at], broken.until, renamed.then(before))
+        return SensorResult(skip_reason=SkipReason(message), cursor=cursor)
 
     return evaluate
 
 
-def _forget_removed_tables(instance: DagsterInstance, location: Location, run_log: RunLog) -> None:
-    """Remove the partitions of removed tables, once they are removed from the log."""
+def _forget_removed_tables(
+    instance: DagsterInstance, location: Location, run_log: RunLog, earlier: Collection[str]
+) -> None:
+    """Remove the partitions of removed tables, once they are removed from the log.
+
+    So are those of the earlier names of tables.
+    """
     project = location.project
     with run_log.read() as conn:
-        names = set(forgetting.removed_tables(conn, project.name)) - set(project.tables)
+        removed = set(forgetting.removed_tables(conn, project.name)) - set(project.tables)
+        names = removed | set(earlier)
         forgotten = [name for name in sorted(names) if not forgetting.count_attempts(conn, name)]
     for name in forgotten:
         remove_partitions(instance, location, name)
@@ -158,12 +172,15 @@ class _Shown:
         location: Location,
         job: JobDefinition,
         run_log: RunLog,
+        *,
         rows: Sequence[dict[str, Any]],
+        own: Collection[str],
     ) -> None:
         self._batch, self._instance = batch, batch.instance
         self._location, self._job = location, job
         self._run_log = run_log
-        self._own = _own_runs(self._instance, rows)
+        self._own = own
+        """The runs of this instance, which report their windows themselves."""
         done = [row for row in rows if row["status"] == Status.SUCCESS.value]
         self._newest = set({row["job_name"]: row["job_id"] for row in done}.values())
         """The newest attempt of each table, with which the state of the whole table is reported."""

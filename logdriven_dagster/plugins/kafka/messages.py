@@ -31,13 +31,13 @@ _WAIT_SECONDS = 0.1
 
 
 class KafkaMessages(DataSource):
-    """A data source of messages, one connection each; see `with_settings`.
+    """A data source of messages, one connection each; see `apply_settings`.
 
     Options: `low` and `high`, offsets as JSON; `per_task` messages; `patience` in seconds.
     """
 
     settings: ClassVar[Mapping[str, str]] = {}
-    """Settings of librdkafka; see `with_settings`."""
+    """Settings of librdkafka; see `apply_settings`."""
 
     def schema(self) -> str:
         return COLUMNS

@@ -18,7 +18,7 @@ from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform, ddl
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.storage.storage import Storage
-from logdriven_dagster.engine.targets.contents import Contents
+from logdriven_dagster.engine.targets.contents import Contents, Named
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
@@ -164,6 +164,10 @@ class KafkaContents(Contents):
     ) -> ArrowRows | None:
         _ = project
         raise _no_table(table, target, window)
+
+    def find_move_obstacle(self, project: Project, old: Named, new: Named) -> str | None:
+        _ = project, old, new
+        return None  # a topic does not have the name of the table
 
 
 def _no_table(table: str, target: KafkaTarget, window: TimeWindow | None) -> TerminalStepError:

@@ -84,7 +84,7 @@ def put(
     for row, each in present:
         values = {**each.item.columns, **each.settings}
         same = all(row._mapping[name] == value for name, value in each.settings.items())
-        if not same or row.digest != each.item.digest:
+        if not same or not each.item.has_digest(row.digest):
             values |= build_content_columns(each.item, each.file_digest)
             drafts.append(build_modified_version(kind, row, before[row.code], values))
         elif row.file_digest != each.file_digest:

@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import Row, Select, and_, bindparam, or_, select, update
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config.derived.contents import rename_content
 from logdriven_dagster.model.definitions import (
     Declared,
     Derived,
@@ -198,10 +199,10 @@ def _plan_kind(rows: Mapping[str, Row[Any]], declared: Collection[Declared]) -> 
         row = rows.get(item.name)
         if row is None:
             planned.added.append(item)
-        elif row.file_digest == (digest := item.digest):
-            if row.digest != digest:
+        elif item.has_digest(row.file_digest):
+            if not item.has_digest(row.digest):
                 planned.kept[item.name] = row
-        elif row.digest == digest:
+        elif item.has_digest(row.digest):
             planned.met.append((row, item))
         else:
             planned.changed.append((row, item))
@@ -242,7 +243,10 @@ def build_modified_version(
     """Return the next version of a row whose content is `content`, with some columns changed."""
     before = get_content_in_force(content, dict(row._mapping))
     after = get_content_in_force(values.get("content", content), {**row._mapping, **values})
-    texts = serialize_canonical(before), serialize_canonical(after)
+    texts = (
+        serialize_canonical(rename_content(kind, before)),
+        serialize_canonical(rename_content(kind, after)),
+    )
     change = VersionChange(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
     return NewVersion(change, values)
 

@@ -1,9 +1,7 @@
 """Reading the run log: compressed for planning, complete for display."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -27,6 +25,7 @@ from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, split_into_chunks
 from logdriven_dagster.runlog.sql.clock import measure_since, utc_now
 from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.sql.rows import convert_row
 from logdriven_dagster.runlog.sql.unions import execute_each
 
 _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
@@ -345,17 +344,6 @@ def count_finished(conn: Connection) -> dict[str, tuple[int, int, int]]:
     return {
         name: (windows, int(read), int(done)) for name, windows, read, done in conn.execute(query)
     }
-
-
-def convert_row(row: Any) -> dict[str, Any]:
-    """Convert a row to a dictionary: timestamps as ISO 8601 in UTC, `runtime_args` as an object."""
-    values = dict(row._mapping)
-    for name, value in values.items():
-        if isinstance(value, datetime):
-            values[name] = f"{value.isoformat()}+00:00"
-    if values.get("runtime_args"):
-        values["runtime_args"] = json.loads(values["runtime_args"])
-    return values
 
 
 def _build_window(row: Any, zone: ZoneInfo) -> TimeWindow:

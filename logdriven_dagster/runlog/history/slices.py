@@ -69,7 +69,7 @@ def read_last_slices(conn: Connection, tables: Collection[TableConfig]) -> dict[
             now = convert_to_instant(row.data_now or 0)
             more = bool(row.has_more)
             found[row.job_name] = LastSlice(window, now, more, None if more else now)
-    behind = {n: by_name[n] for n, last in found.items() if last.has_more and by_name[n].fresh}
+    behind = {n: by_name[n] for n, last in found.items() if last.has_more and by_name[n].freshness}
     asked = [{"name": name, "kind": table.incremental_type} for name, table in behind.items()]
     for row in execute_each(conn, _ALL_READ, asked):
         read_at = convert_to_instant(row.data_now or 0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Table, bindparam, or_, select
+from sqlalchemy import ColumnElement, Table, and_, bindparam, or_, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Owner, Status, Trigger
@@ -105,6 +105,36 @@ def list_ended_since(
     as `leave_out`.
     """
     query = select(job_log.c.job_id).where(
+        _match_shown(),
+        match_past(job_log.c.job_end_time),
+        job_log.c.job_id.not_in(list(leave_out)),
+    )
+    if moment is not None:
+        query = query.where(job_log.c.job_end_time >= moment)
+    ordered = query.order_by(job_log.c.job_end_time, job_log.c.job_id).limit(limit)
+    return list_attempts_by_id(conn, conn.execute(ordered).scalars().all())
+
+
+def list_ended_among(
+    conn: Connection, table: str, after: int, until: int, limit: int
+) -> list[dict[str, Any]]:
+    """Return such attempts at a table's windows by their ids, from `after` (exclusive) to `until`.
+
+    Rows have the form of `history.attempts`.
+    """
+    query = select(job_log.c.job_id).where(
+        _match_shown(),
+        job_log.c.job_name == table,
+        job_log.c.job_id > after,
+        job_log.c.job_id <= until,
+    )
+    ordered = query.order_by(job_log.c.job_id).limit(limit)
+    return list_attempts_by_id(conn, conn.execute(ordered).scalars().all())
+
+
+def _match_shown() -> ColumnElement[bool]:
+    """Match the ended attempts that a scheduler shows."""
+    return and_(
         match_project(job_log),
         or_(unindexed(job_log.c.latest) == 1, unindexed(job_log.c.failed_refresh) == MARKED),
         or_(
@@ -113,10 +143,4 @@ def list_ended_since(
         ),
         job_log.c.window_start.is_not(None),
         job_log.c.job_end_time.is_not(None),
-        match_past(job_log.c.job_end_time),
-        job_log.c.job_id.not_in(list(leave_out)),
     )
-    if moment is not None:
-        query = query.where(job_log.c.job_end_time >= moment)
-    ordered = query.order_by(job_log.c.job_end_time, job_log.c.job_id).limit(limit)
-    return list_attempts_by_id(conn, conn.execute(ordered).scalars().all())

@@ -16,11 +16,11 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.backoff import compute_back_off
-from logdriven_dagster.runlog.history.logs import convert_row
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.schema.observations import job_run, notification_log
 from logdriven_dagster.runlog.sql.clock import SET_BACK, utc_from_now, utc_now
 from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.sql.rows import convert_row
 from logdriven_dagster.runlog.sql.texts import clean_text
 
 GATHERING = timedelta(minutes=5)
@@ -122,6 +122,18 @@ def post(conn: Connection, notices: Sequence[Notice], owner: str) -> None:
             "create_time": utc_now(),
         }
         conn.execute(insert(notification_log).values(**row))
+
+
+def rename_subject(conn: Connection, old: str, new: str) -> None:
+    """Let the notices of a table, also those of its freshness, have its new name."""
+    log = notification_log.c
+    query = select(log.id, log.recipient, log.subject_type, log.event, log.job_id).where(
+        match_project(notification_log), log.subject == old, log.subject_type != "job"
+    )
+    for row in conn.execute(query).all():
+        notice = Notice(row.recipient, row.subject_type, new, row.event, row.job_id)
+        values = {"subject": new, "digest": notice.digest}
+        conn.execute(update(notification_log).where(log.id == row.id).values(values))
 
 
 def find_waiting_recipients(

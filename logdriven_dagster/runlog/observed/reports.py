@@ -11,7 +11,6 @@ from sqlalchemy import Table, or_, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.runlog.history.logs import convert_row
 from logdriven_dagster.runlog.schema.attempts import (
     job_log,
     job_log_archive,
@@ -21,6 +20,7 @@ from logdriven_dagster.runlog.schema.attempts import (
 from logdriven_dagster.runlog.schema.observations import job_run
 from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.sql.rows import convert_row
 
 
 def list_attempts_between(

@@ -8,6 +8,7 @@ Steps are those of maintenance jobs (Kettle, `t_etl_maint_ktr_cfg`).
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     CheckConstraint,
     Column,
     Index,
@@ -20,7 +21,13 @@ from sqlalchemy import (
 )
 
 from logdriven_dagster.model.definitions import USED_LENGTH
-from logdriven_dagster.runlog.schema.attempts import INNODB, NOW, LongText, metadata
+from logdriven_dagster.runlog.schema.attempts import (
+    INNODB,
+    NOW,
+    LongText,
+    build_project_column,
+    metadata,
+)
 from logdriven_dagster.runlog.sql.clock import Moment
 
 CODE_LENGTH = 64
@@ -99,6 +106,20 @@ def _build_definition_tables(name: str, *columns: Column[Any]) -> tuple[Table, T
     )
     return latest, versions
 
+
+table_rename = Table(
+    "table_rename",
+    metadata,
+    build_project_column(primary_key=True),
+    Column("renamed_from", String(384), primary_key=True, comment="the earlier name"),
+    Column("name", String(384), nullable=False, comment="of the table"),
+    Column("version", Integer, comment="of table_definition, the last with the earlier name"),
+    Column("job_id", BigInteger, nullable=False, comment="the last with the earlier name"),
+    Column("moved", SmallInteger, nullable=False, comment="1: its rows are in the new place"),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
+    **INNODB,
+)
+"""The earlier names of tables. A rename is finished when the rows have followed (`moved`)."""
 
 project_definition, project_definition_log = _build_definition_tables("project")
 table_definition, table_definition_log = _build_definition_tables(

@@ -51,7 +51,9 @@ def test_apply_json_holds_each_change_with_its_fields(shop, logdriven):
 def test_settings_are_set_for_several_names_and_reset(shop, logdriven):
     out = logdriven("disable", "ods.orders", "ods.customers").out
     assert out.count("enabled: yes → no") == 2
-    assert logdriven("enable", "ods.orders", "--as", "ann").out.count("enabled: no → yes") == 1
+    assert (
+        logdriven("enable", "ods.orders", "--operator", "ann").out.count("enabled: no → yes") == 1
+    )
     out = logdriven("set", "ods.orders", "retries=3", "timeout=30 min", "release_state=offline").out
     assert "  release_state: online → offline\n  retries: none → 3\n  timeout: none → 30 min" in out
     out = logdriven("set", "ods.orders", "retries=", "--reset", "timeout").out
@@ -73,7 +75,7 @@ def test_usage_errors_of_set_say_what_can_be_written(shop, logdriven):
 
 def test_history_shows_who_did_what_when_and_why(shop, logdriven):
     logdriven("apply")
-    logdriven("set", "ods.orders", "retries=3", "priority=2", "--as", "ann")
+    logdriven("set", "ods.orders", "retries=3", "priority=2", "--operator", "ann")
     rows = logdriven("history", "ods.orders", "--json").json
     assert [(row["version"], row["operation"]) for row in rows] == [(1, "add"), (2, "modify")]
     assert (rows[1]["operator"], rows[1]["reason"]) == ("ann", "set")
@@ -117,7 +119,7 @@ def test_status_says_where_files_and_registry_disagree(shop, logdriven):
     add(shop, "retries: 2")
     logdriven("apply")
     logdriven("rollback", "ods.orders", 1)
-    logdriven("set", "ods.customers", "enabled=no", "--as", "ann")
+    logdriven("set", "ods.customers", "enabled=no", "--operator", "ann")
     edit(shop, "tables/dws/daily_sales.sql", "FROM", "from")
     out = logdriven("status", *NOON).out
     assert "Not applied yet: dws.daily_sales (1 field)" in out

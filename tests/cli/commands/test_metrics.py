@@ -114,7 +114,7 @@ def test_what_ended_before_midnight_is_not_counted(shop, told):
 
 def test_freshness_is_told_of_tables_that_are_judged(shop, told):
     file = shop / "tables/ods/orders.yaml"
-    file.write_text(file.read_text() + "\nfresh: {within: 2 h}\n")
+    file.write_text(file.read_text() + "\nfreshness: {within: 2 h}\n")
     assert told("table_fresh") == 0
     assert told("table_overdue_seconds") > 1000 * 86_400
     assert told("table_fresh", table="ods.customers") is None
@@ -186,7 +186,7 @@ def everything(shop: Path, logdriven) -> dict[str, set[str]]:
     """Every metric of a project in which everything has happened → its labels."""
     test_a_job_is_told_by_its_newest_run(shop, logdriven)
     file = shop / "tables/ods/orders.yaml"
-    file.write_text(file.read_text() + "\nfresh: auto\n")
+    file.write_text(file.read_text() + "\nfreshness: auto\n")
     ShopLog(shop).fail("ods.orders", day(1), "broken")
     families = parsed(logdriven("metrics").out)
     return {each.name: {*each.labels} for family in families for each in family.samples}

@@ -86,6 +86,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "skipped": [],
             "failed_refreshes": [],
             "changed_target": None,
+            "made_without": [],
             "freshness": None,
         },
         {
@@ -99,6 +100,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "skipped": [],
             "failed_refreshes": [],
             "changed_target": None,
+            "made_without": [],
             "freshness": None,
         },
     ]
@@ -158,7 +160,7 @@ def test_a_refresh_that_died_is_told_below_the_tables_s08(shop, logdriven):
 
 def _fresh_orders(shop):
     file = shop / "tables/ods/orders.yaml"
-    file.write_text(file.read_text() + "\nfresh: {within: 2 h}\n")
+    file.write_text(file.read_text() + "\nfreshness: {within: 2 h}\n")
 
 
 def test_status_tells_which_tables_are_late_and_by_which_window(shop, logdriven):
@@ -219,7 +221,13 @@ def test_plan_and_status_say_what_a_changed_zone_leaves_of_windows(shop, logdriv
 @pytest.mark.usefixtures("slow")
 def test_skipped_windows_are_shown_with_who_and_why_until_they_are_unskipped(shop, logdriven):
     table = logdriven("status", "--json").json["tables"][0]["table"]
-    given = (table, "--window", "2022-01-02", "--as", "ann")
+    given = (table, "--window", "2022-01-02", "--operator", "ann")
+    empty = logdriven("skip", *given, "--reason", " ")
+    assert empty.code == 2
+    assert "the reason must not be empty" in empty.err
+    backwards = logdriven("skip", *given, "--to", "2022-01-01", "--reason", "the file is lost")
+    assert backwards.code == 2
+    assert "must be later than --window" in backwards.err
     answer = logdriven("skip", *given, "--reason", "the file is lost")
     assert answer.out == f"SKIPPED  {table} [2022-01-02, 2022-01-03)\n"
     assert f"{table} [2022-01-02, 2022-01-03): skipped by ann: the file is lost" in " ".join(
@@ -229,5 +237,7 @@ def test_skipped_windows_are_shown_with_who_and_why_until_they_are_unskipped(sho
     assert [item["reason"] for item in row["skipped"]] == ["skipped by ann: the file is lost"]
     assert "skipped by ann" in logdriven("log", table).out
     assert logdriven("unskip", *given).code == 0
+    log = logdriven("log", table, "--json").out
+    assert "unskipped by ann: no reason given" in log
     assert logdriven("unskip", *given).code == 2
     assert logdriven("status", "--json").json["tables"][0]["skipped"] == []

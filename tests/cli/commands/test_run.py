@@ -41,6 +41,7 @@ def test_run_json_with_nothing_to_do_is_an_empty_summary(shop, logdriven):
         "windows": [],
         "unmet": [],
         "left": [],
+        "made_without": [],
     }
 
 
@@ -174,7 +175,7 @@ def test_validate_deep_lets_spark_look_at_the_queries_and_java_says_nothing_of_i
 ):
     query = shop / "tables/dws/daily_sales.sql"
     query.write_text(query.read_text().replace("count(*)", "cuont(*)"))
-    command = [*PROGRAM, "validate", "--deep"]
+    command = [*PROGRAM, "validate", "--analyze"]
     done = subprocess.run(command, cwd=shop, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (

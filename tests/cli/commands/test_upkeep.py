@@ -19,7 +19,7 @@ def test_discard_ends_what_runs_of_a_table(shop, logdriven):
 
 
 def test_discarding_what_does_not_run_says_where_to_look(shop, logdriven):
-    done = logdriven("discard", "ods.orders", "--from", "2022-01-01")
+    done = logdriven("discard", "ods.orders", "--window", "2022-01-01")
     assert done.code == 2
     assert "ods.orders at 2022-01-01 00:00 is not running" in done.err
     assert "logdriven status ods.orders" in done.err

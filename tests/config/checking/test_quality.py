@@ -54,8 +54,11 @@ def test_a_rule_that_cannot_be_is_refused(folder, rule, told):
     ("quality", "told"),
     [
         ("{id: [id]}", "there are no rules"),
-        ("{keep: amount, rows: []}", "keep needs id"),
-        ("{id: [id], keep: amount downwards}", "expected columns, such as `updated_at desc"),
+        ("{deduplicate_order_by: amount, rows: []}", "deduplicate_order_by needs id"),
+        (
+            "{id: [id], deduplicate_order_by: amount downwards}",
+            "expected columns, such as `updated_at desc",
+        ),
         ("{min_pass: 101, columns: {id: [not_null]}}", "at most 100"),
         ("{columns: {id: [not_null, not_null]}}", "not_null is defined twice"),
         ("{blocking: [notnull], columns: {id: [not_null]}}", "did you mean 'not_null'?"),

@@ -1,13 +1,13 @@
-"""The table of what is proven: kept in docs/compatibility.json, drawn as docs/compatibility.md."""
+"""The table of types of other programs: kept as JSON, drawn as docs/evidence/compatibility.md."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-KEPT = ROOT / "docs" / "compatibility.json"
-PAGE = ROOT / "docs" / "compatibility.md"
+KEPT = ROOT / "docs" / "evidence" / "compatibility.json"
+PAGE = ROOT / "docs" / "evidence" / "compatibility.md"
 HEADINGS = {
     "parquet": "Parquet files",
     "orc": "ORC files",
@@ -15,24 +15,31 @@ HEADINGS = {
     "json": "JSON files",
     "iceberg": "Iceberg tables",
     "delta": "Delta tables",
+    "postgresql": "PostgreSQL columns, read by a source",
+    "into postgresql": "PostgreSQL columns, written by a target",
+    "mariadb": "MariaDB columns, read by a source",
+    "into mariadb": "MariaDB columns, written by a target",
 }
-_INTRODUCTION = """# Compatibility with other writers
+_INTRODUCTION = """# Compatibility with other programs
 
 Each line is one type or feature of one program. `make compatibility` has these programs write files
 and tables, loads them, and compares each value with the one that the program itself reports; it
 fails where a line changes. The project's time zone is America/New_York. Search for the program and
-its type, such as *polars Duration*.
+its type, such as *polars Duration*, *DuckDB TIMESTAMP_NS* or *pandas nullable int*.
 
 - *exact*: the program's value, in a column of the type that is named.
 - *its text*, *its numbers or bytes*: the value as a text, or the number or bytes in the file.
 - *a time of the project's zone*: a time without a zone, as the instant at which clocks of the
   project's zone show it.
 - *refused*: the window fails with this message. `FILE` stands for the file's path.
-- *other values*: another value than the program wrote. Only plain Spark reads such.
+- *other values*: another value than the program wrote. Only plain Spark reads or writes such.
 - *needs a jar*: plain Spark reads no such table.
 
-Files are read without `columns`, those of CSV and JSON with the type that is named. More is in
-[files.md](files.md), [iceberg.md](iceberg.md) and [delta.md](plugins/delta.md).
+Files are read without `columns`, those of CSV and JSON with the type that is named. *PyArrow …,
+INT96* and the like name an option of the writer. Feather and Avro files are not read: write
+Parquet. In databases, tables are made by other programs, and read and written without options.
+See also [File sources](../files.md), [Iceberg tables](../iceberg.md),
+[Delta tables](../plugins/delta.md) and [Databases](../databases.md).
 """
 
 Cells = Mapping[str, Any]
@@ -54,25 +61,32 @@ def page(table: Mapping[str, Any]) -> str:
     newest, *older = sorted(table["cells"], key=lambda name: [*map(int, name.split("."))])[::-1]
     lines = [_INTRODUCTION, f"Versions: {versions}; Spark {', '.join([newest, *older])}."]
     cells = table["cells"]
+    sparks = [f"Spark {version}" for version in (newest, *older)]
     for form, heading in HEADINGS.items():
         keys = [key for key in cells[newest] if key.startswith(f"{form}: ")]
         if not keys:
             continue
-        lines += [f"\n## {heading}\n", f"| program and type | Spark {newest} | logdriven_dagster |"]
-        lines.append("| --- | --- | --- |")
+        lines += [
+            f"\n## {heading}\n",
+            f"| program and type | {' | '.join(sparks)} | logdriven_dagster |",
+        ]
+        lines.append(f"| {' | '.join(['---'] * (len(sparks) + 2))} |")
         for key in keys:
-            columns = [_cell(cells, key, where, newest, older) for where in ("spark", "here")]
-            lines.append(f"| {' | '.join([_escaped(key.partition(': ')[2]), *columns])} |")
+            name = _escaped(key.partition(": ")[2])
+            lines.append(f"| {' | '.join([name, *_row(cells, key, newest, older)])} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(cells: Cells, key: str, where: str, newest: str, older: Iterable[str]) -> str:
-    shown = cells[newest][key][where]
+def _row(cells: Cells, key: str, newest: str, older: Iterable[str]) -> Iterator[str]:
+    """Yield what each version of Spark does, and what the product does on them."""
+    here = cells[newest][key]["here"]
+    yield _escaped(cells[newest][key]["spark"])
     for version in older:
-        other = cells[version].get(key, {}).get(where, shown)
-        if other != shown:
-            shown += f"; Spark {version}: {other}"
-    return _escaped(shown)
+        cell = cells[version].get(key)
+        yield _escaped(cell["spark"]) if cell else "not tried"
+        if cell and cell["here"] != cells[newest][key]["here"]:
+            here += f"; on Spark {version}: {cell['here']}"
+    yield _escaped(here)
 
 
 def _escaped(text: str) -> str:

@@ -53,23 +53,42 @@ def outcomes(lab: Lab, columns: Sequence[Written]) -> Mapping[str, str]:
     return {first.key: refusal}
 
 
-def spark_outcome(session: SparkSession, written: Written) -> str:
-    """Return what plain Spark makes of a column in a file of its own."""
+def spark_outcome(
+    session: SparkSession, written: Written, options: Mapping[str, str] | None = None
+) -> str:
+    """Return what plain Spark makes of a column in a file or table of its own.
+
+    `options` are those of Spark's reader of databases.
+    """
     if written.form in ("delta", "iceberg"):
         return "needs a jar"
-    for name, value in _PLAIN.items():
-        session.conf.set(name, value)
-    reader = session.read.format(written.form)
+    reader = prepared(session).read.format("jdbc" if options else written.form)
     if declared := _declared([written]):
         reader = reader.schema(", ".join(declared))
-    options = {key: str(value) for key, value in written.source.items()}
+    reader = reader.options(**{key: str(value) for key, value in written.source.items()})
     try:
-        (seen,) = _seen([written], reader.options(**options).load(written.path)).values()
+        if options:
+            frame = reader.options(**options, dbtable=written.path).load()
+        else:
+            frame = reader.load(written.path)
+        (seen,) = _seen([written], frame).values()
         return seen
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
+        return failed(error)
+
+
+def prepared(session: SparkSession) -> SparkSession:
+    """Set up a session of plain Spark in the project's time zone."""
+    for name, value in _PLAIN.items():
+        session.conf.set(name, value)
+    return session
+
+
+def failed(error: PySparkException | Py4JJavaError) -> str:
+    """Return the outcome of an error of Spark."""
+    if isinstance(error, PySparkException):
         return f"fails: {error.getCondition() or type(error).__name__}"
-    except Py4JJavaError as error:
-        return f"fails: {error.java_exception.getClass().getSimpleName()}"
+    return f"fails: {error.java_exception.getClass().getSimpleName()}"
 
 
 def _declared(columns: Sequence[Written]) -> list[str]:
@@ -78,13 +97,7 @@ def _declared(columns: Sequence[Written]) -> list[str]:
 
 
 def _load(lab: Lab, columns: Sequence[Written], declared: str) -> dict[str, str]:
-    first, path = columns[0], Path(columns[0].path)
-    source: dict[str, Any] = {"type": first.form, "path": first.path, **first.source}
-    if first.form == "delta":
-        source["path"] = str(path / "f.delta")
-    if first.form == "iceberg":
-        source = {"type": "iceberg", "name": f"w.{path.name}"}
-        lab.settings["catalog"] = f"sqlite:///{path.parent}/catalog.db"
+    source = _source(lab, columns[0])
     if declared:
         source["columns"] = declared
     lab.settings["timezone"] = ZONE
@@ -97,11 +110,27 @@ def _load(lab: Lab, columns: Sequence[Written], declared: str) -> dict[str, str]
         (lab.root / "tables" / f"{table}.yaml").unlink()
 
 
+def _source(lab: Lab, first: Written) -> dict[str, Any]:
+    path = Path(first.path)
+    match first.form:
+        case "delta":
+            return {"type": "delta", "path": str(path / "f.delta")}
+        case "iceberg":
+            lab.settings["catalog"] = f"sqlite:///{path.parent}/catalog.db"
+            return {"type": "iceberg", "name": f"w.{path.name}"}
+        case "postgresql" | "mariadb":
+            return {"type": "jdbc", "connection": "db", "table": first.path}
+        case form:
+            return {"type": form, "path": first.path, **first.source}
+
+
 def _seen(columns: Sequence[Written], frame: DataFrame) -> dict[str, str]:
     """Return how the values of columns compare with those of their writer."""
     kinds = dict(frame.dtypes)
     types = {field.name: field.dataType for field in frame.schema.fields}
-    shown = {"timestamp": "unix_micros({0}) AS {0}", "timestamp_ntz": "CAST({0} AS STRING) AS {0}"}
+    # Python holds no days outside the years 1 to 9999.
+    text = "CAST({0} AS STRING) AS {0}"
+    shown = {"timestamp": "unix_micros({0}) AS {0}", "timestamp_ntz": text, "date": text}
     chosen = [shown.get(kinds[each.column], "{0}").format(each.column) for each in columns]
     rows = [row.asDict(recursive=True) for row in frame.selectExpr("n", *chosen).collect()]
     rows.sort(key=lambda row: row["n"])

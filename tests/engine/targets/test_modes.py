@@ -94,16 +94,6 @@ def test_a_first_window_without_rows_leaves_a_table_that_can_be_read(lab: Lab, t
 
 
 @pytest.mark.sampled
-def test_nothing_is_visible_before_publication_nor_after_discarding(lab: Lab, target: Any):
-    lab.table("ods.t", {"sql": QUERY, "target": target})
-    lab.run("ods.t", day(1))
-    with lab.session("ods.t", day(2)) as session:
-        session.stage(lab.project.table("ods.t").steps[0])
-        assert lab.rows("ods.t") == [(1, 1), (1, 2)]
-    assert lab.rows("ods.t") == [(1, 1), (1, 2)]
-
-
-@pytest.mark.sampled
 def test_publishing_twice_is_publishing_once(lab: Lab, target: Any):
     lab.table("ods.t", {"sql": QUERY, "target": {**target, "mode": "append"}})
     with lab.session("ods.t", day(1)) as session:

@@ -1,4 +1,4 @@
-"""`validate --deep`: what Spark's parser and analyser say of queries over tables without rows."""
+"""`validate --analyze`: what Spark's parser and analyser say of queries over tables without rows."""
 # ruff: noqa: E501 - whole messages, each in a line
 
 import pyarrow as pa

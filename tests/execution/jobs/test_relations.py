@@ -10,6 +10,8 @@ from logdriven_dagster.execution.window.claiming import reads
 from tests.builders import day, days, run_window
 from tests.execution.conftest import NOW
 
+pytestmark = pytest.mark.sampled("database_url")
+
 LOAD = """
 from pathlib import Path
 

@@ -33,10 +33,10 @@ def watched(world, mail):
               gone: {{type: webhook, url: "http://127.0.0.1:{free_port()}"}}
             defaults:
               notify: [{{to: {recipient}, on: {on}}}]
-              fresh: {fresh}
+              freshness: {fresh}
             """,
         )
-        world.write("tables/sums.yaml", SUMS + "    fresh: none")
+        world.write("tables/sums.yaml", SUMS + "    freshness: none")
         world.numbers(*DAYS)
         world.catch_up(now=at("2022-01-03"))
         return world

@@ -1,4 +1,4 @@
-"""Freshness by window as Dagster shows it: a check beside each table with `fresh`."""
+"""Freshness by window as Dagster shows it: a check beside each table with `freshness`."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +20,7 @@ def days_ago(number: int) -> str:
 @pytest.fixture
 def alone(world: World) -> World:
     """A table of four days, of which each should be done two days after its end."""
-    start = {"default_start": days_ago(4), "fresh": {"within": "2 days"}}
+    start = {"default_start": days_ago(4), "freshness": {"within": "2 days"}}
     return world.write({**ALONE, **start}, EVENTS)
 
 

@@ -17,6 +17,8 @@ from tests.builders import at
 from tests.plugins.importers.conftest import NOW, Folder
 from tests.plugins.importers.kettle.world import Kettle
 
+pytestmark = pytest.mark.sampled("database_url")
+
 ROOT = Path(__file__).resolve().parents[3]
 JOB_LOG = """
     CREATE TABLE job_log (

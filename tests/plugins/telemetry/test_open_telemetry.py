@@ -98,9 +98,18 @@ def received(listening: Receiver) -> Receiver:
     return listening
 
 
+COMMAND = """
+from logdriven_dagster.cli import main
+from logdriven_dagster.testing.null_engine import null_engine
+
+with null_engine():
+    main()
+"""
+
+
 def command(world: Any, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run `logdriven` as a process of its own."""
-    line = [sys.executable, "-m", "logdriven_dagster.cli", *words, "--project", str(world.root)]
+    """Run `logdriven` on the null engine as a process of its own."""
+    line = [sys.executable, "-c", COMMAND, *words, "--project", str(world.root)]
     return subprocess.run(
         line, env=os.environ | variables, capture_output=True, text=True, check=False
     )
@@ -268,8 +277,9 @@ def test_steps_of_a_maintenance_job_belong_to_its_run(world, received):
     assert spans[2].error.startswith("OSError: disk is full")
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_run_nests_in_the_trace_of_what_started_it_and_all_is_sent_at_its_end(
-    spark: Any, world, tmp_path: Path
+    world, tmp_path: Path
 ):
     with receiver(tmp_path) as found:
         ended = command(

@@ -24,6 +24,8 @@ from tests.runlog.logbook import (
     table_log,
 )
 
+pytestmark = pytest.mark.sampled("database_url")
+
 UPSTREAM = (table("ods.t"), table("b", depends_on=["ods.t"]))
 
 

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.archive import archive
@@ -9,6 +11,8 @@ from logdriven_dagster.runlog.attempts.materialized import Materialized, Seen, n
 from logdriven_dagster.runlog.history.logs import read_table_logs
 from tests.builders import at, day, days, table
 from tests.runlog.logbook import ME, execute, rows, succeed
+
+pytestmark = pytest.mark.sampled("database_url")
 
 TABLE = table(depends_on=[{"asset": "raw/events"}])
 ASSET = "asset raw/events"

@@ -21,6 +21,8 @@ from tests.builders import day, days, end_step, hours, stage_step
 from tests.patience import PATIENCE
 from tests.runlog.logbook import fail, request, rows, start, succeed, table_log
 
+pytestmark = pytest.mark.sampled("database_url")
+
 THREE = [day(n) for n in (1, 2, 3)]
 ENDED = AttemptOutcome(Status.SUCCESS, "app-1", "a.csv")
 

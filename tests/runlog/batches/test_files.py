@@ -17,6 +17,8 @@ from tests.runlog import bdre
 from tests.runlog.bdre import ACCESSED, NEW, a_file
 from tests.runlog.logbook import open_log, rows
 
+pytestmark = pytest.mark.sampled("database_url")
+
 A, B, C = (a_file(f"{name}.csv", minute=n) for n, name in enumerate("abc"))
 
 

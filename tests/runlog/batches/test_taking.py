@@ -38,6 +38,8 @@ from tests.runlog import bdre
 from tests.runlog.bdre import HIVE, NEW, TRANSFER
 from tests.runlog.logbook import execute, rows
 
+pytestmark = pytest.mark.sampled("database_url")
+
 ALONE = bdre.registry(bdre.transfer())
 """Process 85 before anybody consumes it."""
 KNOWN = bdre.registry(bdre.transfer(), bdre.hive(None))

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from logdriven_dagster.model.attempts import (
     AttemptOutcome,
     Status,
@@ -23,6 +25,8 @@ from tests.runlog.logbook import (
     succeed,
     table_log,
 )
+
+pytestmark = pytest.mark.sampled("database_url")
 
 
 def test_the_error_of_the_step_that_failed_is_the_one_shown(log):

@@ -1,9 +1,13 @@
 """What attempts with `lookback` had seen, and what makes them run again, on three databases."""
 
+import pytest
+
 from logdriven_dagster.model.attempts import Trigger
 from tests.builders import day, days, table
 from tests.runlog.ageing import age, move
 from tests.runlog.logbook import execute, fail, succeed, table_log
+
+pytestmark = pytest.mark.sampled("database_url")
 
 
 def noted(log, config):

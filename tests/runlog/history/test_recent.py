@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+import pytest
 from sqlalchemy import event, insert
 
 from logdriven_dagster.model.attempts import Status
@@ -10,6 +11,8 @@ from logdriven_dagster.runlog.history import recent
 from logdriven_dagster.runlog.schema.attempts import job_log
 from tests.builders import day, table
 from tests.runlog.logbook import end, execute, fail, request, set_clock, start, succeed, table_log
+
+pytestmark = pytest.mark.sampled("database_url")
 
 DELAYED = table("b", depends_on=[{"table": "ods.t", "condition": "always", "delay": "30 min"}])
 

@@ -7,6 +7,8 @@ from logdriven_dagster.runlog.history import refreshes
 from tests.builders import day, table
 from tests.runlog.logbook import execute, rows, start, succeed, table_log
 
+pytestmark = pytest.mark.sampled("database_url")
+
 TABLES = (table("ods.t"), table("b", depends_on=["ods.t"]))
 
 

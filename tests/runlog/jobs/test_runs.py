@@ -10,6 +10,8 @@ from logdriven_dagster.runlog.jobs import runs as job_runs
 from logdriven_dagster.runlog.leases import LeasedRows
 from tests.runlog.logbook import execute, rows
 
+pytestmark = pytest.mark.sampled("database_url")
+
 ME = Owner("here", 10, 20, "run-1")
 OTHER = Owner("there", 11, 21)
 LOAD, SWEEP = RunStep(10, "load"), RunStep(20, "sweep")

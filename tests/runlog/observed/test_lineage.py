@@ -19,6 +19,8 @@ from tests.builders import day
 from tests.runlog import bdre
 from tests.runlog.logbook import open_log, start, succeed
 
+pytestmark = pytest.mark.sampled("database_url")
+
 KNOWN = bdre.registry(bdre.transfer(), bdre.hive(None))
 
 

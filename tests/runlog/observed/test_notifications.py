@@ -15,6 +15,8 @@ from logdriven_dagster.runlog.observed.notifications import MOST_TRIES, Notice
 from tests.builders import day
 from tests.runlog.logbook import ME, end, execute, expire, fail, rows, set_clock, start, succeed
 
+pytestmark = pytest.mark.sampled("database_url")
+
 NIGHTLY = JobRequest("nightly", "JOB_1", "standard", "shop", ME)
 FAILED = Notice("ops", "table", "ods.t", "failure", 1)
 

@@ -1,1 +1,1 @@
-"""Incremental types, one module each (time, keys, offsets, batches), and `fresh`."""
+"""Incremental types, one module each (time, keys, offsets, batches), and `freshness`."""

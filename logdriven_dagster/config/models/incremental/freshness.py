@@ -1,4 +1,4 @@
-"""Freshness policy of a table (`fresh`): the deadline of its windows."""
+"""Freshness policy of a table (`freshness`): the deadline of its windows."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,12 +10,13 @@ from logdriven_dagster.config.models.fields import DurationField
 from logdriven_dagster.config.models.frozen import Model
 from logdriven_dagster.config.models.incremental.types import IncrementalType
 from logdriven_dagster.config.secrets import show_value
+from logdriven_dagster.config.yaml.field_names import Formerly
 
 CHECK = "freshness"
 """Name of the asset check in Dagster that shows freshness."""
 
 
-class FreshConfig(Model):
+class FreshnessConfig(Model):
     """Maximum time between the end of a window and its success.
 
     Default of `within`: the table's delay plus one period, but at most delay plus one day.
@@ -23,7 +24,7 @@ class FreshConfig(Model):
 
     within: DurationField | None = Field(
         None,
-        description="the time after which it is late; default: as `fresh: auto`",
+        description="the time after which it is late; default: as `freshness: auto`",
         examples=["2 h"],
     )
     warn: DurationField | None = Field(
@@ -33,7 +34,7 @@ class FreshConfig(Model):
     )
 
     @model_validator(mode="after")
-    def _check_within(self) -> "FreshConfig":
+    def _check_within(self) -> "FreshnessConfig":
         if self.within == timedelta(0):
             raise ValueError("within: must be longer than 0; a window needs time to run")
         if self.warn and self.within and self.warn >= self.within:
@@ -44,18 +45,18 @@ class FreshConfig(Model):
         """Yield each setting that contradicts the table's incremental type or delay."""
         if incremental.takes_upstream_batches:
             yield (
-                f"fresh: a table of type {incremental.name} has no schedule of its own; set "
-                "fresh in the files of its upstreams"
+                f"freshness: a table of type {incremental.name} has no schedule of its own; set "
+                "freshness in the files of its upstreams"
             )
         for name, given in (("within", self.within), ("warn", self.warn)):
             if given is not None and given <= delay:
                 yield (
-                    f"fresh.{name}: must be longer than delay, which is {delay}; both are "
+                    f"freshness.{name}: must be longer than delay, which is {delay}; both are "
                     "counted from the end of the window"
                 )
 
 
-def _convert_fresh(value: Any) -> Any:
+def _convert_freshness(value: Any) -> Any:
     match value:
         case "auto":
             return {}
@@ -67,7 +68,10 @@ def _convert_fresh(value: Any) -> Any:
             return value
 
 
-FreshField = Annotated[
-    FreshConfig | None,
-    BeforeValidator(_convert_fresh, json_schema_input_type=Literal["auto", "none"] | FreshConfig),
+FreshnessField = Annotated[
+    FreshnessConfig | None,
+    BeforeValidator(
+        _convert_freshness, json_schema_input_type=Literal["auto", "none"] | FreshnessConfig
+    ),
+    Formerly("fresh"),
 ]

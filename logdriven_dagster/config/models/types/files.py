@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,8 +14,9 @@ from logdriven_dagster.config.models.types.declared_columns import (
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import REJECTED, Target
 from logdriven_dagster.config.models.types.time_columns import TimeColumn, explain_not_a_time
+from logdriven_dagster.config.yaml.field_names import Formerly
 
-_OF_REGISTERED_FILES = frozenset({"version", "on_empty", "after_success", "move_to"})
+_OF_REGISTERED_FILES = frozenset({"detect_changes_by", "on_empty", "after_success", "move_to"})
 _ONE_FILE = re.compile(r"(?:\$\{|[^*?\[{])+\.\w+")
 
 
@@ -35,7 +36,7 @@ class FilesSource(Source):
         "from the files",
         examples=["id BIGINT, at TIMESTAMP"],
     )
-    version: Literal["modified", "hash"] = Field(
+    detect_changes_by: Annotated[Literal["modified", "hash"], Formerly("version")] = Field(
         "modified",
         description="the change that makes a known path a new file: size and modification "
         "time, or the hash of the content",

@@ -34,6 +34,7 @@ class IcebergSource(Source):
 class IcebergTarget(TableTarget):
     """An Iceberg table of the project's catalog, the default."""
 
+    takes_registered_modes = True
     store = "logdriven_dagster.engine.targets.iceberg.table:IcebergTable"
     contents = "logdriven_dagster.engine.targets.iceberg.contents:IcebergContents"
     upkeep = "logdriven_dagster.engine.targets.iceberg.upkeep:IcebergUpkeep"

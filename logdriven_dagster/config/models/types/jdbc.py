@@ -70,6 +70,7 @@ class JdbcSource(Source):
 class JdbcTarget(TableTarget):
     """A table of a database; one transaction moves a window into place."""
 
+    takes_registered_modes = True
     store = "logdriven_dagster.engine.targets.jdbc.table:JdbcTable"
     contents = "logdriven_dagster.engine.targets.jdbc.contents:JdbcContents"
     is_counted_slowly = True

@@ -9,7 +9,12 @@ from typing_extensions import Self
 
 from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.types.parts import Part
-from logdriven_dagster.config.models.types.write_modes import WriteMode, write_mode
+from logdriven_dagster.config.models.types.write_modes import (
+    ModeField,
+    WriteMode,
+    is_registered,
+    write_mode,
+)
 
 REJECTED = "__rejected"
 """Suffix of the names of targets that receive rejected rows."""
@@ -31,6 +36,8 @@ class Target(Part):
     """Path of the class that expires old versions and compacts files, or None if it has none."""
     creates_files_once: ClassVar[bool] = False
     """True if a commit needs storage that refuses to overwrite a file."""
+    takes_registered_modes: ClassVar[bool] = False
+    """True if its store applies `WriteMode.replaced_range`, so that packages can add modes."""
     is_counted_slowly: ClassVar[bool] = False
     """True if counting its rows requires a full scan."""
 
@@ -97,7 +104,7 @@ class Target(Part):
 class TableTarget(Target):
     """A table that other programs may have filled before the first window."""
 
-    mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = Field(
+    mode: ModeField = Field(
         "overwrite_window",
         description="the write mode: append adds rows; overwrite_window replaces the rows of "
         "the window; overwrite replaces all rows; upsert updates rows with the "
@@ -113,6 +120,12 @@ class TableTarget(Target):
     key: tuple[str, ...] = Field(
         (), description="mode upsert: the columns that identify a row", examples=[["id"]]
     )
+
+    @model_validator(mode="after")
+    def _check_mode(self) -> Self:
+        if is_registered(self.mode) and not self.takes_registered_modes:
+            raise ValueError(f"mode {self.mode} is not available in targets of type {self.type}")
+        return self
 
     @model_validator(mode="after")
     def _check_existing_rows(self) -> Self:

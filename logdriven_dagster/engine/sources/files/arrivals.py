@@ -46,7 +46,7 @@ def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[Foun
         )
     base = root.split("*", 1)[0]
     files = [
-        _file(url, system, path, info, source.version)
+        _file(url, system, path, info, source.detect_changes_by)
         for path, info in found.items()
         if info["type"] == "file" and not _is_hidden(path, base)
     ]
@@ -60,7 +60,7 @@ def current(project: Project, source: FilesSource, file: FoundFile) -> FoundFile
     """
     system, path = _system(file.location, project)
     try:
-        return _file(file.location, system, path, system.info(path), source.version)
+        return _file(file.location, system, path, system.info(path), source.detect_changes_by)
     except FileNotFoundError:
         fix = "put it back, or set batch_state = 1 in batch_queue for its batch"
         raise TerminalStepError(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _NUMBER = re.compile(r"[-+]?(\d+[.]?\d*|[.]\d+)([eE][-+]?\d+)?")
+_ESCAPED = re.compile("%[89A-Fa-f][0-9A-Fa-f]")
+"""An escaped byte of a character outside ASCII."""
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 Values = Mapping[str, Collection[str]]
@@ -31,10 +33,13 @@ Values = Mapping[str, Collection[str]]
 def values_in_folders(paths: Iterable[str], base: str) -> Values:
     """Return the columns in folder names below a path or pattern, with all their texts.
 
-    `paths` are file paths, or the URIs that Spark returns.
+    `paths` are file paths, or the URIs that Spark returns. Raises TerminalStepError for a name
+    with escaped bytes of UTF-8, as DuckDB writes them: Spark reads each byte as a character.
     """
     found: dict[str, set[str]] = defaultdict(set)
     for folder in {path.rpartition("/")[0] for path in paths if "=" in path}:
+        if _ESCAPED.search(folder):
+            _refuse_escaped_bytes(folder, base)
         for name, text in _pairs(folder, base):
             found[name].add(text)
     return found
@@ -87,13 +92,26 @@ def refuse_hidden_columns(files: Fingerprint, base: str, names: Collection[str],
 
 
 def _pairs(folder: str, base: str) -> Iterable[tuple[str, str]]:
-    if folder.startswith("file:"):
-        folder = unquote(re.sub("^file:/+", "/", folder))
-    above = as_path(resolve_location(base)).rstrip("/").count("/") + 1
-    for part in folder.split("/")[above:]:
+    for part in _names_below(folder, base):
         name, sign, text = part.partition("=")
         if sign and name and unquote(text) != _NULL:
             yield unquote(name).lower(), unquote(text)
+
+
+def _refuse_escaped_bytes(folder: str, base: str) -> None:
+    for part in _names_below(folder, base):
+        if "=" in part and _ESCAPED.search(part):
+            raise TerminalStepError(
+                f"the folder {folder} contains escaped bytes, each of which Spark would read as "
+                f"a character; rename {part} to {unquote(part)}, or write the column into the files"
+            )
+
+
+def _names_below(folder: str, base: str) -> list[str]:
+    if folder.startswith("file:"):
+        folder = unquote(re.sub("^file:/+", "/", folder))
+    above = as_path(resolve_location(base)).rstrip("/").count("/") + 1
+    return folder.split("/")[above:]
 
 
 def _reads_back(text: str, kind: "DataType", zone: ZoneInfo) -> bool:

@@ -34,6 +34,7 @@ from logdriven_dagster.engine.sources.files.records import (
     tolerated,
 )
 from logdriven_dagster.engine.sources.files.typed.footers import column_names, footers
+from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
 from logdriven_dagster.engine.sources.files.typed.reading import Part, typed_reading
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, Key, fingerprint
 from logdriven_dagster.engine.sources.readers import Reader, Reading
@@ -100,6 +101,15 @@ class TypedFilesReader(FilesReader):
         found = footers(_local_files(reading, source) or frozenset(), source.type)
         others = [footer.path for footer in found if not footer.is_of_java]
         return without_old_days(frame, others[0]) if others else frame
+
+    def may_pass(self, reading: Reading, source: FileSource, error: Exception) -> bool:
+        """Return False; raise TerminalStepError for a timestamp of ORC that Java cannot read."""
+        if source.type == "orc":
+            found = footers(_local_files(reading, source) or frozenset(), source.type)
+            files = ((path, footer.columns) for footer in found for path in footer.paths)
+            if problem := find_old_fraction(error, files):
+                raise TerminalStepError(problem)
+        return False
 
 
 class RecordsReader(FilesReader):

@@ -11,8 +11,14 @@ from logdriven_dagster.engine.arrow.parquet import rows_of_file
 from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.engine.queries.schemas import columns_of, merged
-from logdriven_dagster.engine.storage.garbage import Garbage, Search
-from logdriven_dagster.engine.targets.contents import Contents, Holdings
+from logdriven_dagster.engine.storage.garbage import (
+    Garbage,
+    Search,
+    list_folder_parts,
+    refuse_other_files,
+)
+from logdriven_dagster.engine.storage.moves import find_move_obstacle, move_folder
+from logdriven_dagster.engine.targets.contents import Contents, Holdings, Named
 from logdriven_dagster.engine.targets.files.garbage import leftovers
 from logdriven_dagster.engine.targets.files.pointers import Pointer, Pointers, file_of_others, total
 from logdriven_dagster.engine.targets.files.table import files_folder, visible
@@ -67,6 +73,17 @@ class FilesContents(Contents):
 
     def leftovers(self, search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
         return leftovers(search, table, target)
+
+    def find_move_obstacle(self, project: Project, old: Named, new: Named) -> str | None:
+        return find_move_obstacle(files_folder(project, *old), files_folder(project, *new))
+
+    def move(self, project: Project, old: Named, new: Named) -> None:
+        move_folder(files_folder(project, *old), files_folder(project, *new))
+
+    def list_parts(self, project: Project, table: str, target: FileTarget) -> Iterator[Garbage]:
+        folder = files_folder(project, table, target)
+        refuse_other_files(folder.within("data"))
+        return list_folder_parts(folder, table, {"_windows": "pointer", "data": "rows"})
 
 
 def _published(project: Project, table: str, target: FileTarget) -> dict[str, Pointer]:

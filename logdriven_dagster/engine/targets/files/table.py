@@ -94,7 +94,7 @@ class WindowFiles:
 
     @property
     def takes_stretches(self) -> bool:
-        return self._target.write_mode.keeps_windows_apart
+        return self._target.write_mode.supports_batching
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write files into folders that no pointer names yet."""

@@ -129,7 +129,8 @@ def is_ours(table: "Table") -> bool:
 
 def _refuse_elsewhere(table: "Table", warehouse: str) -> None:
     place, ours = table.location(), "/".join(["", name_of(warehouse), *table.name()])
-    if not place.endswith(ours):
+    is_renamed = is_ours(table) and f"/{name_of(warehouse)}/" in place
+    if not (place.endswith(ours) or is_renamed):
         return  # no target creates a table there: it belongs to another user of the catalog
     if place.startswith(f"{warehouse}/") or storage_of(place, {}).is_below(place, warehouse):
         return

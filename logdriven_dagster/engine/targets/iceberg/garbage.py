@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.locations import normalize_location
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
-from logdriven_dagster.engine.storage.locations import Folder, folder_of
+from logdriven_dagster.engine.storage.locations import Folder, folder_at, folder_of
 from logdriven_dagster.engine.storage.staging import data_files
-from logdriven_dagster.engine.targets.iceberg.catalog import load_existing, open_catalog
-from logdriven_dagster.engine.targets.iceberg.table import table_folder
+from logdriven_dagster.engine.targets.iceberg.catalog import is_ours, load_existing, open_catalog
+from logdriven_dagster.engine.targets.iceberg.table import choose_table_folder, table_folder
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
 def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Garbage]:
     """Yield the garbage of one target of type iceberg."""
-    name = target.name or table
-    folder = table_folder(search.project, name)
+    name, catalog = target.name or table, open_catalog(search.project)
+    folder = find_table_folder(search.project, name, load_existing(catalog, identifier(name)))
     idle, known = search.idle(folder.within("data")), _files(folder.within("metadata"))
     files = {staged: data_files(Folder(folder.storage, staged)) for staged in idle}
-    found = load_existing(open_catalog(search.project), identifier(name))
+    found = load_existing(catalog, identifier(name))
     named = Named(set(), set(map(normalize_location, known)))
     if found:
         named = named_files(found, found.metadata.snapshots)
@@ -36,6 +37,15 @@ def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Gar
     for location in known:
         if normalize_location(location) not in named.metadata:
             yield from search.old(table, "metadata", location)
+
+
+def find_table_folder(project: Project, name: str, table: "Table | None") -> Folder:
+    """Return the folder with the files of a table, or of a table still to be created."""
+    if table is None:
+        return choose_table_folder(project, name)
+    if is_ours(table):  # a renamed table keeps its folder
+        return folder_at(table.location(), project.storage)
+    return table_folder(project, name)
 
 
 def _folders(locations: Iterable[str]) -> set[str]:

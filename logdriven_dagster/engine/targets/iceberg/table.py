@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _COMMIT_TRIES = 8
+TAKEN = "_renamed"
+"""The file that marks the folder of a renamed table, which does not have its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,21 @@ class FileChange:
 
 
 def table_folder(project: Project, name: str) -> Folder:
-    """Return the folder of a table that this package creates."""
+    """Return the folder that a table has by its name."""
     return folder_at("/".join([project.warehouse, *identifier(name)]), project.storage)
+
+
+def choose_table_folder(project: Project, name: str) -> Folder:
+    """Return the folder of a table that is still to be created.
+
+    A renamed table keeps its folder, so a new table of its earlier name gets a numbered one.
+    """
+    first = folder = table_folder(project, name)
+    number = 1
+    while folder.storage.exists(f"{folder.location}/{TAKEN}"):
+        number += 1
+        folder = Folder(first.storage, f"{first.location}.{number}")
+    return folder
 
 
 class IcebergTable:
@@ -102,12 +117,12 @@ class IcebergTable:
 
     @property
     def takes_stretches(self) -> bool:
-        return self._target.write_mode.keeps_windows_apart
+        return self._target.write_mode.supports_batching
 
     def _data(self, table: "Table | None") -> Folder:
         """Return the folder for new files; in another program's table, its data folder."""
         if table is None:
-            return self._folder.within("data")
+            return choose_table_folder(self._context.project, self._name).within("data")
         return folder_at(data_location(table), self._context.project.storage)
 
     @property
@@ -274,19 +289,20 @@ class IcebergTable:
     def _replacing(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
         """Return the files to remove and to add, by mode; the windows adjoin each other."""
         added = tuple(path for rows in staged for path in rows.files)
-        windows = [rows.run.window for rows in staged]
-        if self._target.write_mode.replaces_whole_table:
+        mode = self._target.write_mode
+        if mode.replaces_whole_table:
             return FileChange(matching_files(table), added)
         column, schema = self._window_column, table.schema()
         if column == WINDOW_START and WINDOW_START not in schema.column_names:
             return FileChange([], added)  # no window wrote any of the rows, which stay
-        condition = within(schema, column, windows[0].up_to_end_of(windows[-1]))
+        ranges = [mode.range_to_replace(rows.run.window) for rows in staged]
+        condition = within(schema, column, ranges[0].up_to_end_of(ranges[-1]))
         tasks = plan(table, condition)
         files = [task.file for task in tasks]
         if is_partitioned_by(table, column, files) or all_within(table, condition, files):
             return FileChange(files, added)
         # A file of a larger window, of another mode or of another program keeps its other rows.
-        replaced = " OR ".join(f"({lies_within(quoted(column), each)})" for each in windows)
+        replaced = " OR ".join(f"({lies_within(quoted(column), each)})" for each in ranges)
         cut, kept = without(
             self._context.spark, table, tasks, replaced, staged[0], data=self._data(table)
         )
@@ -313,7 +329,7 @@ class IcebergTable:
             self._catalog.create_table(
                 self._identifier,
                 iceberg_schema(schema),
-                location=self._folder.location,
+                location=choose_table_folder(self._context.project, self._name).location,
                 partition_spec=self._layout(schema),
                 properties=properties_of_new_tables(self._catalog),
             )

@@ -12,7 +12,7 @@ from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.contents import Contents, Holdings
 from logdriven_dagster.engine.targets.first_contact import what_becomes
 from logdriven_dagster.engine.targets.jdbc.first_contact import holds_others
-from logdriven_dagster.engine.targets.jdbc.garbage import leftovers
+from logdriven_dagster.engine.targets.jdbc.garbage import leftovers, list_table_parts
 from logdriven_dagster.model.runs import Column
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ class JdbcContents(Contents):
 
     def leftovers(self, search: Search, table: str, target: JdbcTarget) -> Iterator[Garbage]:
         return leftovers(search, table, target)
+
+    def list_parts(self, project: Project, table: str, target: JdbcTarget) -> Iterator[Garbage]:
+        return list_table_parts(project, table, target)
 
 
 def _reflected(target: JdbcTarget, conn: "Connection") -> "Table | None":

@@ -47,3 +47,17 @@ def holds_others(conn: "Connection", table: "Table") -> bool:
         if conn.execute(select(start).where(start.is_not(None)).limit(1)).first():
             return False
     return conn.execute(select(literal(1)).select_from(table).limit(1)).first() is not None
+
+
+def has_rows_of_others(conn: "Connection", table: "Table") -> bool:
+    """Return True if a database table has a row that no window wrote.
+
+    The rows of a table without `_window_start` cannot be distinguished.
+    """
+    from sqlalchemy import literal, select
+
+    if WINDOW_START not in (column.name.lower() for column in table.columns):
+        return False
+    unknown = column_of(table, WINDOW_START).is_(None)
+    query = select(literal(1)).select_from(table).where(unknown).limit(1)
+    return conn.execute(query).first() is not None

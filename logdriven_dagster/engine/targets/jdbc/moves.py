@@ -38,6 +38,9 @@ _LOSSLESS = {
 
 Texts of any other type are compared with the text output of the type.
 """
+_LABELS = ("enum", "set")
+"""MariaDB types that would take a number as the position of a label."""
+_NUMBERS = ("boolean", "integer", "numeric", "double")
 _POSTGRESQL = {
     "boolean": "CAST({v} AS boolean)",
     "integer": "CAST({v} AS numeric)",
@@ -127,6 +130,8 @@ def _move(
         inserted = f"CAST({{v}} AS {base})"
     elif kind == "text" and backend in MARIADB and base == "bit":
         inserted = "CAST({v} AS UNSIGNED)"
+    elif backend in MARIADB and base in _LABELS and kind in _NUMBERS:
+        inserted = "CAST({v} AS CHAR)"
     value = source.c[staged.name]
     if inserted != "{v}":
         value = literal_column(filled(conn, inserted, value), column.type)
@@ -184,9 +189,15 @@ def _compared(backend: str, kind: str, base: str) -> tuple[str, str]:
     """Return the expressions of a staged and a published value that are equal if the values are."""
     if backend == "sqlite" or not has_declarations(backend):
         return "quote({v})", "quote({v})"
+    if kind == "date" and base.startswith(("timestamp", "datetime")):
+        kind = "wall"  # a day is its midnight
+    if backend in MARIADB and base in _LABELS and kind in _NUMBERS:
+        kind = "text"
     if backend in MARIADB:
         found = "CAST({v} + 0 AS CHAR)" if base == "bit" else _MARIADB[kind]
         return _MARIADB[kind], found
+    if kind == "integer" and base == "oid":
+        return _POSTGRESQL[kind], "CAST(CAST({v} AS bigint) AS numeric)"
     if kind != "text":
         return _POSTGRESQL[kind], _POSTGRESQL[kind]
     # Casting blank-padded text would strip its blanks, which no reader does.

@@ -23,8 +23,9 @@ def replaced_rows(
     if target.write_mode.replaces_whole_table:
         return []
     column = column_of(table, window_column(target))
+    replaced = target.write_mode.range_to_replace(window)
     start, end = (
-        _bound(column, moment, backend) for moment in (window.start_clock, window.end_clock)
+        _bound(column, moment, backend) for moment in (replaced.start_clock, replaced.end_clock)
     )
     return [column >= start, column < end]
 

@@ -106,7 +106,7 @@ class JdbcTable:
     @property
     def takes_stretches(self) -> bool:
         """True for modes that keep windows apart; others publish each window separately."""
-        return self._target.write_mode.keeps_windows_apart
+        return self._target.write_mode.supports_batching
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write files, and load those of each window into a new table next to the target."""
@@ -242,7 +242,7 @@ class JdbcTable:
         done = Published(run.step_id, whole, rows=rows)
         staging = self._define(staged.location, staged.schema)
         with publishing_transaction(engine, self._lease) as conn:
-            if not self._target.write_mode.keeps_windows_apart:
+            if not self._target.write_mode.supports_batching:
                 lock_target(conn, markers, whole)
             take(conn, markers, run, whole)
             verify()

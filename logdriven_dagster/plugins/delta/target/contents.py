@@ -3,20 +3,28 @@
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.queries.schemas import columns_of, window_column
-from logdriven_dagster.engine.storage.garbage import Garbage, Search
+from logdriven_dagster.engine.storage.garbage import (
+    Garbage,
+    Search,
+    list_folder_parts,
+    refuse_other_files,
+)
 from logdriven_dagster.engine.storage.locations import storage_of
-from logdriven_dagster.engine.targets.contents import Contents, Holdings
+from logdriven_dagster.engine.storage.moves import find_move_obstacle, move_folder
+from logdriven_dagster.engine.targets.contents import Contents, Holdings, Named
 from logdriven_dagster.engine.targets.first_contact import what_becomes
-from logdriven_dagster.errors import NotPublishedError
+from logdriven_dagster.errors import NotPublishedError, UsageError
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.plugins.delta.format.arrow_rows import arrow_rows
 from logdriven_dagster.plugins.delta.models import DeltaTarget
 from logdriven_dagster.plugins.delta.target.first_contact import unknown_files
 from logdriven_dagster.plugins.delta.target.garbage import leftovers
-from logdriven_dagster.plugins.delta.target.table import open_target
+from logdriven_dagster.plugins.delta.target.history import was_published_to
+from logdriven_dagster.plugins.delta.target.table import delta_folder, open_target
 
 
 class DeltaContents(Contents):
@@ -48,3 +56,19 @@ class DeltaContents(Contents):
 
     def leftovers(self, search: Search, table: str, target: DeltaTarget) -> Iterator[Garbage]:
         return leftovers(search, table, target)
+
+    def find_move_obstacle(self, project: Project, old: Named, new: Named) -> str | None:
+        return find_move_obstacle(delta_folder(project, *old), delta_folder(project, *new))
+
+    def move(self, project: Project, old: Named, new: Named) -> None:
+        move_folder(delta_folder(project, *old), delta_folder(project, *new))
+
+    def list_parts(self, project: Project, table: str, target: DeltaTarget) -> Iterator[Garbage]:
+        found = open_target(project, table, target)
+        folder = delta_folder(project, table, target)
+        if found is not None and (unknown_files(found) or not was_published_to(found)):
+            place = as_path(folder.location)
+            raise UsageError(f"{place} holds rows that no window wrote; remove it with other tools")
+        if found is None:
+            refuse_other_files(folder.within("data"))
+        return list_folder_parts(folder, table, {"_delta_log": "metadata", "data": "rows"})

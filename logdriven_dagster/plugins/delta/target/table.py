@@ -95,7 +95,7 @@ class DeltaTable:
 
     @property
     def takes_stretches(self) -> bool:
-        return self._target.write_mode.keeps_windows_apart
+        return self._target.write_mode.supports_batching
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files below the table's folder that no commit names yet."""

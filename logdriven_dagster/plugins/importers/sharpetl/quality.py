@@ -52,7 +52,11 @@ def quality(context: Context, step: Step) -> Values | None:
     order = [f"{name.strip()} {direction}" for name in (newest or names[0]).split(",")]
     if "topN" in options:
         context.leave(options["topN"].line, "topN", "the log always holds the first 1,000 ids")
-    return {"id": names, "keep": ", ".join(order), **({"columns": columns} if columns else {})}
+    return {
+        "id": names,
+        "deduplicate_order_by": ", ".join(order),
+        **({"columns": columns} if columns else {}),
+    }
 
 
 def _rule(context: Context, header: Header, name: str) -> object:

@@ -55,6 +55,18 @@ def test_a_value_in_a_folder_that_does_not_read_back_stays_a_text(lab: Lab, case
     assert sorted(texts(lab, "v")) == expected
 
 
+def test_folders_with_escaped_bytes_of_utf8_are_refused(lab: Lab):
+    """DuckDB writes such names; Spark reads each byte as a character."""
+    put(lab, "v=Zürich/f.parquet", a=1)
+    put(lab, "v=Gen%2Fève/f.parquet", a=1)
+    assert sorted(texts(lab, "v")) == ["Gen/ève string", "Zürich string"]
+    put(lab, "v=K%C3%B6ln/f.parquet", a=1)
+    for columns in ({}, {"columns": "a INT, v STRING"}):
+        problem = refused(lab, {"type": "parquet", "path": "in", **columns})
+        assert f"the folder {lab.root}/in/v=K%C3%B6ln contains escaped bytes, each of" in problem
+        assert "rename v=K%C3%B6ln to v=Köln" in problem
+
+
 @pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("source", [json_lines("a INT"), {"type": "json", "path": "in"}])

@@ -49,6 +49,13 @@ def test_days_beyond_the_years_of_python_leave_no_table_behind(lab: Lab):
         lab.run("ods.t", day(2))
 
 
+def test_a_codec_that_spark_lacks_is_named_with_file_and_columns(lab: Lab):
+    path = write(lab, "f.parquet", {"v": pa.array([1])}, compression="brotli")
+    problem = f"{path}: the columns v are compressed with BROTLI, which Spark cannot read"
+    for columns in (None, "v BIGINT"):
+        assert f"{problem}; write the file with zstd" in refused(lab, source(columns))
+
+
 def test_durations_are_read_as_their_numbers_only_where_columns_says_so(lab: Lab):
     file = write(lab, "f.parquet", {"v": pa.array([1], pa.duration("us")), "n": pa.array([2])})
     problem = f"{file}: the column v is a duration[us], which Spark cannot read; "

@@ -325,7 +325,7 @@ def test_quality_rules_are_kept(folder: Folder, brought: Any):
     told = brought(text, code=1, options=("--quality-check", folder.root / "quality-check.yaml"))
     assert listed(told) == [("12", "unheard check")]
     quality = step(folder)["quality"]
-    assert (quality["id"], quality["keep"]) == (["id"], "at desc")
+    assert (quality["id"], quality["deduplicate_order_by"]) == (["id"], "at desc")
     assert quality["columns"]["phone"] == [
         "power null check",
         {"rule": "negative check", "fails_when": ":column < 0", "level": "warn"},

@@ -18,6 +18,7 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     HALF,
     NANOS,
     NANOS_NTZ,
+    OF_ORC_NANOS,
     UUID,
     Array,
     Held,
@@ -28,13 +29,27 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     is_null,
     units_of_a_second,
 )
+from logdriven_dagster.engine.sources.files.typed.orc_values import OLD_FRACTION
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _LOST = "whose nanoseconds a TIMESTAMP cannot store; declare it as BIGINT in `columns`"
 _NO_TIME = "which is not a time of day; declare it as BIGINT in `columns`"
+_LOST_DIGITS = "more digits than a TIMESTAMP can store; write the column as text"
+_NO_TIME = "which is not a time of day; declare it as BIGINT in `columns`"
+_LOST_DIGITS = "more digits than a TIMESTAMP can store; write the column as text"
+_OLD_FRACTION = (
+    "a fraction of a second before 1970, which Java libraries may misread in ORC; write the "
+    "column as text, or the file as Parquet"
+)
+_OLD_TIME = (
+    "a timestamp before 1900, next to others with digits below a microsecond or outside the years "
+    "1677 to 2262; write the column as text, or the file as Parquet"
+)
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
+_DAY, _OF_1900 = 86_400, -2_208_988_800
+"""Seconds since 1970; no zone differs from UTC by more than a day."""
 
 
 def read_as(held: Held, wanted: "DataType") -> "DataType":
@@ -128,6 +143,8 @@ def _struct(v: str, held: dict[str, Held], wanted: "DataType", place: str, path:
 def _leaf(v: str, kind: str, wanted: "DataType", where: str) -> str:
     if kind in (NANOS, NANOS_NTZ):
         return _time(v, wanted, where)
+    if kind == OF_ORC_NANOS:
+        return _time_of_seconds(v, where)
     if kind == UUID:
         groups, text = GROUPS_OF_A_UUID
         return f"regexp_replace(lower(hex({v})), '{groups}', '{text}')"
@@ -146,6 +163,22 @@ def _time(v: str, wanted: "DataType", where: str) -> str:
         time = f"{_EPOCH} + make_dt_interval(0, 0, 0, {seconds})"
     problem = f"'{where} holds ', {v}, ', {_LOST}'"
     return f"CASE WHEN {v} % 1000 != 0 THEN raise_error(concat({problem})) ELSE {time} END"
+
+
+def _time_of_seconds(v: str, where: str) -> str:
+    """Return SQL of a timestamp from its seconds since 1970 with nine decimals.
+
+    PyArrow writes fractions before 1970 as negative nanoseconds, which Java adds to other seconds.
+    Before 1900, Java's seconds and Spark's timestamps follow different offsets of a zone.
+    """
+    problem = f"'{where} holds ', {v}, ' seconds since 1970, {_LOST_DIGITS}'"
+    return (
+        f"CASE WHEN {v} < {_DAY}BD AND {v} % 1BD != 0BD "
+        f"THEN raise_error('{where} holds {OLD_FRACTION}') "
+        f"WHEN {v} < {_OF_1900}BD THEN raise_error('{where} holds {_OLD_TIME}') "
+        f"WHEN {v} % 0.000001BD != 0BD THEN raise_error(concat({problem})) "
+        f"ELSE timestamp_micros(CAST({v} * 1000000BD AS BIGINT)) END"
+    )
 
 
 def _time_of_day(v: str, units: int, where: str) -> str:

@@ -11,6 +11,7 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     HALF,
     INT128,
     NULL,
+    OF_96_BITS,
     OF_ORC,
     PERIOD,
     UNION,
@@ -19,7 +20,14 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     Held,
     Map,
     Struct,
+    leaves,
 )
+from logdriven_dagster.engine.sources.files.typed.held_types import Path as Names
+from logdriven_dagster.engine.sources.files.typed.orc_values import (
+    find_empty_leaves,
+    mark_nanoseconds,
+)
+from logdriven_dagster.engine.sources.files.typed.parquet_times import mark_times
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.errors import TerminalStepError
 
@@ -32,7 +40,7 @@ _PHYSICAL = {
     "BOOLEAN": "boolean",
     "INT32": "int",
     "INT64": "bigint",
-    "INT96": "timestamp of 96 bits",
+    "INT96": OF_96_BITS,
     "FLOAT": "float",
     "DOUBLE": "double",
     "BYTE_ARRAY": "binary",
@@ -49,6 +57,8 @@ _LOGICAL = {
     "Interval": "12-byte interval",
     "Null": NULL,
 }
+_CODECS_OF_OTHERS = {"BROTLI", "LZO"}
+"""Codecs that Spark does not contain."""
 _VARIANT = [{"metadata", "value"}, {"metadata", "value", "typed_value"}]
 _OF_ORC = {
     "bool": "boolean",
@@ -116,6 +126,7 @@ def _footer(path: str, _size: int, _changed: int, form: str) -> Footer | None:
             return Footer(path, _shared(_columns_of_parquet(path)))
         file = orc.ORCFile(path)
         held = Struct(tuple((field.name, _of_orc(field)) for field in file.schema))
+        held = mark_nanoseconds(file, held)
         return Footer(path, _shared(held), file.writer == "ORC_JAVA", form="orc")
     except pa.ArrowNotImplementedError as error:
         fix = "write the column as text, or leave it out"
@@ -128,10 +139,22 @@ def _footer(path: str, _size: int, _changed: int, form: str) -> Footer | None:
 
 def _columns_of_parquet(path: str) -> Struct:
     found, kind_of_bytes = _metadata(path)
+    _refuse_codecs(path, found)
     schema = found.schema
     columns = map(schema.column, range(len(schema)))
     physical = _PHYSICAL | {"FIXED_LEN_BYTE_ARRAY": kind_of_bytes}
-    return _of_parquet(schema.to_arrow_schema(), columns, physical)
+    return mark_times(found, _of_parquet(schema.to_arrow_schema(), columns, physical))
+
+
+def _refuse_codecs(path: str, found: Any) -> None:
+    groups = map(found.row_group, range(min(found.num_row_groups, 1)))
+    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+    for codec in sorted({column.compression for column in columns} & _CODECS_OF_OTHERS):
+        names = [column.path_in_schema for column in columns if column.compression == codec]
+        raise TerminalStepError(
+            f"{path}: the columns {', '.join(names)} are compressed with {codec}, which Spark "
+            "cannot read; write the file with zstd, snappy, gzip or lz4"
+        )
 
 
 def _metadata(path: str) -> tuple[Any, str]:
@@ -158,12 +181,28 @@ def _without_arrow_schema(path: str) -> "pa.BufferReader":
     return pa.BufferReader(b"PAR1" + footer.replace(b"ARROW:schema", b"OTHER:schema"))
 
 
-def empty_leaves(path: str) -> Collection[int]:
-    """Return the numbers of the leaves of a Parquet file that hold only NULL."""
+def empty_leaves(footer: Footer, path: str, wanted: Collection[Names]) -> Collection[Names]:
+    """Return those of the `wanted` leaves that hold only NULL in a file with this footer."""
+    stat = Path(path).stat()
+    version = stat.st_size, stat.st_mtime_ns
+    return _empty_leaves(path, *version, footer.form, footer.columns, frozenset(wanted))
+
+
+@lru_cache(maxsize=10_000)
+def _empty_leaves(
+    path: str, _size: int, _changed: int, form: str, columns: Struct, wanted: Collection[Names]
+) -> Collection[Names]:
+    if form == "orc":
+        return find_empty_leaves(path, columns, wanted)
+    held = list(leaves(columns))
+    if any(kind == "variant" for _, kind in held):
+        return ()  # a VARIANT has several leaves
     found, _ = _metadata(path)
     groups = [found.row_group(number) for number in range(found.num_row_groups)]
     return {
-        number for number in range(found.num_columns) if all(_is_empty(g, number) for g in groups)
+        leaf
+        for number, (leaf, _) in enumerate(held)
+        if leaf in wanted and all(_is_empty(group, number) for group in groups)
     }
 
 

@@ -9,14 +9,20 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from logdriven_dagster.engine.queries.quoting import quoted
-
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 NANOS, NANOS_NTZ = "timestamp of nanoseconds", "timestamp_ntz of nanoseconds"
 _MILLIS, _MILLIS_NTZ = "timestamp of milliseconds", "timestamp_ntz of milliseconds"
 OF_ORC, UNION = "timestamp of ORC", "union"
+OF_ORC_NANOS = "timestamp of nanoseconds in ORC"
+OF_96_BITS, OF_96_BITS_NTZ = "timestamp of 96 bits", "timestamp_ntz of 96 bits"
+UNKNOWN_96_BITS = (
+    "timestamp of 96 bits, whose footer does not record whether it is a TIMESTAMP or a "
+    "TIMESTAMP_NTZ"
+)
+WITH_INFINITY = " with infinity"
+"""The suffix of the kind of a leaf with an infinite day or time, for which Spark has no value."""
 UUID, HALF, INT128 = "uuid", "float of 16 bits", "128-bit integer"
 PERIOD = "period"
 """A span of pandas, whose number has a meaning only with its frequency."""
@@ -65,6 +71,11 @@ _DIGITS = {
 _TIMES = {"time": 10**6, "time of nanoseconds": 10**9, "time of milliseconds": 10**3}
 """Kinds of a time of day → the number of their units per second."""
 _DURATIONS = [f"duration[{unit}]" for unit in ("s", "ms", "us", "ns")]
+_INFINITE = {
+    "date": "INT",
+    **dict.fromkeys(("timestamp", "timestamp_ntz", _MILLIS, _MILLIS_NTZ), "BIGINT"),
+}
+"""Kinds that may hold infinity → the type that reads their numbers."""
 _EXACT = {
     "boolean": {"boolean"},
     "tinyint": {"tinyint", "smallint", "int", "bigint", "double"},
@@ -85,7 +96,10 @@ _EXACT = {
     _MILLIS: {"timestamp", "bigint"},
     _MILLIS_NTZ: {"timestamp_ntz", "bigint"},
     OF_ORC: {"timestamp"},
-    "timestamp of 96 bits": {"timestamp", "timestamp_ntz"},
+    OF_ORC_NANOS: {"timestamp"},
+    OF_96_BITS: {"timestamp"},
+    OF_96_BITS_NTZ: {"timestamp_ntz"},
+    UNKNOWN_96_BITS: {"timestamp", "timestamp_ntz"},
     NANOS: {"timestamp", "bigint"},
     NANOS_NTZ: {"timestamp_ntz", "bigint"},
     "time": {"string", "bigint"},
@@ -96,6 +110,7 @@ _EXACT = {
     HALF: {"float", "double", "binary"},
     "12-byte interval": {"binary"},
     INT128: {"binary"},
+    **{kind + WITH_INFINITY: {number.lower()} for kind, number in _INFINITE.items()},
 }
 """Kind of a leaf → types that hold each of its values exactly, read or converted."""
 
@@ -105,8 +120,10 @@ _NATURAL = {
     "unsigned smallint": "int",
     "unsigned int": "bigint",
     "unsigned bigint": "decimal(20,0)",
-    "timestamp of 96 bits": "timestamp",
+    OF_96_BITS: "timestamp",
+    OF_96_BITS_NTZ: "timestamp_ntz",
     OF_ORC: "timestamp",
+    OF_ORC_NANOS: "timestamp",
     _MILLIS: "timestamp",
     _MILLIS_NTZ: "timestamp_ntz",
     NANOS: "timestamp",
@@ -117,6 +134,8 @@ _NATURAL = {
 }
 _UNREADABLE = {
     **dict.fromkeys((*_DURATIONS, PERIOD), "BIGINT"),
+    **{kind + WITH_INFINITY: number for kind, number in _INFINITE.items()},
+    UNKNOWN_96_BITS: "TIMESTAMP",
     "12-byte interval": "BINARY",
     INT128: "BINARY",
 }
@@ -124,6 +143,7 @@ _UNREADABLE = {
 _CARRIERS = {
     NANOS: "bigint",
     NANOS_NTZ: "bigint",
+    OF_ORC_NANOS: "decimal(21,9)",
     "time": "bigint",
     "time of nanoseconds": "bigint",
     "time of milliseconds": "int",
@@ -225,25 +245,6 @@ def readable_type(kind: str) -> str:
     return natural.upper() if natural else _UNREADABLE.get(kind, "BINARY")
 
 
-def ddl_of(held: Held) -> str:
-    """Return a type in the syntax of `columns`; for a file, its columns."""
-    match held:
-        case str():
-            return readable_type(held)
-        case Struct():
-            fields = ", ".join(f"{quoted_name(name)}: {ddl_of(part)}" for name, part in held.fields)
-            return f"STRUCT<{fields}>"
-        case Array():
-            return f"ARRAY<{ddl_of(held.element)}>"
-        case Map():
-            return f"MAP<{ddl_of(held.key)}, {ddl_of(held.value)}>"
-
-
-def quoted_name(name: str) -> str:
-    """Quote a name where DDL requires it."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)
-
-
 def carrier(kind: str, declared: str) -> str:
     """Return the type to read a kind with if `declared` is wanted: the same, or one to convert."""
     own = _CARRIERS.get(kind.removeprefix(ALL_NULL)) or readable_type(kind).lower()
@@ -262,6 +263,11 @@ def carrier(kind: str, declared: str) -> str:
 def units_of_a_second(kind: str) -> int | None:
     """Return the number of units of a time of day per second; None for other kinds."""
     return _TIMES.get(kind)
+
+
+def can_be_infinite(kind: str) -> bool:
+    """Return True if some programs store infinity in a kind."""
+    return kind in _INFINITE
 
 
 def is_exact(kind: str, declared: str) -> bool:
@@ -301,7 +307,7 @@ def have_one_meaning(kinds: Collection[str], declared: str) -> bool:
 
     A number may be the bare one of a time, whose unit must be the same in all files.
     """
-    held = {kind for kind in kinds if not is_null(kind)}
+    held = {kind.removesuffix(WITH_INFINITY) for kind in kinds if not is_null(kind)}
     return (
         len(held) < 2
         or declared not in ("int", "bigint")

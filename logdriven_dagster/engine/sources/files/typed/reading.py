@@ -9,6 +9,7 @@ from logdriven_dagster.engine.queries.schemas import ddl_type
 from logdriven_dagster.engine.sources.files.typed.conversions import converted, read_as
 from logdriven_dagster.engine.sources.files.typed.footers import Footer
 from logdriven_dagster.engine.sources.files.typed.held_types import (
+    OF_96_BITS_NTZ,
     Array,
     Held,
     Map,
@@ -110,7 +111,8 @@ def typed_reading(
 def _is_of_ours(files: Mapping[str, str]) -> bool:
     """Return True if Spark cannot infer a type that reads a leaf of these kinds."""
     natural = {kind: str(natural_type(kind)) for kind in files}
-    return len(files) > 1 or any(carrier(*each) != each[1] for each in natural.items())
+    converts = any(carrier(*each) != each[1] for each in natural.items())
+    return len(files) > 1 or OF_96_BITS_NTZ in files or converts
 
 
 def _parts(found: Sequence[Footer], columns: "StructType", place: str) -> Sequence[Part]:

@@ -6,11 +6,13 @@ another type if the sizes fit: an unsigned number as a negative one, a time with
 UTC.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.sources.files.typed.footers import Footer, empty_leaves
 from logdriven_dagster.engine.sources.files.typed.held_types import (
     ALL_NULL,
@@ -19,14 +21,12 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     Held,
     Map,
     Struct,
-    ddl_of,
     declared_type,
     have_one_meaning,
     is_exact,
     is_null,
     leaves,
     natural_type,
-    quoted_name,
     readable_type,
     wider,
     with_kinds,
@@ -94,8 +94,8 @@ def kinds_in_files(found: Iterable[Footer]) -> Mapping[Names, Mapping[str, str]]
 def with_columns_of_null(found: Sequence[Footer], columns: "StructType | None") -> Sequence[Footer]:
     """Return the footers, with columns of NULL marked where other files have another type.
 
-    `columns` are the declared ones. Only Parquet files are inspected, and only for columns without
-    a common type.
+    `columns` are the declared ones. Only columns without a common type are inspected: the
+    statistics of Parquet files, and the values of ORC files.
     """
     kinds = kinds_in_files(found)
     declared = dict(leaves(declared_type(columns))) if columns is not None else {}
@@ -118,10 +118,7 @@ def with_columns_of_null(found: Sequence[Footer], columns: "StructType | None") 
 
 def _with_nulls(footer: Footer, file: str, paths: Collection[Names]) -> Struct:
     """Return the columns of a file, with those at `paths` marked that hold only NULL."""
-    held = list(leaves(footer.columns))
-    if footer.form != "parquet" or any(kind == "variant" for _, kind in held):
-        return footer.columns  # a VARIANT has several leaves
-    empty = {held[number][0] for number in empty_leaves(file)} & set(paths)
+    empty = empty_leaves(footer, file, paths)
     found = with_kinds(
         footer.columns,
         lambda path, kind: ALL_NULL + kind if path in empty and not is_null(kind) else kind,
@@ -175,8 +172,29 @@ def _line(columns: Struct, kinds: Mapping[Names, Mapping[str, str]]) -> str:
     """Return the `columns` line that reads the files."""
     widest = with_kinds(columns, lambda path, kind: wider(kinds[path]) or kind)
     assert isinstance(widest, Struct)
-    named = [f"{quoted_name(name)} {ddl_of(part)}" for name, part in widest.fields]
+    named = [f"{_quoted_name(name)} {_ddl_of(part)}" for name, part in widest.fields]
     return f'columns: "{", ".join(named)}"'
+
+
+def _ddl_of(held: Held) -> str:
+    """Return a type in the syntax of `columns`; for a file, its columns."""
+    match held:
+        case str():
+            return readable_type(held)
+        case Struct():
+            fields = ", ".join(
+                f"{_quoted_name(name)}: {_ddl_of(part)}" for name, part in held.fields
+            )
+            return f"STRUCT<{fields}>"
+        case Array():
+            return f"ARRAY<{_ddl_of(held.element)}>"
+        case Map():
+            return f"MAP<{_ddl_of(held.key)}, {_ddl_of(held.value)}>"
+
+
+def _quoted_name(name: str) -> str:
+    """Quote a name where DDL requires it."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)
 
 
 @lru_cache(maxsize=10_000)

@@ -1,0 +1,138 @@
+"""Values of ORC files that their footers do not record: NULL, digits, and old fractions.
+
+PyArrow reads the columns in question, stripe by stripe.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.engine.sources.files.typed.held_types import (
+    OF_ORC,
+    OF_ORC_NANOS,
+    Path,
+    Struct,
+    leaves,
+    with_kinds,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OF_SPARK = b"org.apache.spark.version"
+"""Metadata of files that Spark wrote, whose timestamps have no digits below a microsecond."""
+OLD_FRACTION = (
+    "a fraction of a second before 1970, which Java libraries may misread in ORC; write the "
+    "column as text, or the file as Parquet"
+)
+"""PyArrow writes negative nanoseconds, with which Java fails unless it reads them as a DECIMAL."""
+_OF_JAVA = "nanos > 999999999 or < 0"
+
+
+def mark_nanoseconds(file: Any, columns: Struct) -> Struct:
+    """Return the columns of an open file, with OF_ORC_NANOS for timestamps with more digits.
+
+    PyArrow cannot read timestamps outside the years 1677 to 2262. They are marked, too, except in
+    files of the C++ library: PyArrow and pyorc write such timestamps in microseconds.
+    """
+    wanted = {path for path, kind in leaves(columns) if kind == OF_ORC}
+    if not wanted or _OF_SPARK in file.metadata:
+        return columns
+    found, unreadable = _leaves_where(_has_nanoseconds, file, columns, wanted)
+    found |= set() if file.writer == "ORC_CPP" else unreadable
+    marked = with_kinds(columns, lambda path, kind: OF_ORC_NANOS if path in found else kind)
+    assert isinstance(marked, Struct)
+    return marked
+
+
+def find_empty_leaves(path: str, columns: Struct, wanted: Collection[Path]) -> Collection[Path]:
+    """Return those of the `wanted` leaves that hold only NULL in a file."""
+    from pyarrow import orc
+
+    held = {leaf for leaf, _ in leaves(columns)} & set(wanted)
+    found, unreadable = _leaves_where(_has_values, orc.ORCFile(path), columns, held)
+    return held - found - unreadable
+
+
+def find_old_fraction(error: Exception, files: Iterable[tuple[str, Struct]]) -> str | None:
+    """Return the file and column with the timestamp that made Java fail with an error, if one did.
+
+    `files` are the paths and columns of the files that were read.
+    """
+    from pyarrow import orc
+
+    if _OF_JAVA not in str(error):
+        return None
+    for path, columns in files:
+        times = {leaf for leaf, kind in leaves(columns) if kind == OF_ORC}
+        found, unreadable = _leaves_where(_has_old_fractions, orc.ORCFile(path), columns, times)
+        for leaf in (*sorted(found), *sorted(unreadable)):
+            return f"{path}: column {'.'.join(leaf)} holds {OLD_FRACTION}"
+    return None
+
+
+def _leaves_where(
+    condition: "Callable[[pa.Array], bool]", file: Any, columns: Struct, wanted: Collection[Path]
+) -> tuple[set[Path], set[Path]]:
+    """Return the wanted leaves that meet a condition in any stripe, and those PyArrow cannot read.
+
+    A leaf of which PyArrow can read some stripes may be in both.
+    """
+    import pyarrow as pa
+
+    found: set[Path] = set()
+    unreadable: set[Path] = set()
+    for name, held in columns.fields:
+        paths = [path for path, _ in leaves(held, (name.lower(),))]
+        left = set(paths) & set(wanted)
+        for number in range(file.nstripes):
+            if not left:
+                break
+            try:
+                column = file.read_stripe(number, columns=[name]).column(0)
+            except pa.ArrowInvalid:
+                unreadable |= left
+                continue
+            arrays = zip(paths, _leaf_arrays(column), strict=True)
+            more = {path for path, array in arrays if path in left and condition(array)}
+            found, left = found | more, left - more
+    return found, unreadable
+
+
+def _leaf_arrays(array: "pa.Array") -> "Iterator[pa.Array]":
+    """Yield the values of each leaf within an array, in the order of `leaves`."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(array.type):
+        for part in array.flatten():
+            yield from _leaf_arrays(part)
+    elif pa.types.is_map(array.type):
+        yield from _leaf_arrays(array.keys)
+        yield from _leaf_arrays(array.items)
+    elif pa.types.is_list(array.type):
+        yield from _leaf_arrays(array.flatten())
+    else:
+        yield array
+
+
+def _has_nanoseconds(array: "pa.Array") -> bool:
+    import pyarrow as pa
+
+    try:
+        array.cast(pa.timestamp("us", array.type.tz))
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+def _has_values(array: "pa.Array") -> bool:
+    return int(array.null_count) < len(array)
+
+
+def _has_old_fractions(array: "pa.Array") -> bool:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    times = array.cast(pa.timestamp("ns")).cast(pa.int64())
+    old = times.filter(compute.less(times, 0))
+    seconds = compute.multiply(compute.divide(old, 1_000_000_000), 1_000_000_000)
+    return bool(compute.any(compute.not_equal(old, seconds)).as_py())
