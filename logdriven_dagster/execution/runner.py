@@ -52,6 +52,7 @@ from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning.freshness import Freshness
 from logdriven_dagster.planning.pending import list_refreshable_windows
 from logdriven_dagster.planning.plan import Plan, plan
+from logdriven_dagster.planning.readiness import find_outside_bounds
 from logdriven_dagster.planning.slices import get_next_slice
 from logdriven_dagster.processes import garbage_kept
 from logdriven_dagster.runlog import RunLog
@@ -310,9 +311,12 @@ class Runner:
         """Skip unfinished windows permanently, until `unskip`; downstream tables go on.
 
         Raises RefusedError if one of them is running or done, and UsageError if the reason is
-        empty; nothing is changed then.
+        empty or if the table never has such a window; nothing is changed then.
         """
         order = self._skipping(table, windows, now, reason)
+        for window in windows:
+            if outside := find_outside_bounds(order.table.grid, window):
+                raise UsageError(f"{table} {window} never runs: it is {outside}; check the window")
         text = f"skipped by {by}: {reason}"
         self.run_log.write(lambda conn: skip_windows(conn, order, windows, self.owner, text))
 

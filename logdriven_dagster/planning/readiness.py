@@ -9,6 +9,7 @@ from typing import TypeAlias
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
+from logdriven_dagster.model.periods import Grid
 from logdriven_dagster.model.windows import Slice, TimeWindow, normalize_instant
 from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import find_missing_dependencies, find_not_applying
@@ -127,12 +128,19 @@ def find_obstacle(
     return find_upstream_obstacle(table, window, tables, logs)
 
 
+def find_outside_bounds(grid: Grid, window: TimeWindow) -> str | None:
+    """Return the bound of the table's windows that a window exceeds, or None if it exceeds none."""
+    if window.start < grid.origin:
+        return f"before default_start {grid.origin.astimezone(grid.zone):%Y-%m-%d %H:%M}"
+    if grid.end is not None and window.end > grid.end:
+        return f"after the table's end {grid.end.astimezone(grid.zone):%Y-%m-%d %H:%M}"
+    return None
+
+
 def _find_undue(table: TableConfig, window: TimeWindow, now: datetime) -> NotDue | None:
     grid = table.grid
-    if window.start < grid.origin:
-        return NotDue(f"before default_start {grid.origin.astimezone(grid.zone):%Y-%m-%d %H:%M}")
-    if grid.end is not None and window.end > grid.end:
-        return NotDue(f"after the table's end {grid.end.astimezone(grid.zone):%Y-%m-%d %H:%M}")
+    if outside := find_outside_bounds(grid, window):
+        return NotDue(outside)
     if normalize_instant(now) < (due := get_next_due(table, window)):
         return NotDue(f"not due before {due.astimezone(grid.zone).isoformat(sep=' ')}")
     return None

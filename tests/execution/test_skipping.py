@@ -133,6 +133,13 @@ def test_a_finished_window_is_not_skipped_and_nothing_of_the_range_is(broken: Wo
     assert broken.statuses("ods.numbers")[-1] == ("02", "FAILURE")
 
 
+def test_a_window_that_never_runs_is_not_skipped(world: World):
+    wrong_year = TimeWindow(at("2021-01-01"), at("2021-01-02"))
+    with pytest.raises(UsageError, match=r"never runs: it is before default_start 2022-01-01"):
+        skip(world, wrong_year)
+    assert world.statuses("ods.numbers") == []
+
+
 def test_a_running_window_is_not_skipped(world: World):
     events = world.runner.catch_up(NOW, tables=["ods.numbers"])
     next(events)

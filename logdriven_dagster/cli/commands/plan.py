@@ -261,10 +261,11 @@ def _print_notes(
     from logdriven_dagster.cli.shown.definitions import (
         print_changed_targets,
         print_made_without,
+        print_parts,
         print_renames,
     )
 
-    _print_parts(found)
+    print_parts(found)
     print_renames(note for note in renames if note.table in found.tables)
     print_made_without(without)
     print_changed_targets(changed)
@@ -280,7 +281,6 @@ def _print_left_out(found: "Plan") -> None:
             print_line(f"{name} {item.window}: {item.reason}")
 
 
-_PARTS = 4
 _COUNTED = ("table", "watermark", "pending", "failed", "running")
 
 
@@ -318,22 +318,6 @@ def _refresh_json(failed: "OpenWindow") -> dict[str, object]:
     start, end = failed.window.bounds
     fields = {"job_id": failed.job_id, "status": failed.status.value, "error": failed.error}
     return {"data_range_start": start, "data_range_end": end, **fields}
-
-
-def _print_parts(found: "Plan") -> None:
-    """Print the remainders of windows that a changed grid has left; they run without any action."""
-    from logdriven_dagster.cli.shown.rendering import format_brief, print_line
-
-    for name, table in found.tables.items():
-        if parts := table.unfinished.parts:
-            shown = ", ".join(map(str, parts[:_PARTS])) + (", …" if len(parts) > _PARTS else "")
-            grid = table.table.grid
-            windows = f"windows of {grid.period} from {format_brief(grid.clock)} in {grid.zone}"
-            print_line(
-                f"{name}: its {windows} do not match the finished windows, because period, "
-                "default_start or timezone has changed; the remaining parts of windows run "
-                f"as they are: {shown}"
-            )
 
 
 def _print_failed_refreshes(found: "Plan") -> None:

@@ -82,7 +82,7 @@ def validate(
         raise typer.Exit(2) from None
     missing, engines = _missing_here(loaded), _engines(loaded)
     reasons = {name: why for name, (_, why) in engines.items()}
-    renames = _describe_renames(loaded)
+    effects = _describe_effects(loaded, connect=connect)
     places = _reached(loaded) if connect else {}
     if as_json:
         unseen_fields = (
@@ -96,14 +96,14 @@ def validate(
                 "warnings": [_mistake_json(hint) for hint in loaded.renamed_fields],
                 "missing_here": missing,
                 **({"why_spark": reasons} if engines else {}),
-                **({"renames": renames} if renames else {}),
+                **({"effects": effects} if effects else {}),
                 **reached,
                 **unseen_fields,
             }
         )
         raise typer.Exit(2 if any(places.values()) else 0)
     _print_valid(loaded, engines, unseen)
-    for text in renames:
+    for text in effects:
         print_line(text)
     for item in missing:
         print_line(
@@ -136,23 +136,36 @@ def _print_valid(
         print_line(f"On Spark: {'; '.join(on_spark)}.")
 
 
-def _describe_renames(project: "Project") -> list[str]:
-    """Return the effect of each `renamed_from`, by the run log as far as it can be read."""
+def _describe_effects(project: "Project", *, connect: bool) -> list[str]:
+    """Return the effects on existing windows of `renamed_from` and of changed grids.
+
+    Only with `connect` is the run log of a project without renamed tables read from a server.
+    """
+    from datetime import datetime
+
+    from logdriven_dagster.cli.shown.definitions import iter_part_notes
     from logdriven_dagster.errors import RunLogError
     from logdriven_dagster.execution.definitions.homes import enter
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
+    from logdriven_dagster.execution.window.claiming import read_logs
+    from logdriven_dagster.planning.plan import plan
     from logdriven_dagster.runlog import RunLog
 
-    if not any(table.renamed_from for table in project.tables.values()):
+    is_renamed = any(table.renamed_from for table in project.tables.values())
+    is_file = project.run_log_url.get_backend_name() == "sqlite"
+    if not (is_renamed or is_file or connect):
         return []
     try:
         run_log = RunLog.open_to_look(project.run_log_url)
         if run_log is None:
             return []
         enter(project, run_log)
-        return [note.text for note in find_rename_notes(project, run_log)]
+        logs = run_log.ask(lambda conn: read_logs(conn, project, list(project.tables)))
+        found = plan(project.tables, logs, datetime.now(project.zone), list(project.tables))
+        notes = [note.text for note in find_rename_notes(project, run_log)]
+        return [*notes, *iter_part_notes(found)]
     except RunLogError as error:
-        return [f"the effect of renamed_from is not known here: {error}"]
+        return [f"the effect on existing windows is not known here: {error}"] if is_renamed else []
 
 
 def _missing_here(project: "Project") -> list[dict[str, str]]:

@@ -5,7 +5,12 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from logdriven_dagster.cli.shown.rendering import format_plain, make_console, print_line
+from logdriven_dagster.cli.shown.rendering import (
+    format_brief,
+    format_plain,
+    make_console,
+    print_line,
+)
 from logdriven_dagster.config.models.settings import SETTINGS, format_setting
 
 if TYPE_CHECKING:
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
     from logdriven_dagster.execution.definitions.registering import Registered
     from logdriven_dagster.execution.definitions.renames import RenameNote
     from logdriven_dagster.model.definitions import Difference, Version, VersionChange
+    from logdriven_dagster.planning.plan import Plan
     from logdriven_dagster.planning.unread import MadeWithout
 
 _LONG = 60
@@ -140,6 +146,29 @@ def print_renames(found: "Iterable[RenameNote]") -> None:
     """Print a sentence for each `renamed_from`."""
     for note in found:
         print_line(note.text)
+
+
+_PARTS = 4
+
+
+def print_parts(found: "Plan") -> None:
+    """Print the remainders of windows that a changed grid has left; they run without any action."""
+    for text in iter_part_notes(found):
+        print_line(text)
+
+
+def iter_part_notes(found: "Plan") -> "Iterator[str]":
+    """Yield the remainders of windows that a changed grid has left, a sentence for each table."""
+    for name, table in found.tables.items():
+        if parts := table.unfinished.parts:
+            shown = ", ".join(map(str, parts[:_PARTS])) + (", …" if len(parts) > _PARTS else "")
+            grid = table.table.grid
+            windows = f"windows of {grid.period} from {format_brief(grid.clock)} in {grid.zone}"
+            yield (
+                f"{name}: its {windows} do not match the finished windows, because period, "
+                "default_start or timezone has changed; the remaining parts of windows run "
+                f"as they are: {shown}"
+            )
 
 
 def convert_changed_target(changed: "ChangedTarget") -> dict[str, object]:

@@ -195,7 +195,7 @@ def test_status_json_tells_what_freshness_follows_from(shop, logdriven):
     }
 
 
-def test_plan_and_status_say_what_a_changed_zone_leaves_of_windows(shop, logdriven):
+def test_plan_status_and_validate_show_the_parts_that_a_changed_zone_leaves(shop, logdriven):
     for n in (1, 2, 3):
         ShopLog(shop).succeed("ods.orders", day(n))
     for command in ("plan", "status"):
@@ -207,6 +207,10 @@ def test_plan_and_status_say_what_a_changed_zone_leaves_of_windows(shop, logdriv
         said = " ".join(logdriven(command, *now).out.split())
         assert "ods.orders: its windows of 1 day from 2022-01-01 in Europe/Berlin" in said
         assert "[2022-01-01, 2022-01-01 01:00), [2022-01-04 01:00, 2022-01-05)" in said
+    said = " ".join(logdriven("validate").out.split())
+    assert "ods.orders: its windows of 1 day from 2022-01-01 in Europe/Berlin do not match" in said
+    (effect,) = logdriven("validate", "--json").json["effects"]
+    assert effect.startswith("ods.orders: its windows of 1 day")
     orders = next(
         row
         for row in logdriven("status", "--json", *now).json["tables"]
