@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "logdriven_dagster"
 BELOW = ("model", "planning", "runlog", "execution/catching_up")
 CALENDAR = {"model/periods.py", "model/windows.py"}
 """Here wall clocks are counted with, or made for texts."""
-EDGE = {"in_zone", "on_clock"}
+EDGE = {"convert_to_zone", "on_clock"}
 UTC = {"timezone.utc", "utc", "UTC"}
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from logdriven_dagster.config.loading import read_sources
 from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
-from logdriven_dagster.config.models.fields import Model
+from logdriven_dagster.config.models.frozen import Model
 from logdriven_dagster.config.models.jobs import MaintenanceStep, Relation
 from logdriven_dagster.config.scaffolding.schemas import build_file_schemas
 from logdriven_dagster.config.yaml.field_names import Formerly, current_names
