@@ -142,7 +142,8 @@ def test_an_unknown_type_names_those_that_there_are_and_how_others_come(shop: Sh
     ],
 )
 def test_what_cannot_be_used_is_told_to_those_who_name_it_only(shop: Shop, entry: str, why: str):
-    shop.install(f"{entry_points()}\n{entry}\n")
+    targets = "[logdriven.targets]\n"
+    shop.install(entry_points().replace(targets, f"{targets}{entry}\n"))
     assert shop.logdriven("validate").returncode == 0
     shop.table("type: shelf", "type: rack")
     assert why in shop.mistake()
