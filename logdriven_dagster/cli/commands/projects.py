@@ -145,21 +145,19 @@ def _describe_effects(project: "Project", *, connect: bool) -> list[str]:
 
     from logdriven_dagster.cli.shown.definitions import iter_part_notes
     from logdriven_dagster.errors import RunLogError
-    from logdriven_dagster.execution.definitions.homes import enter
+    from logdriven_dagster.execution.definitions.homes import look_at_run_log
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
     from logdriven_dagster.execution.window.claiming import read_logs
     from logdriven_dagster.planning.plan import plan
-    from logdriven_dagster.runlog import RunLog
 
     is_renamed = any(table.renamed_from for table in project.tables.values())
     is_file = project.run_log_url.get_backend_name() == "sqlite"
     if not (is_renamed or is_file or connect):
         return []
     try:
-        run_log = RunLog.open_to_look(project.run_log_url)
+        run_log = look_at_run_log(project)
         if run_log is None:
             return []
-        enter(project, run_log)
         logs = run_log.ask(lambda conn: read_logs(conn, project, list(project.tables)))
         found = plan(project.tables, logs, datetime.now(project.zone), list(project.tables))
         notes = [note.text for note in find_rename_notes(project, run_log)]
@@ -224,12 +222,10 @@ def _reached(project: "Project") -> dict[str, str | None]:
 def _of_another(project: "Project") -> str | None:
     """Return the reason why this project may not use the run log; None if it may."""
     from logdriven_dagster.errors import RunLogError
-    from logdriven_dagster.execution.definitions.homes import enter
-    from logdriven_dagster.runlog import RunLog
+    from logdriven_dagster.execution.definitions.homes import look_at_run_log
 
     try:
-        if (run_log := RunLog.open_to_look(project.run_log_url)) is not None:
-            enter(project, run_log)
+        look_at_run_log(project)
     except RunLogError as error:
         return str(error)
     return None

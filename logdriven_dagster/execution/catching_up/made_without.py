@@ -5,7 +5,7 @@ from datetime import datetime
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.execution.definitions.homes import enter
+from logdriven_dagster.execution.definitions.homes import look_at_run_log
 from logdriven_dagster.execution.window.claiming import read_logs
 from logdriven_dagster.planning.plan import plan
 from logdriven_dagster.planning.unread import MadeWithout, iter_made_without
@@ -44,10 +44,9 @@ def find_made_without(
 def find_made_without_when_loaded(project: Project) -> dict[str, list[MadeWithout]]:
     """Find such windows, by table, of a project whose run log may not exist or be reachable."""
     try:
-        run_log = RunLog.open_to_look(project.run_log_url) if project.rerun_behind else None
+        run_log = look_at_run_log(project) if project.rerun_behind else None
         if run_log is None:
             return {}
-        enter(project, run_log)
         now = datetime.now(project.zone)
         found: dict[str, list[MadeWithout]] = {}
         for made in find_made_without(run_log, project, project.tables, now):

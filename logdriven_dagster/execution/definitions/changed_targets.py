@@ -20,7 +20,7 @@ from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import get_definitions_folder
 from logdriven_dagster.errors import InvalidProjectError, RunLogError
-from logdriven_dagster.execution.definitions.homes import enter
+from logdriven_dagster.execution.definitions.homes import look_at_run_log
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, Version, build_code
 from logdriven_dagster.model.windows import Along, TimeWindow, refresh_command
@@ -73,10 +73,9 @@ def changed_when_loaded(project: Project) -> dict[str, ChangedTarget]:
     """Find the changed targets of a project whose run log may not exist or be reachable."""
     try:
         names = _revised(project, project.tables)
-        run_log = RunLog.open_to_look(project.run_log_url) if names else None
+        run_log = look_at_run_log(project) if names else None
         if run_log is None:
             return {}
-        enter(project, run_log)
         return {changed.table: changed for changed in changed_targets(run_log, project, names)}
     except RunLogError:
         return {}
@@ -121,6 +120,24 @@ def recorded_table(project: Project, version: Version) -> TableConfig | None:
         return validate_table(document, project.zone)
     except InvalidProjectError:
         return None
+
+
+def list_table_versions(project: Project, run_log: RunLog, name: str) -> list[Version]:
+    """Return the versions of a table in the registry, the oldest first."""
+    code = build_code(project.name, Kind.TABLE, name)
+    return run_log.ask(lambda conn: history.list_versions(conn, Kind.TABLE, [code]))
+
+
+def find_readable_table(
+    project: Project, versions: Sequence[Version], version: int | None = None
+) -> TableConfig | None:
+    """Return the table of the newest version that can be read, or of a given one; None if none."""
+    readable = (
+        table
+        for each in reversed(versions)
+        if version in (None, each.version) and (table := recorded_table(project, each)) is not None
+    )
+    return next(readable, None)
 
 
 def _change(project: Project, tables: Sequence[TableConfig]) -> tuple[str, str, str] | None:

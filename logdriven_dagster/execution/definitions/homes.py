@@ -25,6 +25,17 @@ def open_run_log(project: Project) -> RunLog:
     return run_log
 
 
+def look_at_run_log(project: Project) -> RunLog | None:
+    """Open the run log of a project read-only; None if it does not exist or has another schema.
+
+    Raises RunLogError as `enter`, or if it cannot be reached.
+    """
+    run_log = RunLog.open_to_look(project.run_log_url)
+    if run_log is not None:
+        enter(project, run_log)
+    return run_log
+
+
 def enter(project: Project, run_log: RunLog) -> None:
     """Assign a run log to a project; writes nothing.
 

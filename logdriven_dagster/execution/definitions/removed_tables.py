@@ -11,13 +11,15 @@ from logdriven_dagster.engine.storage.garbage import Garbage
 from logdriven_dagster.engine.targets.contents import contents_of
 from logdriven_dagster.engine.targets.rejected import list_named_targets
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.execution.definitions.changed_targets import recorded_table
+from logdriven_dagster.execution.definitions.changed_targets import (
+    find_readable_table,
+    list_table_versions,
+)
 from logdriven_dagster.execution.definitions.homes import build_home
 from logdriven_dagster.execution.definitions.registering import Registered
 from logdriven_dagster.execution.definitions.renames import find_earlier_names
-from logdriven_dagster.model.definitions import Kind, Operation, build_code
+from logdriven_dagster.model.definitions import Kind, Operation
 from logdriven_dagster.runlog import forgetting, homes
-from logdriven_dagster.runlog.definitions import history
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def list_parts(registered: Registered, table: str) -> list[Garbage]:
     not write all that is there.
     """
     _refuse_defined(registered, table)
-    known = _read_last_version(registered, table)
+    known = _read_last(registered, table)
     if known is None:
         raise UsageError(f"the registry has no readable version of {table}, whose targets to drop")
     _refuse_shared(registered, known)
@@ -163,16 +165,10 @@ def _removed(registered: Registered) -> Iterator[RemovedTable]:
 
 
 def _find_place(registered: Registered, name: str) -> str | None:
-    table = _read_last_version(registered, name)
+    table = _read_last(registered, name)
     return None if table is None else place_of_table(registered.project, table)
 
 
-def _read_last_version(registered: Registered, name: str) -> TableConfig | None:
-    """Return a table by its newest version in the registry that can be read, or None."""
+def _read_last(registered: Registered, name: str) -> TableConfig | None:
     project = registered.project
-    code = build_code(project.name, Kind.TABLE, name)
-    versions = registered.run_log.ask(lambda conn: history.list_versions(conn, Kind.TABLE, [code]))
-    for version in reversed(versions):
-        if (table := recorded_table(project, version)) is not None:
-            return table
-    return None
+    return find_readable_table(project, list_table_versions(project, registered.run_log, name))

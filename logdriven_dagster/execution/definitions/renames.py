@@ -19,14 +19,15 @@ from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.targets.contents import Named, contents_of
 from logdriven_dagster.engine.targets.rejected import list_named_targets
 from logdriven_dagster.errors import AlreadyRunningError, StepError, UsageError
-from logdriven_dagster.execution.definitions.changed_targets import recorded_table
+from logdriven_dagster.execution.definitions.changed_targets import (
+    find_readable_table,
+    list_table_versions,
+)
 from logdriven_dagster.execution.definitions.homes import build_home, settle
 from logdriven_dagster.execution.owners import current_owner, is_dead
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.runlog import RunLog, forgetting, homes, renaming, transitions
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
-from logdriven_dagster.runlog.definitions import history
 from logdriven_dagster.runlog.definitions.rows import lock
 from logdriven_dagster.runlog.renaming import Rename
 from logdriven_dagster.runlog.schema.attempts import job_log
@@ -68,19 +69,18 @@ class RenameNote:
 
 def find_rename_notes(project: Project, run_log: RunLog) -> list[RenameNote]:
     """Return the effects of every `renamed_from` of the project; reads only."""
-    declared = _list_declared(project)
-    applied = set(_find_applied(run_log)) if declared else set()
     return [
-        RenameNote(*pair, applied=True) if pair in applied else _build_note(project, run_log, *pair)
-        for pair in declared
+        RenameNote(new, old, applied=True)
+        if is_applied
+        else _build_note(project, run_log, new, old)
+        for new, old, is_applied in _list_states(project, run_log)
     ]
 
 
 def find_earlier_names(project: Project, run_log: RunLog) -> dict[str, str]:
     """Return the earlier names whose rename is not applied yet → the table with `renamed_from`."""
-    declared = _list_declared(project)
-    applied = set(_find_applied(run_log)) if declared else set()
-    return {old: new for new, old in declared if (new, old) not in applied}
+    states = _list_states(project, run_log)
+    return {old: new for new, old, is_applied in states if not is_applied}
 
 
 def apply_renames(project: Project, run_log: RunLog) -> None:
@@ -122,8 +122,12 @@ def _list_declared(project: Project) -> list[tuple[str, str]]:
     return [(name, table.renamed_from) for name, table in tables if table.renamed_from]
 
 
-def _find_applied(run_log: RunLog) -> Iterator[tuple[str, str]]:
-    yield from ((each.table, each.renamed_from) for each in run_log.ask(renaming.find_renames))
+def _list_states(project: Project, run_log: RunLog) -> list[tuple[str, str, bool]]:
+    """Return the name and the earlier name of renamed tables, and whether the rename is applied."""
+    declared = _list_declared(project)
+    known = run_log.ask(renaming.find_renames) if declared else []
+    applied = {(each.table, each.renamed_from) for each in known}
+    return [(*pair, pair in applied) for pair in declared]
 
 
 def _build_note(project: Project, run_log: RunLog, new: str, old: str) -> RenameNote:
@@ -237,14 +241,8 @@ def _read_recorded(
 
     None if no such version can be read. A table that was never registered has the present one.
     """
-    code = build_code(project.name, Kind.TABLE, name)
-    versions = run_log.ask(lambda conn: history.list_versions(conn, Kind.TABLE, [code]))
-    if not versions:
-        return project.tables[new]
-    for each in reversed(versions):
-        if version in (None, each.version) and (table := recorded_table(project, each)) is not None:
-            return table
-    return None
+    versions = list_table_versions(project, run_log, name)
+    return find_readable_table(project, versions, version) if versions else project.tables[new]
 
 
 def _pair_targets(
