@@ -9,9 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from logdriven_dagster.config.models.code_files import explain_misplaced_content
-from logdriven_dagster.config.models.jobs import (
-    choose_job_model,
-)
+from logdriven_dagster.config.models.jobs import choose_job_model
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.yaml.documents import Document
@@ -66,15 +64,14 @@ def write_registered(
 def declare_content(
     kind: Kind, name: str, content: Mapping[str, Any], columns: Mapping[str, Any] | None = None
 ) -> Declared:
-    """Return the declaration of a content, with the current names of its fields.
+    """Return the declaration of a content that has the current names of its fields.
 
-    A content that was registered with former names is the same definition.
+    The same content with their former names, as it may be registered, is the same definition.
     """
-    current = rename_content(kind, content)
-    model = _get_model(kind, current["values"])
-    values = None if model is None else rename_to_former(current["values"], model)
-    former = None if values is None else serialize_canonical({**current, "values": values})
-    return Declared(kind, name, serialize_canonical(current), columns or {}, former)
+    model = _get_model(kind, content["values"])
+    values = None if model is None else rename_to_former(content["values"], model)
+    former = None if values is None else serialize_canonical({**content, "values": values})
+    return Declared(kind, name, serialize_canonical(content), columns or {}, former)
 
 
 def rename_content(kind: Kind, content: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from logdriven_dagster.config.checking.plain_secrets import (
     find_definition_secrets,
     find_plain_secrets,
 )
-from logdriven_dagster.config.derived.contents import declare_content
+from logdriven_dagster.config.derived.contents import declare_content, rename_content
 from logdriven_dagster.config.derived.declaring import declare_all
 from logdriven_dagster.config.derived.exchange import (
     FORMAT,
@@ -168,7 +168,8 @@ class _DefinitionImport:
             # logdriven.yaml always takes precedence; a new log continues with its version number.
             known = definition_history.find_kind(conn, name, name) is Kind.PROJECT
             for item in () if known else self.of(kind):
-                content = declare_content(kind, name, item.content.as_dict)
+                current = rename_content(kind, item.content.as_dict)
+                content = declare_content(kind, name, current)
                 yield Wanted(content, {}, content.digest, item.version)
             return
         given = {item.name: item for item in self.of(kind)}
