@@ -38,8 +38,6 @@ _LOSSLESS = {
 
 Texts of any other type are compared with the text output of the type.
 """
-_LABELS = ("enum", "set")
-"""MariaDB types that would take a number as the position of a label."""
 _NUMBERS = ("boolean", "integer", "numeric", "double")
 _POSTGRESQL = {
     "boolean": "CAST({v} AS boolean)",
@@ -130,7 +128,7 @@ def _move(
         inserted = f"CAST({{v}} AS {base})"
     elif kind == "text" and backend in MARIADB and base == "bit":
         inserted = "CAST({v} AS UNSIGNED)"
-    elif backend in MARIADB and base in _LABELS and kind in _NUMBERS:
+    elif _is_label(backend, kind, base):
         inserted = "CAST({v} AS CHAR)"
     value = source.c[staged.name]
     if inserted != "{v}":
@@ -185,13 +183,18 @@ def _kind(staged: "Column[Any]") -> str:
     return "binary" if is_binary else next(found, "text")
 
 
+def _is_label(backend: str, kind: str, base: str) -> bool:
+    """Return True for a number that MariaDB would take as the position of a label."""
+    return backend in MARIADB and base in ("enum", "set") and kind in _NUMBERS
+
+
 def _compared(backend: str, kind: str, base: str) -> tuple[str, str]:
     """Return the expressions of a staged and a published value that are equal if the values are."""
     if backend == "sqlite" or not has_declarations(backend):
         return "quote({v})", "quote({v})"
     if kind == "date" and base.startswith(("timestamp", "datetime")):
         kind = "wall"  # a day is its midnight
-    if backend in MARIADB and base in _LABELS and kind in _NUMBERS:
+    if _is_label(backend, kind, base):
         kind = "text"
     if backend in MARIADB:
         found = "CAST({v} + 0 AS CHAR)" if base == "bit" else _MARIADB[kind]
