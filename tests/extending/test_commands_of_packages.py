@@ -1,16 +1,14 @@
 """A command that an installed package registers: the one of docs/commands.md."""
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.extending import packages
 from tests.extending.packages import install, register
 
-PROGRAM = [sys.executable, "-c", "from logdriven_dagster.cli import main; main()"]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 pytestmark = pytest.mark.usefixtures("slow")
 
@@ -27,15 +25,7 @@ def logdriven(tmp_path: Path) -> Run:
     )
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        variables = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "COLUMNS": "1000"}
-        return subprocess.run(
-            [*PROGRAM, *words],
-            cwd=tmp_path / "shop",
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return packages.logdriven(tmp_path / "shop", tmp_path / "site", *words)
 
     return run
 

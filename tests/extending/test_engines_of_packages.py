@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.extending.packages import DOCS, install, register
+from tests.extending.packages import DOCS, install, logdriven, register
 
-PROGRAM = [sys.executable, "-c", "from logdriven_dagster.cli import main; main()"]
 TESTING = DOCS / "testing.md"
 PLAIN = """
 table: ods.plain
@@ -46,15 +45,7 @@ class Shop:
         (self.root / f"tables/{name}.yaml").write_text(text)
 
     def logdriven(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        variables = os.environ | {"PYTHONPATH": str(self.site), "COLUMNS": "1000"}
-        return subprocess.run(
-            [*PROGRAM, *words],
-            cwd=self.root,
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return logdriven(self.root, self.site, *words)
 
 
 @pytest.fixture

@@ -1,20 +1,17 @@
 """A source and a target of an installed package, as in docs/custom-sources-and-targets.md."""
 
 import json
-import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.patience import PATIENCE
+from tests.extending.packages import logdriven
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "custom-sources-and-targets.md"
-PROGRAM = [sys.executable, "-c", "from logdriven_dagster.cli import main; main()"]
 
 
 def blocks(language: str) -> list[str]:
@@ -53,15 +50,7 @@ class Shop:
         (self.root / "tables/t.yaml").write_text(text.replace(change, to) if change else text)
 
     def logdriven(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*PROGRAM, *arguments],
-            cwd=self.root,
-            env={**os.environ, "PYTHONPATH": str(self.site), "COLUMNS": "1000"},
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        return logdriven(self.root, self.site, *arguments)
 
     def mistake(self) -> str:
         """The only mistake, without its file."""

@@ -1,19 +1,16 @@
 """The write mode of docs/custom-sources-and-targets.md, registered by an installed package."""
 
 import json
-import os
 import re
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.extending.packages import DOCS, register
+from tests.extending.packages import DOCS, logdriven, register
 
-PROGRAM = [sys.executable, "-c", "from logdriven_dagster.cli import main; main()"]
 TABLE = """
 table: ods.{name}
 period: 1 day
@@ -27,11 +24,8 @@ ICEBERG = "{type: iceberg, mode: overwrite_month, window_column: day}"
 DATABASE = "{type: jdbc, connection: lite, table: t, mode: overwrite_month}"
 
 
-def logdriven(root: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    variables = os.environ | {"PYTHONPATH": str(root.parent / "site"), "COLUMNS": "1000"}
-    return subprocess.run(
-        [*PROGRAM, *words], cwd=root, env=variables, capture_output=True, text=True, check=False
-    )
+def run(root: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    return logdriven(root, root.parent / "site", *words)
 
 
 @pytest.fixture
@@ -56,10 +50,10 @@ def shop(tmp_path: Path) -> Path:
 
 def test_a_window_replaces_the_range_that_the_mode_decides(spark_processes: Any, shop: Path):
     """January has two windows, of which the second removes the rows of the first."""
-    ran = logdriven(shop, "run", "--now", "2022-02-02")
+    ran = run(shop, "run", "--now", "2022-02-02")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     days = ["2022-01-31", "2022-02-01"]
-    shown = json.loads(logdriven(shop, "show", "ods.lake", "--json").stdout)
+    shown = json.loads(run(shop, "show", "ods.lake", "--json").stdout)
     assert sorted(row["day"] for row in shown) == days
     with sqlite3.connect(shop / "lite.db") as conn:
         assert [day for (day,) in conn.execute("SELECT date(day) AS d FROM t ORDER BY d")] == days
@@ -78,7 +72,7 @@ def test_a_mode_that_cannot_be_used_is_an_error_of_its_tables(
     shop: Path, target: str, mistake: str
 ):
     (shop / "tables/lake.yaml").write_text(TABLE.format(name="lake", target=target))
-    refused = logdriven(shop, "validate")
+    refused = run(shop, "validate")
     assert refused.returncode == 2
     assert mistake in refused.stderr
     assert "base.yaml" not in refused.stderr
