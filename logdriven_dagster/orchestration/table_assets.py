@@ -40,9 +40,9 @@ from logdriven_dagster.orchestration.dagster_internals import (
 )
 from logdriven_dagster.orchestration.events.backfills import behind_earlier_runs
 from logdriven_dagster.orchestration.events.endings import (
+    forget_untried_windows,
     interrupted_windows_forgotten,
     unmade_checks_forgotten,
-    untried_windows_forgotten,
 )
 from logdriven_dagster.orchestration.events.reporting import (
     Reporter,
@@ -146,7 +146,7 @@ def _run(context: AssetExecutionContext, table: TableConfig, location: Location)
     with (
         errors_as_failures(),
         unmade_checks_forgotten(reporter),
-        untried_windows_forgotten(reporter, keys, read_unfinished),
+        forget_untried_windows(reporter, keys, read_unfinished),
         interrupted_windows_forgotten(reporter),
     ):
         runner = open_runner_of_run(context, location)

@@ -42,9 +42,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show pending windows, oldest first, with the reason why a window is blocked."""
-    from logdriven_dagster.cli.shown.definitions import (
-        find_changed_targets,
-    )
+    from logdriven_dagster.cli.shown.definitions import find_changed_targets
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
     from logdriven_dagster.execution.opening import open_runner

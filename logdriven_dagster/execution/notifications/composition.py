@@ -37,7 +37,7 @@ def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
     of_jobs = notifications.read_job_runs(conn, runs) if runs else {}
     logs = freshness_texts.logs_of(conn, project, shown)
 
-    def told(notice: Notice) -> Fact:
+    def build_fact(notice: Notice) -> Fact:
         match notice.subject_type:
             case "table":
                 return _fact(project, notice, attempts.get(notice.job_id))
@@ -48,7 +48,7 @@ def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
                 fact = Fact(notice.event, "freshness", notice.subject, window, notice.job_id)
                 return replace(fact, note=note)
 
-    facts = tuple(map(told, shown))
+    facts = tuple(map(build_fact, shown))
     title = _title(project, notices, facts)
     return Message(project.name, title, parcel.digest, facts, len(notices) - len(shown))
 

@@ -291,7 +291,7 @@ def partition_mapping(
     return TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)
 
 
-def failed_partitions(
+def find_failed_partitions(
     location: Location, opened: Mapping[str, Iterable[OpenWindow]]
 ) -> set[tuple[AssetKey, str]]:
     """Return the partitions of failed windows, without failed refreshes that changed nothing.

@@ -16,7 +16,7 @@ from dagster import AssetKey
 
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.model.logs import OpenWindow
-from logdriven_dagster.orchestration.assets.partitions import failed_partitions
+from logdriven_dagster.orchestration.assets.partitions import find_failed_partitions
 from logdriven_dagster.orchestration.events.records import forget_planned_checks, report_planned
 from logdriven_dagster.orchestration.events.reporting import Reporter
 from logdriven_dagster.orchestration.events.skipped_tables import downstream
@@ -56,7 +56,7 @@ def unmade_checks_forgotten(reporter: Reporter) -> Iterator[None]:
 
 
 @contextmanager
-def untried_windows_forgotten(
+def forget_untried_windows(
     reporter: Reporter,
     keys: Sequence[str],
     read_unfinished: Callable[[Sequence[str]], Mapping[str, Iterable[OpenWindow]]],
@@ -90,6 +90,6 @@ def _failed_before(
     """
     tables = [name for name, key in location.keys.items() if key in assets]
     try:
-        return failed_partitions(location, read_unfinished(tables))
+        return find_failed_partitions(location, read_unfinished(tables))
     except LogdrivenError:
         return set()  # an unreadable log has no answer, and is why the step ends

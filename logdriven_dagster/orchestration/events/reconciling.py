@@ -24,7 +24,10 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.execution.owners import current_owner, is_dead
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.orchestration.assets.partitions import failed_partitions, table_partitions
+from logdriven_dagster.orchestration.assets.partitions import (
+    find_failed_partitions,
+    table_partitions,
+)
 from logdriven_dagster.orchestration.dagster_internals import WorkerStatus
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location
@@ -81,7 +84,7 @@ def _begun_or_failed(
 ) -> set[tuple[AssetKey, str]]:
     """Return the partitions that a run began and that are not pending again, and failed ones."""
     tables = {name: location.project.tables[name] for name in location.keys}
-    failed = failed_partitions(location, open_windows(conn, list(tables.values())))
+    failed = find_failed_partitions(location, open_windows(conn, list(tables.values())))
     for row in list_begun_in(conn, [run_id]):
         table = tables.get(row["job_name"])
         if table is not None and row["status"] != Status.DISCARDED.value:

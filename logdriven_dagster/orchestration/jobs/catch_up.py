@@ -16,7 +16,7 @@ from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
 from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
 from logdriven_dagster.orchestration.jobs.op_jobs import online_tables, op_job, summary
-from logdriven_dagster.orchestration.jobs.run_tags import started_by
+from logdriven_dagster.orchestration.jobs.run_tags import find_starter
 from logdriven_dagster.orchestration.jobs.runners import open_runner_of_run
 from logdriven_dagster.orchestration.location import CATCH_UP, Location
 
@@ -57,7 +57,7 @@ def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpCo
         UpstreamAssets(location.project).note(context, runner)
         now = data_clock(context.run, location.project, config.now)
         in_force, tables = runner.in_force(), location.select(config.tables or ())
-        if started_by(context.run) != "manual":
+        if find_starter(context.run) != "manual":
             tables = online_tables(in_force, tables)
             if not tables:
                 context.log.info("every table is offline; start runs manually")

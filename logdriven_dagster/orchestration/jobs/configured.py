@@ -45,8 +45,8 @@ from logdriven_dagster.orchestration.jobs.op_jobs import op_job, summary
 from logdriven_dagster.orchestration.jobs.run_tags import (
     PROJECT_TAG,
     TRIGGER_TAG,
+    find_starter,
     run_tags,
-    started_by,
 )
 from logdriven_dagster.orchestration.jobs.runners import open_runner_of_run
 from logdriven_dagster.orchestration.location import CATCH_UP, SKIP, UNSKIP, Location
@@ -146,7 +146,7 @@ def _run(context: OpExecutionContext, location: Location, name: str, config: Job
         UpstreamAssets(location.project).note(context, runner)
         now = data_clock(context.run, location.project, config.now)
         arguments = JobArguments(
-            trigger=started_by(context.run),
+            trigger=find_starter(context.run),
             overrides=config.overrides or {},
             max_windows=config.max_windows,
             max_parallel=config.max_parallel,

@@ -25,7 +25,7 @@ def run_tags(settings: Settings) -> dict[str, str]:
     return tags | ({WORKER_GROUP_TAG: group} if group else {})
 
 
-def started_by(run: DagsterRun) -> StartedBy:
+def find_starter(run: DagsterRun) -> StartedBy:
     """Return the starter of a run; schedules and sensors set a tag."""
     match run.tags.get(TRIGGER_TAG):
         case "schedule":

@@ -23,7 +23,7 @@ class RenamedTables:
     last: dict[str, int]
     """Table → its last attempt under an earlier name."""
     earlier: frozenset[str]
-    """The earlier names that are no tables now."""
+    """The earlier names of tables that no table has now."""
     rows: list[dict[str, Any]]
     """The attempts to show."""
     _seen: dict[str, int]
