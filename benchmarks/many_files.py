@@ -115,11 +115,11 @@ def planned(load: Callable[[], Any], spark: Any, parts: Parts) -> int:
 
 def found_for_a_day(load: Callable[[], Any], parts: Parts) -> int:
     """The files of one day in the midst of a table."""
-    from logdriven_dagster.engine.iceberg.files import within
+    from logdriven_dagster.engine.iceberg.files import build_window_filter
     from logdriven_dagster.engine.iceberg.scan import plan
     from logdriven_dagster.model.windows import TimeWindow
 
     table = load()
     day = TimeWindow(FIRST + timedelta(days=100), FIRST + timedelta(days=101))
     with parts.part(ONE_DAY):
-        return len(plan(table, within(table.schema(), "at", day)))
+        return len(plan(table, build_window_filter(table.schema(), "at", day)))

@@ -42,7 +42,7 @@ def main() -> None:
     """Measure and print."""
     tables = {config.table: config for config in map(table, range(TABLES))}
     grid = tables["t0000"].grid
-    done = TableLog(finished=(TimeWindow(grid.origin, grid.bound(grid.index(NOW) - 1)),))
+    done = TableLog(finished=(TimeWindow(grid.origin, grid.get_bound(grid.index(NOW) - 1)),))
     built = milliseconds(lambda: list(map(grid.window, range(3653)))) * TABLES
     for name, logs in (("nothing done", {}), ("one day left", dict.fromkeys(tables, done))):
         planned = milliseconds(lambda logs=logs: plan(tables, logs, NOW))

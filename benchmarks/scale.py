@@ -103,7 +103,7 @@ class Measured:
         return next(self.runner.plan(self.now).ready(), None)
 
     def _exporter(self) -> Metrics:
-        return Metrics(self.log, self.runner.judged_project, Today())
+        return Metrics(self.log, self.runner.load_judged_project, Today())
 
     def _statuses(self, conn: sa.Connection) -> object:
         return history.read_latest_statuses(conn, self.project.tables)

@@ -115,7 +115,7 @@ def run_window(
 
     config = runner.project.table(table)
     order = Order(runner.project, config, window, Trigger.PENDING, now, **options)
-    with runner.outbox.gathered():
+    with runner.outbox.gather():
         yield from runner.passes.run([order])
 
 

@@ -24,12 +24,12 @@ _EXECUTION, _ENGINE = "logdriven_dagster.execution", "logdriven_dagster.engine"
 PARTS = {
     "plan the next window": (
         f"{_EXECUTION}.catching_up.queue:CatchUpQueue.next_ready",
-        f"{_EXECUTION}.catching_up.queue:CatchUpQueue.seen",
+        f"{_EXECUTION}.catching_up.queue:CatchUpQueue.record_event",
     ),
     "run log: reads": ("logdriven_dagster.runlog.store:RunLog.ask",),
     "run log: writes (claim, staged, finish)": ("logdriven_dagster.runlog.store:RunLog.write",),
-    "lineage": (f"{_EXECUTION}.listeners.lineage:LineageRecorder._recorded",),
-    "lease: thread begins and ends": (f"{_EXECUTION}.window.leases:HeldLease.kept",),
+    "lineage": (f"{_EXECUTION}.listeners.lineage:LineageRecorder._record",),
+    "lease: thread begins and ends": (f"{_EXECUTION}.window.leases:HeldLease.keep",),
     "lease: verified before publication": (f"{_EXECUTION}.window.leases:HeldLease.verify",),
     "session of the window": (f"{_ENGINE}.window.engine:fresh_session",),
     "open the source": (f"{_ENGINE}.window.step_results:read_source",),

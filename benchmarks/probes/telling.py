@@ -126,9 +126,9 @@ def _listeners() -> Callable[[str], Callable[[], None]]:
 
 def _of_calls(ends: Sequence[Any]) -> float:
     """Seconds of all that a window calls in order to be told, if nobody listens."""
-    from logdriven_dagster.execution.listeners.registered import installed_listeners
+    from logdriven_dagster.execution.listeners.registered import load_installed_listeners
 
-    listeners, attempts = installed_listeners(), [end.attempt for end in ends]
+    listeners, attempts = load_installed_listeners(), [end.attempt for end in ends]
     began = time.perf_counter()
     for _ in range(_CALLS):
         listeners.on_claim(attempts)

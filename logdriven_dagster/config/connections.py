@@ -90,7 +90,7 @@ def _parse_url(text: str) -> URL:
         text = text.replace(given, number, 1)
     url = make_url(text)
 
-    def resolved(part: object, name: str = "") -> str:
+    def resolve_text(part: object, name: str = "") -> str:
         found = str(part)
         for number, given in stand_ins.items():
             if number in found:
@@ -98,9 +98,9 @@ def _parse_url(text: str) -> URL:
         return found
 
     parts: dict[str, Any] = {name: getattr(url, name) for name in _PARTS}
-    filled: dict[str, Any] = {k: resolved(v, k) for k, v in parts.items() if v is not None}
+    filled: dict[str, Any] = {k: resolve_text(v, k) for k, v in parts.items() if v is not None}
     filled["port"] = int(filled["port"]) if "port" in filled else None
-    query = {k: resolved(v, k) if isinstance(v, str) else v for k, v in url.query.items()}
+    query = {k: resolve_text(v, k) if isinstance(v, str) else v for k, v in url.query.items()}
     return URL.create(url.drivername, **filled, query=query)
 
 

@@ -48,7 +48,7 @@ def load_project(root: Path | str) -> Project:
     return build_project(read_sources(root))
 
 
-def examined_project(root: Path | str) -> Project:
+def load_examined_project(root: Path | str) -> Project:
     """Load a project folder, and also check for mistakes that would only fail at run time.
 
     Raises InvalidProjectError with every mistake. Runs no code of the project.
@@ -122,10 +122,10 @@ def _log_once(hint: str) -> None:
 def build_project(sources: ProjectFiles) -> Project:
     """Build a project from its documents. Raises InvalidProjectError with every mistake."""
     building = _Building(sources, list(sources.errors), set(_list_unread_tables(sources)))
-    tables: ValidConfigs[TableConfig] = building.found(
+    tables: ValidConfigs[TableConfig] = building.validate(
         "table", ((document, TableConfig) for document in sources.tables)
     )
-    jobs: ValidConfigs[JobConfig] = building.found(
+    jobs: ValidConfigs[JobConfig] = building.validate(
         "job", ((document, choose_job_model(document.values)) for document in sources.jobs)
     )
     building.errors.sort(key=lambda error: (error.path != sources.main.path, str(error.path)))
@@ -168,7 +168,7 @@ class _Building:
     broken: set[str] = field(default_factory=set)
     """Tables whose files are invalid; their errors are already reported."""
 
-    def found(
+    def validate(
         self, kind: str, documents: "Iterable[tuple[Document, type[_Config]]]"
     ) -> "ValidConfigs[_Config]":
         """Validate documents and return the valid ones by name.

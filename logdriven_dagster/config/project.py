@@ -112,7 +112,7 @@ class Project:
     @cached_property
     def storage(self) -> Mapping[str, str]:
         """Properties of object stores for PyIceberg, with secrets resolved."""
-        given = self.resolved(self.config.storage, "storage")
+        given = self.resolve_options(self.config.storage, "storage")
         return {name: format_option(value) for name, value in given.items()}
 
     @property
@@ -128,7 +128,7 @@ class Project:
         """
         given = self.config.catalog
         if isinstance(given, dict):
-            found = self.resolved(given, "catalog")
+            found = self.resolve_options(given, "catalog")
             return {name: format_option(value) for name, value in found.items()}
         if given is None and is_remote(self.warehouse):
             raise UsageError(
@@ -252,14 +252,14 @@ class Project:
         idle = {name for name in self.config.variables if self._is_idle(name, table)}
         given = {**self.config.variables, **table.variables}
         needed = {name: value for name, value in given.items() if name not in idle}
-        return self.resolved(needed, "variables")
+        return self.resolve_options(needed, "variables")
 
     def _is_idle(self, name: str, table: TableConfig) -> bool:
         """Return True if a project variable has no value here and the table does not use it."""
         if name in table.variables or any(step.python for step in table.steps):
             return False
         try:
-            self.resolved({name: self.config.variables[name]}, "variables")
+            self.resolve_options({name: self.config.variables[name]}, "variables")
         except UsageError:
             queries = [self.step_sql(table, step) or "" for step in table.steps]
             return not re.search(rf"\b{name}\b", "\n".join([table.model_dump_json(), *queries]))
@@ -267,9 +267,11 @@ class Project:
 
     def values(self, own: Mapping[str, Option]) -> dict[str, str | int | float | bool]:
         """Return the project's variables, overridden by `own` of a table or job."""
-        return self.resolved({**self.config.variables, **own}, "variables")
+        return self.resolve_options({**self.config.variables, **own}, "variables")
 
-    def resolved(self, given: Mapping[str, Option], field: str = "options") -> dict[str, Option]:
+    def resolve_options(
+        self, given: Mapping[str, Option], field: str = "options"
+    ) -> dict[str, Option]:
         """Resolve the secrets in named values. Raises UsageError with the missing name."""
         return {
             name: self._resolve_text(f"{field}.{name}", value) if isinstance(value, str) else value
@@ -279,9 +281,9 @@ class Project:
     def properties(self, table: TableConfig) -> dict[str, dict[str, Option]]:
         """Return the properties of a table by group and key, with secrets resolved and redacted."""
         groups = table.properties.items()
-        return {group: self.resolved(keys, f"properties.{group}") for group, keys in groups}
+        return {group: self.resolve_options(keys, f"properties.{group}") for group, keys in groups}
 
-    def written_properties(self, table: TableConfig) -> dict[str, dict[str, str]]:
+    def get_unresolved_properties(self, table: TableConfig) -> dict[str, dict[str, str]]:
         """Return properties of the table and the project as text, with secrets unresolved."""
         own, given = table.properties, self.config.properties
         return {
@@ -296,9 +298,9 @@ class Project:
         """Resolve variables in a path of the configuration, and make it absolute."""
         for name, value in self.config.variables.items():
             text = text.replace(f"${{{name}}}", str(value))
-        return self.located(self._resolve_text("path", text))
+        return self.resolve_path(self._resolve_text("path", text))
 
-    def located(self, text: str) -> str:
+    def resolve_path(self, text: str) -> str:
         """Resolve a relative path against the project folder; URLs are returned unchanged."""
         return text if re.match(r"[a-z][a-z0-9+.-]*:", text) else str(self.root / text)
 

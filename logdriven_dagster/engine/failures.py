@@ -18,7 +18,7 @@ from logdriven_dagster.config.models.types.registered import SOURCES, TARGETS
 from logdriven_dagster.config.secrets import redact_start
 from logdriven_dagster.engine.spark.dead_sessions import cause_of_death
 from logdriven_dagster.engine.spark.errors import JvmException, repeats_its_cause, sentence_of
-from logdriven_dagster.engine.spark.jvm_errors import thrown_by
+from logdriven_dagster.engine.spark.jvm_errors import list_jvm_errors
 from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,
@@ -108,7 +108,7 @@ def name_database(engine: "Engine", name: str) -> None:
     from sqlalchemy import event
 
     @event.listens_for(engine, "handle_error")
-    def named(context: "ExceptionContext") -> None:
+    def name_error(context: "ExceptionContext") -> None:
         _name(context.sqlalchemy_exception, name)
 
 
@@ -137,7 +137,7 @@ def step_error(error: Exception) -> StepError:
     """
     if cause := cause_of_death(error):
         return SparkDiedError(f"Spark died: {cause}")
-    if raised := _raised_by_a_worker(error):
+    if raised := _find_worker_error(error):
         return raised
     kind = TransientStepError if is_transient(error) else TerminalStepError
     sentence = redact_start(_sentence(error), _LONGEST_SENTENCE)
@@ -145,9 +145,9 @@ def step_error(error: Exception) -> StepError:
     return kind(sentence if whole == sentence else f"{sentence}\n\n{whole}")
 
 
-def _raised_by_a_worker(error: Exception) -> StepError | None:
+def _find_worker_error(error: Exception) -> StepError | None:
     """Return the StepError that was raised in an executor, or None."""
-    for cause in thrown_by(error):
+    for cause in list_jvm_errors(error):
         if found := _RAISED.findall(cause.message):
             kind, text = found[-1]
             error_type = TransientStepError if kind == "Transient" else TerminalStepError
@@ -165,7 +165,7 @@ def is_transient(error: Exception) -> bool:
         return error.errno in _TRANSIENT_ERRNO
     if _is_transient_of_a_type(error):
         return True
-    if chain := thrown_by(error):
+    if chain := list_jvm_errors(error):
         return any(map(_is_transient_java, chain))
     return _is_transient_database(error)
 
@@ -213,7 +213,7 @@ def _sentence(error: Exception) -> str:
     """Return the error in one line, for people."""
     if said := get_driver_message(getattr(error, "orig", None)):
         return f"{getattr(error, 'database', 'the database')}: {said}"
-    chain = thrown_by(error)
+    chain = list_jvm_errors(error)
     text = " ".join((sentence_of(chain) if chain else _text(error).partition("\n")[0]).split())
     return text if _HAS_PLACE.search(text) else text + _place(error)
 
@@ -225,7 +225,7 @@ def _text(error: Exception) -> str:
         # SQLAlchemy appends the statement with its values, and a link.
         database = getattr(error, "database", "")
         return f"{database}: {type(origin).__name__}: {origin}".removeprefix(": ")
-    chain = thrown_by(error)
+    chain = list_jvm_errors(error)
     if not chain:
         return f"{type(error).__name__}: {error}".rstrip(": ")
     telling = [thrown for thrown in chain if not repeats_its_cause(thrown)]

@@ -17,7 +17,7 @@ from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.failures import step_error
 from logdriven_dagster.engine.spark.connecting import refuse_unseen_files
-from logdriven_dagster.engine.spark.settings import given_settings, refuse_missing_driver
+from logdriven_dagster.engine.spark.settings import refuse_missing_driver, resolve_settings
 from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.storage.storage import DRAFT
 from logdriven_dagster.errors import TerminalStepError, UnmetNeedError, UsageError, in_brief
@@ -37,7 +37,7 @@ def refuse_missing(project: Project, need: Need) -> None:
         if need.kind == "table":
             refuse_unseen_files(project, project.table(need.name))
         if need.kind == "Spark":
-            given_settings(project)
+            resolve_settings(project)
         if need.kind == "connection":
             refuse_missing_driver(project, need.name)
     except UsageError as error:

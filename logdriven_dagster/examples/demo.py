@@ -94,7 +94,7 @@ def prepare(folder: Path, example: Path = EXAMPLE) -> None:
     source = _package_data()
     for name in ("airlines.csv", "airports.csv", "planes.csv", "weather.csv"):
         if not (data / name).exists():
-            _written(data / name, (source / name).read_bytes())
+            _write(data / name, (source / name).read_bytes())
     flights = data / "flights.csv"
     if flights.exists():
         return
@@ -102,8 +102,8 @@ def prepare(folder: Path, example: Path = EXAMPLE) -> None:
         text = archive.read(next(n for n in archive.namelist() if n.endswith("flights.csv")))
     lines = text.decode().splitlines(keepends=True)
     # The good file first: a run that finds the bad file can always repair it.
-    _written(spare(folder), "".join(lines).encode())
-    _written(flights, "".join(_with_a_bad_day(lines)).encode())
+    _write(spare(folder), "".join(lines).encode())
+    _write(flights, "".join(_with_a_bad_day(lines)).encode())
 
 
 def spare(folder: Path) -> Path:
@@ -124,7 +124,7 @@ def _with_a_bad_day(lines: list[str]) -> Iterable[str]:
     return [*lines[:bad], ",".join(fields), *lines[bad + 1 :]]
 
 
-def _written(file: Path, content: bytes) -> None:
+def _write(file: Path, content: bytes) -> None:
     """Write a file atomically: after a crash it is complete or absent."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     draft.write_bytes(content)
@@ -141,12 +141,12 @@ def _package_data() -> Path:
 def print_summary(project: Project) -> None:
     """Print the finished windows, rows read and rows written of each table."""
     grid = make_table("table", "#windows done", "#rows read", "#rows written")
-    for name, (windows, read, written) in finished(project).items():
+    for name, (windows, read, written) in count_finished(project).items():
         grid.add_row(name, format_number(windows), format_number(read), format_number(written))
     make_console().print(grid)
 
 
-def finished(project: Project) -> dict[str, tuple[int, int, int]]:
+def count_finished(project: Project) -> dict[str, tuple[int, int, int]]:
     """Return number of windows, rows read and rows written of each table's finished windows."""
     with open_run_log(project).read() as conn:
         return history.count_finished(conn)
@@ -164,7 +164,7 @@ def compare(project: Project) -> int:
         ]
     first, last = ((day.year, day.month, day.day) for day in (start, end))
     expected = sum(first <= day < last for day in days)
-    _, _, written = finished(project)["ods.flights"]
+    _, _, written = count_finished(project)["ods.flights"]
     verdict = "as" if written == expected else "BUT"
     say(f"ods.flights: {written:,} rows, {verdict} the source has {expected:,} before {end:%B %d}.")
     return 0 if written == expected else 1

@@ -55,7 +55,7 @@ def rounds() -> tuple[OrderRound, OrderRound]:
     known = [_customer(n, _march(1, 9 * 60 + n)) for n in range(1, _FIRST_CUSTOMERS + 1)]
     for day in (2, 3, 4):
         first_orders += _orders_of(day, len(first_orders), len(known), chance)
-        known += _registered(day, len(known))
+        known += _register_customers(day, len(known))
     for day in (5, 6):
         second_orders += _orders_of(day, len(first_orders) + len(second_orders), len(known), chance)
     second_orders += _late_orders(len(first_orders) + len(second_orders), chance)
@@ -79,7 +79,7 @@ def _late_orders(before: int, chance: random.Random) -> Iterator[ShopOrder]:
         yield ShopOrder(n, chance.randint(1, _FIRST_CUSTOMERS), _amount(chance), moment)
 
 
-def _registered(day: int, before: int) -> Iterator[Customer]:
+def _register_customers(day: int, before: int) -> Iterator[Customer]:
     for n in range(before + 1, before + 1 + _NEW_CUSTOMERS_A_DAY):
         yield _customer(n, _march(day, 12 * 60 + n))
 
@@ -91,13 +91,13 @@ def _changes(known: list[Customer]) -> Iterator[Customer]:
     project ran.
     """
     for n in range(0, 16, 2):
-        yield _moved(known[n], _march(5 + n % 4 // 2, 10 * 60 + n), 1)
-    yield replace(_moved(known[0], _march(6, 20 * 60), 2), name="Ada-Maria")
+        yield _move(known[n], _march(5 + n % 4 // 2, 10 * 60 + n), 1)
+    yield replace(_move(known[0], _march(6, 20 * 60), 2), name="Ada-Maria")
     for n in (21, 23):
-        yield _moved(known[n], _march(4, 23 * 60 + n), 1)
+        yield _move(known[n], _march(4, 23 * 60 + n), 1)
 
 
-def _moved(customer: Customer, moment: datetime, distance: int) -> Customer:
+def _move(customer: Customer, moment: datetime, distance: int) -> Customer:
     city = CITIES[(CITIES.index(customer.city) + distance) % len(CITIES)]
     return replace(customer, city=city, updated_at=moment)
 

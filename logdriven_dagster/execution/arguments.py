@@ -33,7 +33,7 @@ class RunArguments:
     def __post_init__(self) -> None:
         _refuse_references(self.overrides)
 
-    def recorded(self) -> dict[str, str]:
+    def build_record(self) -> dict[str, str]:
         """Return the arguments as `job_log.runtime_args` stores them, without secrets."""
         record: dict[str, str] = {k: str(v) for k, v in redact_values(self.overrides).items()}
         record |= {"--from-step": self.from_step} if self.from_step else {}

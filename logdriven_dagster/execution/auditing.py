@@ -42,7 +42,7 @@ def audit(
             if table.incremental.registers_files:
                 rows = _rows_of_files(project, run_log, engine, run, step)
             else:
-                rows = engine().count_source(run, step, now, _done(run_log, table, log))
+                rows = engine().count_source(run, step, now, _list_read_ranges(run_log, table, log))
         except StepError as error:
             raise type(error)(f"{table.table}: step {step.step}: {error}") from None
         if _is_comparable(table, step):
@@ -68,14 +68,14 @@ def _rows_of_files(
     loaded = run_log.ask(lambda conn: files.find_consumed_files(conn, route, found))
     waiting = [file for file in found if file not in loaded]
     done, left = (
-        engine().count_files(replace(run, files=_known(each)), step) if each else 0
+        engine().count_files(replace(run, files=_build_registered_files(each)), step) if each else 0
         for each in (loaded, waiting)
     )
     rows = SourceRows(table.table, step.step, done + left, unplaced=0, before=0, after=0, future=0)
     return replace(rows, done=done)
 
 
-def _known(found: Sequence[FoundFile]) -> tuple[RegisteredFile, ...]:
+def _build_registered_files(found: Sequence[FoundFile]) -> tuple[RegisteredFile, ...]:
     return tuple(RegisteredFile(**asdict(file), batch_id=0) for file in found)
 
 
@@ -116,7 +116,9 @@ def _any_window(table: TableConfig, log: TableLog) -> TimeWindow:
     return table.grid.window(0)
 
 
-def _done(run_log: RunLog, table: TableConfig, log: TableLog) -> tuple[TimeWindow, ...] | range:
+def _list_read_ranges(
+    run_log: RunLog, table: TableConfig, log: TableLog
+) -> tuple[TimeWindow, ...] | range:
     """Return the ranges of time, or the keys, that were read."""
     if not table.is_sliced:
         return log.finished

@@ -101,7 +101,7 @@ class Metrics:
         up = GaugeMetricFamily("logdriven_up", "1 if the run log could be read, else 0")
         try:
             project = self.project()
-            seen = self.run_log.ask(lambda conn: _Seen.of(conn, project, self.today))
+            seen = self.run_log.ask(lambda conn: _Seen.read(conn, project, self.today))
         except LogdrivenError as error:
             logger.warning("could not read the run log: %s", redact(str(error)))
             up.add_metric([], 0)
@@ -124,19 +124,19 @@ def _lines(families: Iterable[Metric]) -> Iterator[str]:
         for sample in family.samples:
             labels = tuple(sample.labels.items())
             if labels not in known:
-                known[labels] = _braced(sorted(labels))
+                known[labels] = _format_labels(sorted(labels))
             if sample.value not in numbers:
                 text = floatToGoString(sample.value)  # type: ignore[no-untyped-call]
                 numbers[sample.value] = text
             yield f"{name}{known[labels]} {numbers[sample.value]}\n"
 
 
-def _braced(labels: Sequence[tuple[str, str]]) -> str:
-    text = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+def _format_labels(labels: Sequence[tuple[str, str]]) -> str:
+    text = ",".join(f'{name}="{_escape(value)}"' for name, value in labels)
     return f"{{{text}}}" if text else ""
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
@@ -152,9 +152,9 @@ class _Seen:
     runs: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def of(cls, conn: Connection, project: Project, today: Today) -> "_Seen":
+    def read(cls, conn: Connection, project: Project, today: Today) -> "_Seen":
         logs = read_window_states(conn, list(project.tables.values()))
-        oldest = [failed[0].job_id for failed in map(_failed, logs.values()) if failed]
+        oldest = [failed[0].job_id for failed in map(_list_failed, logs.values()) if failed]
         codes = [build_code(project.name, Kind.JOB, name) for name in project.jobs]
         return cls(
             logs,
@@ -181,7 +181,7 @@ def _gauges(table: TableConfig, seen: _Seen, now: datetime) -> Iterator[tuple[st
     if lag is not None:
         yield "lag_seconds", lag
     yield "pending_windows", len(find_unfinished_windows(table, log, now))
-    failed = _failed(log)
+    failed = _list_failed(log)
     yield "failed_windows", len(failed)
     yield "running_windows", sum(item.status is Status.RUNNING for item in log.open)
     if failed and failed[0].job_id in seen.failing:
@@ -200,7 +200,7 @@ def _lag(table: TableConfig, log: TableLog, now: datetime) -> float | None:
     assert isinstance(reached, datetime)
     until = now.timestamp()
     if grid.end is not None:
-        until = min(until, grid.bound(grid.index(grid.end)).timestamp())
+        until = min(until, grid.get_bound(grid.index(grid.end)).timestamp())
     return _seconds(until - reached.timestamp())
 
 
@@ -208,7 +208,7 @@ def _seconds(length: float) -> float:
     return max(round(length, 3), 0.0)
 
 
-def _failed(log: TableLog) -> list[OpenWindow]:
+def _list_failed(log: TableLog) -> list[OpenWindow]:
     return [item for item in log.open if item.status is Status.FAILURE]
 
 

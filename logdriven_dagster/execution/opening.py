@@ -35,7 +35,7 @@ def substitute_engine(engine: Engine) -> Iterator[None]:
         _substitutes.pop()
 
 
-def _started(
+def _start(
     name: str,
     choice: EngineChoice,
     spark: "Callable[[], SparkSession] | None",
@@ -88,7 +88,7 @@ def open_runner(
                 running.clear()
                 deaths.forget()
             if name not in running:
-                running[name] = _started(name, choice, spark, recall)
+                running[name] = _start(name, choice, spark, recall)
             return running[name]
 
     return Runner(project, log, engine, current_owner(dagster_run_id))

@@ -32,7 +32,7 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.execution.listeners.lineage import LineageRecorder
-from logdriven_dagster.execution.listeners.registered import installed_listeners
+from logdriven_dagster.execution.listeners.registered import load_installed_listeners
 from logdriven_dagster.execution.notifications import freshness
 from logdriven_dagster.execution.notifications.rules import Announcer, Outbox, gathering
 from logdriven_dagster.execution.window.claiming import (
@@ -98,7 +98,7 @@ class Runner:
         self.run_log = run_log
         self.owner = owner
         self._engine = engine
-        self.listeners = installed_listeners()
+        self.listeners = load_installed_listeners()
 
     @property
     def engine(self) -> Engine:
@@ -128,19 +128,19 @@ class Runner:
 
     def freshness(self, now: datetime) -> dict[str, Freshness]:
         """Return table → freshness, for the tables with `freshness`. Changes nothing."""
-        return freshness.judged(self.run_log, self.judged_project(), now)
+        return freshness.evaluate_tables(self.run_log, self.load_judged_project(), now)
 
     def watch_freshness(self, now: datetime) -> dict[str, Freshness]:
         """Return the freshness of tables, and notify recipients of changes.
 
         `now` is the machine's time: at an earlier one everything would be fresh.
         """
-        project = self.judged_project()
-        found = freshness.judged(self.run_log, project, now)
+        project = self.load_judged_project()
+        found = freshness.evaluate_tables(self.run_log, project, now)
         freshness.tell(self.outbox, project, found)
         return found
 
-    def judged_project(self) -> Project:
+    def load_judged_project(self) -> Project:
         """Return the project with settings in force, read only if a table has `freshness`."""
         asked = any(table.freshness is not None for table in self.project.tables.values())
         return self.in_force() if asked else self.project

@@ -71,7 +71,7 @@ def expirable(
 ) -> Iterator[Upkept]:
     """Find the versions that `expire_snapshots` would remove."""
     for name in project.select(list(names)):
-        unfinished = _unfinished(project, run_log)
+        unfinished = _build_unfinished(project, run_log)
         yield engine_upkeep.expirable(project, name, older_than, options, unfinished)
 
 
@@ -80,7 +80,7 @@ def expire_snapshots(
 ) -> Iterator[Upkept]:
     """Remove old versions of tables, by names of tables or jobs; no names select all tables."""
     for name in project.select(list(names)):
-        unfinished = _unfinished(project, run_log)
+        unfinished = _build_unfinished(project, run_log)
         yield engine_upkeep.expire_snapshots(project, name, older_than, options, unfinished)
 
 
@@ -109,7 +109,7 @@ def compact_files(
         yield found
 
 
-def _unfinished(project: Project, run_log: RunLog) -> engine_upkeep.Unfinished:
+def _build_unfinished(project: Project, run_log: RunLog) -> engine_upkeep.Unfinished:
     """Return a function that reads the windows whose newest attempt runs or did not succeed."""
     tables = list(project.tables.values())
 

@@ -128,7 +128,7 @@ class Grid:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def bound(self, n: int) -> datetime:
+    def get_bound(self, n: int) -> datetime:
         """Return the start of window `n`, which is the end of window `n − 1`."""
         if n == 0:
             return self.origin  # for a repeated time, the origin may be the second one
@@ -158,7 +158,7 @@ class Grid:
 
     def window(self, n: int) -> TimeWindow:
         """Return window `n`; negative numbers lie before the origin."""
-        return TimeWindow(self.bound(n), self.bound(n + 1), zone=self.zone)
+        return TimeWindow(self.get_bound(n), self.get_bound(n + 1), zone=self.zone)
 
     def index(self, moment: datetime) -> int:
         """Return the number of the window that contains an instant, negative before the origin."""
@@ -166,9 +166,9 @@ class Grid:
         n = self._estimate(moment)
         if self.period.unit is Unit.MINUTE:
             return n  # elapsed time; only wall-clock days vary in length
-        while self.bound(n) > moment:
+        while self.get_bound(n) > moment:
             n -= 1
-        while self.bound(n + 1) <= moment:
+        while self.get_bound(n + 1) <= moment:
             n += 1
         return n
 
@@ -188,10 +188,10 @@ class Grid:
     def covering(self, window: TimeWindow) -> TimeWindow:
         """Return the smallest range of whole grid windows that contains `window`."""
         first, last = self.index(window.start), self.index(window.end)
-        end = self.bound(last)
+        end = self.get_bound(last)
         if end < window.end:
-            end = self.bound(last + 1)
-        return TimeWindow(self.bound(first), end, zone=self.zone)
+            end = self.get_bound(last + 1)
+        return TimeWindow(self.get_bound(first), end, zone=self.zone)
 
 
 @cache

@@ -32,7 +32,7 @@ class RuleResult:
         """The rule and its column, for messages."""
         return f"{self.rule} of {self.column}" if self.column else self.rule
 
-    def shown(self, examples: int = _EXAMPLES) -> str:
+    def format(self, examples: int = _EXAMPLES) -> str:
         """Format the count and the first ids for messages."""
         rows = f"{self.count:,} row" + ("" if self.count == 1 else "s")
         first = "; ".join(
@@ -64,7 +64,7 @@ class QualityReport:
     def refusal(self) -> str | None:
         """The reason why the result must not be published, or None."""
         blocking = [result for result in self.results if result.blocking and not result.passed]
-        problems = [f"quality: {result.subject}: {result.shown()}" for result in blocking]
+        problems = [f"quality: {result.subject}: {result.format()}" for result in blocking]
         if self.min_pass is not None and self.good_percent < self.min_pass:
             problems.append(
                 f"quality: only {_format_percent(self.good_percent)} of {self.checked:,} rows pass "
@@ -77,7 +77,7 @@ class QualityReport:
         return asdict(self)
 
     @classmethod
-    def of(cls, state: Mapping[str, Any]) -> "QualityReport":
+    def from_state(cls, state: Mapping[str, Any]) -> "QualityReport":
         """Restore a report from a `state`, which may have been serialized as JSON."""
         results = tuple(
             RuleResult(**{**result, "ids": tuple(result["ids"])}) for result in state["results"]

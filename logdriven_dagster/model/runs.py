@@ -34,7 +34,7 @@ class WindowRun:
     step_id: str = ""
     """The current step; empty before the first one."""
 
-    def at(self, step_id: str) -> "WindowRun":
+    def for_step(self, step_id: str) -> "WindowRun":
         """Return the attempt at one of its steps."""
         return replace(self, step_id=step_id)
 
@@ -43,7 +43,7 @@ class WindowRun:
         """Description of the step for Spark's UI and for errors."""
         return f"{self.table} {self.window} {self.step_id}".rstrip()
 
-    def superseded(self, token: int) -> AttemptLostError:
+    def build_superseded_error(self, token: int) -> AttemptLostError:
         """Return the error for a target that already has a greater token for the window."""
         part = f"step {self.step_id} is not" if self.step_id else "nothing is"
         return AttemptLostError(
@@ -104,14 +104,14 @@ class Staged:
     source_rows: SourceRows | None = None
     """Distribution of all rows of the source over windows, if this step counted them."""
 
-    def noted(self, *notes: str) -> "Staged":
+    def add_notes(self, *notes: str) -> "Staged":
         """Return the step with notes prepended to its log output; empty ones are dropped."""
         return replace(self, output="; ".join(filter(None, [*notes, self.output])))
 
     def with_source_rows(self, rows: SourceRows) -> "Staged":
         """Return the step with the rows of its source outside any window, in counts and output."""
         counts = replace(self.counts, outside=rows.outside)
-        return replace(self.noted(rows.message), counts=counts, source_rows=rows)
+        return replace(self.add_notes(rows.message), counts=counts, source_rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Published:
     table_rows: int | None = None
     """Rows of the whole target after publication; None if counting requires a scan."""
 
-    def counted(self, staged: Staged) -> Staged:
+    def add_counts(self, staged: Staged) -> Staged:
         """Return the staged step with the counts that only its publication could determine."""
         if self.merged is None:
             return staged

@@ -18,8 +18,8 @@ from dagster.components.resolved.core_models import OpSpec
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.catching_up.made_without import find_made_without_when_loaded
-from logdriven_dagster.execution.definitions.changed_targets import changed_when_loaded
-from logdriven_dagster.execution.definitions.registering import located
+from logdriven_dagster.execution.definitions.changed_targets import find_changed_at_load
+from logdriven_dagster.execution.definitions.registering import load_for_code_location
 from logdriven_dagster.orchestration.assets.freshness import freshness_checks
 from logdriven_dagster.orchestration.assets.metadata import (
     format_changed_target,
@@ -28,7 +28,7 @@ from logdriven_dagster.orchestration.assets.metadata import (
 from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
 from logdriven_dagster.orchestration.io_manager import table_io_manager
 from logdriven_dagster.orchestration.jobs.catch_up import catch_up_job
-from logdriven_dagster.orchestration.jobs.configured import configured_job, job_schedules
+from logdriven_dagster.orchestration.jobs.configured import build_configured_job, job_schedules
 from logdriven_dagster.orchestration.jobs.skipping import skipping_jobs
 from logdriven_dagster.orchestration.location import Location, selection
 from logdriven_dagster.orchestration.resources import spark_resource
@@ -79,7 +79,7 @@ def build_definitions(
     lists every mistake in its files.
     """
     guard_umask()
-    project = project if isinstance(project, Project) else located(project)
+    project = project if isinstance(project, Project) else load_for_code_location(project)
     if prefix and not re.fullmatch(r"[A-Za-z0-9_]+", prefix):
         raise UsageError(f"prefix: {prefix!r} must consist of letters, digits and underscores")
     translator, op = translator or LogdrivenTranslator(), op or OpSpec()
@@ -96,7 +96,7 @@ def build_definitions(
             table: translator.get_asset_spec(project.tables[table], project)
             for table in shown.tables
         }
-        for table, changed in changed_when_loaded(project).items():
+        for table, changed in find_changed_at_load(project).items():
             if table in specs:
                 metadata = format_changed_target(changed)
                 specs[table] = specs[table].merge_attributes(metadata=metadata)
@@ -106,7 +106,7 @@ def build_definitions(
                 specs[table] = specs[table].merge_attributes(metadata=metadata)
         location = Location(project, {table: spec.key for table, spec in specs.items()}, prefix)
         catch_up = catch_up_job(location)
-        jobs = {name: configured_job(location, project.jobs[name]) for name in shown.jobs}
+        jobs = {name: build_configured_job(location, project.jobs[name]) for name in shown.jobs}
         return Definitions(
             assets=build_assets(location, specs, execute, op),
             asset_checks=freshness_checks(location),

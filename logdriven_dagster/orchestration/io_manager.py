@@ -53,7 +53,7 @@ class TableIOManager(IOManager):
             name = self._location.table(context.asset_key)
             table = self._project.tables.get(name) or self._hand_written(context)
             engine = Engine(self._knowing(table), self._spark.spark_session)
-            return engine.read(name, _mapped_window(context, table))
+            return engine.read(name, _find_mapped_window(context, table))
 
     def handle_output(self, context: OutputContext, obj: Any) -> None:
         """Publish a DataFrame as the window of the run's partition.
@@ -75,7 +75,7 @@ class TableIOManager(IOManager):
                     raise event.reason
                 if isinstance(event, WindowSucceeded):
                     story = story_shown(project, runner.run_log, table.table, window)
-                    whole = Looks(project).shown(table, window)
+                    whole = Looks(project).describe(table, window)
                     context.add_output_metadata(whole | success_metadata(event) | story)
 
     def _events(
@@ -112,7 +112,7 @@ def table_io_manager(location: Location) -> IOManagerDefinition:
     )
 
 
-def _mapped_window(context: InputContext, table: TableConfig) -> TimeWindow | None:
+def _find_mapped_window(context: InputContext, table: TableConfig) -> TimeWindow | None:
     """Return the range of upstream windows that the reader's partitions map to; None for all.
 
     A key or offset range may hold rows of any time, so such a table is read as a whole.

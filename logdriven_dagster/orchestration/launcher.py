@@ -92,9 +92,9 @@ class WarmRunLauncher(DefaultRunLauncher):
 
     def _take(self) -> "subprocess.Popen[str]":
         spare, self._spare = self._spare, None
-        return spare if spare is not None and spare.poll() is None else self._started()
+        return spare if spare is not None and spare.poll() is None else self._start_process()
 
-    def _started(self) -> "subprocess.Popen[str]":
+    def _start_process(self) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "logdriven_dagster.orchestration.run_worker"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
         _tell(process, self._instance.get_ref())
@@ -106,7 +106,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         with self._lock:
             del self._working[run_id]
             if not self._disposed and self._spare is None and not self._working:
-                self._spare = self._started()
+                self._spare = self._start_process()
         while self.has_instance and not self._disposed:
             try:
                 self._tell_end(run_id, code)

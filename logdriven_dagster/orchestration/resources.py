@@ -18,6 +18,6 @@ def spark_resource(project: Project) -> ResourceDefinition:
         # dagster_pyspark imports PySpark, which is too slow for loading definitions.
         from logdriven_dagster.orchestration.spark import ProjectSparkResource
 
-        return ProjectSparkResource.of(project)
+        return ProjectSparkResource.from_project(project)
 
     return ResourceDefinition(open_resource, description="The project's Spark session.")

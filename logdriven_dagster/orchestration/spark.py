@@ -28,7 +28,7 @@ class ProjectSparkResource(LazyPySparkResource):
     """The number of Spark processes that had died before the session was created."""
 
     @classmethod
-    def of(cls, project: Project) -> "ProjectSparkResource":
+    def from_project(cls, project: Project) -> "ProjectSparkResource":
         """Return the resource of a project; no session is started yet."""
         config: dict[str, Any] = dict(project.config.spark.config)
         resource = cls(spark_config=config)

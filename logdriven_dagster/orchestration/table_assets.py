@@ -40,15 +40,15 @@ from logdriven_dagster.orchestration.dagster_internals import (
 )
 from logdriven_dagster.orchestration.events.backfills import behind_earlier_runs
 from logdriven_dagster.orchestration.events.endings import (
+    forget_interrupted_windows,
     forget_untried_windows,
-    interrupted_windows_forgotten,
     unmade_checks_forgotten,
 )
 from logdriven_dagster.orchestration.events.reporting import (
     Reporter,
     errors_as_failures,
 )
-from logdriven_dagster.orchestration.events.retries import finished_before
+from logdriven_dagster.orchestration.events.retries import find_finished_before
 from logdriven_dagster.orchestration.events.skipped_tables import run_skipped_tables
 from logdriven_dagster.orchestration.jobs.run_tags import RETRY_VERSION_TAG, run_tags
 from logdriven_dagster.orchestration.jobs.runners import open_runner_of_run
@@ -90,14 +90,14 @@ def _asset(
         op_tags={**run_tags(table), **(op.tags or {})},
         pool=op.pool,
     )
-    @_examined
+    @_set_signature
     def materialize(context: AssetExecutionContext) -> Results:
         yield from execute(context, table, location)
 
     return materialize
 
 
-def _examined(body: Callable[[AssetExecutionContext], Results]) -> Any:
+def _set_signature(body: Callable[[AssetExecutionContext], Results]) -> Any:
     """Set a body's signature in advance: Dagster would inspect it a dozen times for each table."""
     untyped: Any = body
     untyped.__annotations__ = {}
@@ -147,7 +147,7 @@ def _run(context: AssetExecutionContext, table: TableConfig, location: Location)
         errors_as_failures(),
         unmade_checks_forgotten(reporter),
         forget_untried_windows(reporter, keys, read_unfinished),
-        interrupted_windows_forgotten(reporter),
+        forget_interrupted_windows(reporter),
     ):
         runner = open_runner_of_run(context, location)
         UpstreamAssets(location.project).note(context, runner)
@@ -156,7 +156,7 @@ def _run(context: AssetExecutionContext, table: TableConfig, location: Location)
         arguments = RunArguments(retry_version=retry_version_of(asked, RETRY_VERSION_TAG))
 
         def run(each: TableConfig, own_reporter: Reporter) -> None:
-            done = finished_before(context, runner.run_log, each)
+            done = find_finished_before(context, runner.run_log, each)
             left = [
                 window
                 for window in _windows(location, runner, each, keys)
@@ -170,7 +170,7 @@ def _run(context: AssetExecutionContext, table: TableConfig, location: Location)
 
             behind_earlier_runs(context, run_what_is_left)
 
-        with runner.outbox.gathered():
+        with runner.outbox.gather():
             try:
                 run(table, reporter)
             except (LogdrivenError, Failure):

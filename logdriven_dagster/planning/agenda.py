@@ -45,7 +45,7 @@ class Agenda:
         self._entries: list[_Entry] = []
         self._judge(self._tables)
 
-    def affected(self, name: str) -> Collection[str]:
+    def find_affected(self, name: str) -> Collection[str]:
         """Return the tables whose windows a change of this table's log may unblock or block."""
         return self._affected.get(name, ())
 
@@ -62,7 +62,7 @@ class Agenda:
             table = plan.known[name]
             self._tables[name] = plan_table(table, log, plan.known, plan.now, plan.mode)
         for name in moved:
-            affected |= self._tables.keys() & self.affected(name)
+            affected |= self._tables.keys() & self.find_affected(name)
         self._judge(affected | self._reorder({*changed, *moved}))
 
     def close(self, name: str) -> None:

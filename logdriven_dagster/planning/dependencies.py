@@ -37,13 +37,13 @@ def find_awaited_range(
     if dependency.window == "ended":
         first, last = grid.index(window.start), grid.index(window.end)
         span = range(min(first, last - 1), last)
-        start, end = grid.bound(span.start), grid.bound(span.stop)
+        start, end = grid.get_bound(span.start), grid.get_bound(span.stop)
     else:
         covering = grid.covering(window)
         start, end = covering.start, covering.end
     start = max(start, grid.origin)
     if grid.end is not None:
-        end = min(end, grid.bound(grid.index(grid.end)))
+        end = min(end, grid.get_bound(grid.index(grid.end)))
     return TimeWindow(start, end, zone=grid.zone) if start < end else None
 
 

@@ -9,7 +9,7 @@ from logdriven_dagster.model.windows import TimeWindow, normalize_instant
 def find_due_end(table: TableConfig, now: datetime) -> datetime:
     """Return the end of the newest window that ended at least `delay` ago, or `default_start`."""
     grid = table.grid
-    return grid.bound(max(count_due(table, now), 0))
+    return grid.get_bound(max(count_due(table, now), 0))
 
 
 def count_due(table: TableConfig, now: datetime) -> int:

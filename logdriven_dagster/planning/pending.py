@@ -106,7 +106,7 @@ def find_unfinished_windows(table: TableConfig, log: TableLog, now: datetime) ->
 
 
 def _get_start(grid: Grid, run: range | TimeWindow) -> datetime:
-    return grid.bound(run[0]) if isinstance(run, range) else run.start
+    return grid.get_bound(run[0]) if isinstance(run, range) else run.start
 
 
 def list_refreshable_windows(
@@ -134,16 +134,16 @@ def _is_cut_by(cell: TimeWindow, finished: TimeWindow) -> bool:
 
 def _split_gap(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
     first, last = grid.index(gap.start), grid.index(gap.end)
-    if grid.bound(first) != gap.start:
+    if grid.get_bound(first) != gap.start:
         if first == last:
             yield gap
             return
         first += 1
-        yield TimeWindow(gap.start, grid.bound(first), zone=grid.zone)
+        yield TimeWindow(gap.start, grid.get_bound(first), zone=grid.zone)
     if first < last:
         yield range(first, last)
-    if grid.bound(last) != gap.end:
-        yield TimeWindow(grid.bound(last), gap.end, zone=grid.zone)
+    if grid.get_bound(last) != gap.end:
+        yield TimeWindow(grid.get_bound(last), gap.end, zone=grid.zone)
 
 
 def add_missing(

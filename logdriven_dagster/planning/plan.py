@@ -155,7 +155,7 @@ class Plan:
         """Return the pending window of a table that begins last; None if it has none."""
         return self.tables[name].last if name in self.tables else None
 
-    def before(self, planned: PlannedWindow) -> set[str]:
+    def find_tables_before(self, planned: PlannedWindow) -> set[str]:
         """Return the tables that may still produce rows that a window reads.
 
         They have pending windows that it reads, or are upstream of such a table.

@@ -47,7 +47,7 @@ def find_seen(
     if not gaps:
         return whole.end
     grid = table.grid
-    return max(window.end, grid.bound(grid.index(min(gaps))))
+    return max(window.end, grid.get_bound(grid.index(min(gaps))))
 
 
 def find_unseen(
@@ -85,7 +85,7 @@ def find_last_seen(
     if not table.lookback or table.is_sliced:
         return None
     found, last = find_seen(table, window, tables, logs, now), _find_last(table, window)
-    return None if found >= table.grid.bound(last + 1) else found
+    return None if found >= table.grid.get_bound(last + 1) else found
 
 
 def _find_late(
@@ -107,7 +107,7 @@ def _find_last(table: TableConfig, window: TimeWindow) -> int:
 
 def _get_reach(table: TableConfig, window: TimeWindow, newest: int) -> TimeWindow:
     """Return the range of a window and the due windows within its `lookback`."""
-    end = table.grid.bound(min(_find_last(table, window), newest) + 1)
+    end = table.grid.get_bound(min(_find_last(table, window), newest) + 1)
     return TimeWindow(window.start, max(window.end, end), zone=window.zone)
 
 
@@ -132,7 +132,7 @@ def _count_due_behind(
     if of.end is not None and ready >= of.index(of.end):
         return count_elapsed(table, now)
     if dependency.window != "ended":
-        return grid.index(of.bound(ready))
-    first_waiting = of.bound(ready + 1)
+        return grid.index(of.get_bound(ready))
+    first_waiting = of.get_bound(ready + 1)
     n = grid.index(first_waiting)
-    return n - 1 if grid.bound(n) == first_waiting else n
+    return n - 1 if grid.get_bound(n) == first_waiting else n

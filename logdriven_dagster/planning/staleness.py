@@ -44,7 +44,7 @@ class TrackedInput:
         if end > upstream_start:
             return True
         n = self.grid.index(convert_to_instant(start))
-        return self.grid.bound(n + self.lookback + 1).timestamp() > upstream_start
+        return self.grid.get_bound(n + self.lookback + 1).timestamp() > upstream_start
 
 
 def find_tracked_inputs(tables: Collection[TableConfig]) -> list[TrackedInput]:

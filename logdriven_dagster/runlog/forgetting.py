@@ -47,7 +47,7 @@ _OF_ATTEMPTS = (
 """Tables whose rows belong to attempts, by `job_id`."""
 
 
-def removed_tables(conn: Connection, project: str) -> list[str]:
+def list_removed_tables(conn: Connection, project: str) -> list[str]:
     """Return the names of the tables whose removal is registered; some may be defined again."""
     log = table_definition_log.c
     query = select(log.name).where(

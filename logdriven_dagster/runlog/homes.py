@@ -78,7 +78,7 @@ class LogProject:
         row = self._row(conn)
         if row is None:
             values = {"create_time": utc_now(), **self.values}
-            key = _written(conn, insert(project).values(**values), self.name).inserted_primary_key
+            key = _execute(conn, insert(project).values(**values), self.name).inserted_primary_key
             assert key is not None
             return int(key[0])
         if self._changes(row):
@@ -134,7 +134,7 @@ def find_project(conn: Connection, name: str) -> tuple[int, LogProject] | None:
 def move(conn: Connection, project_id: int, name: str, to: LogProject) -> None:
     """Record another name or place of a project; its definitions follow a new name."""
     mine = update(project).where(project.c.project_id == project_id)
-    _written(conn, mine.values(**to.values), to.name)
+    _execute(conn, mine.values(**to.values), to.name)
     if name != to.name:
         rename_project(conn, project_id, name, to.name)
 
@@ -172,7 +172,7 @@ class TakenPlace:
     folder: str
 
 
-def taken_places(conn: Connection, homes: Iterable[Home]) -> list[TakenPlace]:
+def find_taken_places(conn: Connection, homes: Iterable[Home]) -> list[TakenPlace]:
     """Find the homes whose places are those of other projects' tables.
 
     Only locations are compared. A folder of another machine is another place, unless the location
@@ -202,7 +202,7 @@ def put(conn: Connection, homes: Iterable[Home], before: Mapping[str, Home]) -> 
         }
         old = before.get(home.name)
         if old is None:
-            _written(conn, insert(table_home).values(name=home.name, **values), home.name)
+            _execute(conn, insert(table_home).values(name=home.name, **values), home.name)
             continue
         same = match_project(table_home) & (table_home.c.name == home.name)
         same &= table_home.c.place.is_not_distinct_from(old.place)
@@ -210,7 +210,7 @@ def put(conn: Connection, homes: Iterable[Home], before: Mapping[str, Home]) -> 
             raise OvertakenError(f"another process is recording {home.name}; try again")
 
 
-def _written(conn: Connection, statement: Any, name: str) -> Any:
+def _execute(conn: Connection, statement: Any, name: str) -> Any:
     try:
         return conn.execute(statement)
     except IntegrityError:

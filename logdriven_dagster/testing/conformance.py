@@ -28,11 +28,11 @@ WRITER = "writer"
 """The variable of the table's query: the attempt that stages a row."""
 
 
-def held() -> None:
+def confirm_lease() -> None:
     """Confirm the lease of an attempt."""
 
 
-def lost() -> None:
+def raise_lost() -> None:
     """Report that another runner has taken the attempt over."""
     raise AttemptLostError("another runner has the window")
 
@@ -89,7 +89,7 @@ class WindowScene(Scene):
         """Stage and publish windows."""
         with self.open_session(writer, *days) as session:
             self.stage(session)
-            session.publish(self.step.step, held)
+            session.publish(self.step.step, confirm_lease)
 
 
 @dataclass(kw_only=True)
@@ -130,8 +130,8 @@ class WindowConformance:
     def test_publishing_twice_leaves_the_same_rows(self, scene: WindowScene) -> None:
         with scene.open_session("first") as session:
             scene.stage(session)
-            published = session.publish(scene.step.step, held)
-            assert session.publish(scene.step.step, held) == published
+            published = session.publish(scene.step.step, confirm_lease)
+            assert session.publish(scene.step.step, confirm_lease) == published
         assert scene.writers() == ["first"]
 
     def test_nothing_is_published_without_the_lease(self, scene: WindowScene) -> None:
@@ -139,7 +139,7 @@ class WindowConformance:
         with scene.open_session("zombie") as session:
             scene.stage(session)
             with pytest.raises(AttemptLostError):
-                session.publish(scene.step.step, lost)
+                session.publish(scene.step.step, raise_lost)
         assert scene.writers() == ["first"]
 
     def test_an_attempt_that_was_fenced_off_cannot_publish(self, scene: WindowScene) -> None:
@@ -148,11 +148,11 @@ class WindowConformance:
             successor.fence()
             if scene.fences_empty_table:
                 with pytest.raises(AttemptLostError):
-                    zombie.publish(scene.step.step, held)
+                    zombie.publish(scene.step.step, confirm_lease)
             scene.stage(successor)
-            successor.publish(scene.step.step, held)
+            successor.publish(scene.step.step, confirm_lease)
             with pytest.raises(AttemptLostError):
-                zombie.publish(scene.step.step, held)
+                zombie.publish(scene.step.step, confirm_lease)
         assert scene.writers() == ["successor"]
 
     def test_an_attempt_that_was_fenced_off_cannot_fence(self, scene: WindowScene) -> None:
@@ -169,7 +169,7 @@ class WindowConformance:
             session.fence()
             assert scene.writers() == ["first"]
             scene.stage(session)
-            session.publish(scene.step.step, held)
+            session.publish(scene.step.step, confirm_lease)
         assert scene.writers() == ["successor"]
 
     def test_another_process_takes_over_the_staged_rows(self, scene: WindowScene) -> None:
@@ -179,25 +179,25 @@ class WindowConformance:
             session.fence()
             (restored,) = session.restore(scene.step, [str(staged.state)]) or ()
             assert (restored.counts, restored.columns) == (staged.counts, staged.columns)
-            session.publish(scene.step.step, held)
+            session.publish(scene.step.step, confirm_lease)
         assert scene.writers() == ["dead"]
 
     def test_rows_of_a_dead_attempt_are_not_published_twice(self, scene: WindowScene) -> None:
         with scene.open_session("dead") as session:
             (staged,) = scene.stage(session)
-            session.publish(scene.step.step, held)
+            session.publish(scene.step.step, confirm_lease)
         with scene.open_session("successor") as session:
             session.fence()
             # A target may have moved the staged rows.
             if session.restore(scene.step, [str(staged.state)]) is None:
                 scene.stage(session)
-            session.publish(scene.step.step, held)
+            session.publish(scene.step.step, confirm_lease)
         assert len(scene.writers()) == 1
 
     def test_discarding_keeps_rows_that_a_dead_attempt_published(self, scene: WindowScene) -> None:
         with scene.open_session("dead") as session:
             (staged,) = scene.stage(session)
-            session.publish(scene.step.step, held)
+            session.publish(scene.step.step, confirm_lease)
         with scene.open_session("successor") as session:
             session.fence()
             session.restore(scene.step, [str(staged.state)])

@@ -67,7 +67,7 @@ class _StagedRows:
     location: str
     rows: int
 
-    def described(self, step: StepConfig) -> Staged:
+    def describe(self, step: StepConfig) -> Staged:
         if step.target is None:
             return Staged(step.step, Counts(), "sql", None, ())
         counts = Counts(source=self.rows, target=self.rows, success=self.rows, failure=0)
@@ -86,14 +86,14 @@ class _NullWarehouse:
 
     def publish(self, run: WindowRun, step_id: str, rows: _StagedRows) -> None:
         """Publish a step. Raises AttemptLostError if a newer attempt has fenced the window."""
-        self.fence(run.at(step_id))
+        self.fence(run.for_step(step_id))
         self.published[Publication(run.table, run.window, step_id, run.job_id)] = rows
 
     def fence(self, run: WindowRun) -> None:
         """Reject older attempts. Raises AttemptLostError if this attempt is the older one."""
         place = (run.table, run.window.key)
         if (token := self._tokens.get(place, 0)) > run.fencing_token:
-            raise run.superseded(token)
+            raise run.build_superseded_error(token)
         self._tokens[place] = run.fencing_token
 
 
@@ -262,7 +262,7 @@ class NullSession(WindowSession):
     def _keep(self, step: StepConfig, staged: list[_StagedRows]) -> tuple[Staged, ...]:
         self._staged[step.step] = staged
         self.warehouse.staged.update(staged)
-        return tuple(each.described(step) for each in staged)
+        return tuple(each.describe(step) for each in staged)
 
 
 @contextmanager

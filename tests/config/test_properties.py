@@ -27,7 +27,7 @@ def with_file(project):
 def test_a_table_has_its_own_properties_and_the_projects_by_group_b31(project):
     project.table("t", "properties: {source: {schema: sales}, export: {path: out}}")
     loaded = project.load()
-    assert loaded.written_properties(loaded.tables["t"]) == {
+    assert loaded.get_unresolved_properties(loaded.tables["t"]) == {
         "source": {"schema": "sales", "fetch": "1000"},
         "quality": {"strict": "true"},
         "export": {"path": "out"},
@@ -67,7 +67,7 @@ def test_variables_and_secrets_are_resolved_later(project, monkeypatch):
     table = loaded.tables["t"]
     assert table.tags == {"k": "${env:KEY_OF_MINE}"}
     assert table.steps[0].sql == "SELECT '${a.b}', '${DATA_RANGE_START}'"
-    assert loaded.written_properties(table)["api"] == {"key": "${env:KEY_OF_MINE}"}
+    assert loaded.get_unresolved_properties(table)["api"] == {"key": "${env:KEY_OF_MINE}"}
     assert loaded.properties(table)["api"] == {"key": "s3cr3t-of-mine"}
     assert redact("it is s3cr3t-of-mine") == "it is ***"
 

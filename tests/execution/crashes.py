@@ -20,7 +20,7 @@ def kill():
 def crash(world, monkeypatch, table):
     """Run into a KilledError that nobody logs, and let the lease run out."""
     with monkeypatch.context() as dying:
-        dying.setattr(PassExecution, "interrupted", lambda _execution, _cause: None)
+        dying.setattr(PassExecution, "record_interruption", lambda _execution, _cause: None)
         with pytest.raises(KilledError):
             world.catch_up(tables=[table], max_windows=1)
     world.sql(EXPIRE)

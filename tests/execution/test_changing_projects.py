@@ -121,8 +121,8 @@ class Case:
     def refresh(self, name: str, first: int, count: int) -> None:
         """Refresh some windows of the grid; refused just where one is a part of a finished one."""
         grid = self.sandbox.project.table(name).grid
-        low = grid.bound(first)
-        span = TimeWindow(low, grid.bound(first + count), zone=grid.zone)
+        low = grid.get_bound(first)
+        span = TimeWindow(low, grid.get_bound(first + count), zone=grid.zone)
         if span.end > self.now or (grid.end is not None and span.end > grid.end):
             return
         try:
@@ -161,7 +161,7 @@ def is_held(window: TimeWindow, upstream: Grid, held: set[int]) -> bool:
     awaited = upstream.covering(window)
     low, high = max(awaited.span[0], upstream.origin_seconds), awaited.span[1]
     if upstream.end is not None:
-        high = min(high, upstream.bound(upstream.index(upstream.end)).timestamp())
+        high = min(high, upstream.get_bound(upstream.index(upstream.end)).timestamp())
     return held.issuperset(range(int(low), int(high), ROW))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from logdriven_dagster.engine.targets.files.contents import FilesContents
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.execution.definitions.changed_targets import changed_targets
+from logdriven_dagster.execution.definitions.changed_targets import list_changed_targets
 from logdriven_dagster.execution.definitions.registering import consult
 from logdriven_dagster.execution.definitions.renames import find_rename_notes
 from logdriven_dagster.runlog.history import logs as history
@@ -43,7 +43,7 @@ def states(project: Renamed, table: str) -> list[tuple[str, str]]:
 
 def changes(project: Renamed, *names: str) -> list[tuple[str, str]]:
     registered = consult(project.root)
-    found = changed_targets(registered.run_log, registered.project, names or [NEW])
+    found = list_changed_targets(registered.run_log, registered.project, names or [NEW])
     return [(each.was, each.now) for each in found]
 
 

@@ -17,7 +17,7 @@ from logdriven_dagster.errors import (
 )
 from logdriven_dagster.execution.definitions.changes import set_settings
 from logdriven_dagster.execution.definitions.registering import author, consult
-from logdriven_dagster.execution.definitions.removed_tables import removed_tables
+from logdriven_dagster.execution.definitions.removed_tables import find_removed_tables
 from logdriven_dagster.execution.definitions.renames import find_rename_notes
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
 from logdriven_dagster.model.definitions import Kind
@@ -80,7 +80,7 @@ def test_it_is_reported_before_and_when_it_can_be_removed(project: Renamed):
         "the next run continues with ods.old: 3 attempts in the run log and the rows" in note.text
     )
     assert f"{project.root}/.logdriven/warehouse/ods/old" in note.text
-    assert removed_tables(registered) == []
+    assert find_removed_tables(registered) == []
     assert project.run() == []
     registered = consult(project.root)
     (note,) = find_rename_notes(registered.project, registered.run_log)
@@ -111,7 +111,7 @@ def test_a_table_that_was_removed_first_continues_as_well(project: Renamed):
     project.run()
     project.write(daily("t.other"), daily(NEW, renamed_from=OLD))
     assert project.run() == []
-    assert removed_tables(consult(project.root))[0].table == "dwd.c"
+    assert find_removed_tables(consult(project.root))[0].table == "dwd.c"
 
 
 def test_a_table_that_was_registered_before_keeps_its_versions_behind_the_others(

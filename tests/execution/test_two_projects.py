@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL
 from logdriven_dagster.execution.definitions.changes import set_settings
 from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.execution.definitions.registering import author, consult, register
-from logdriven_dagster.execution.definitions.removed_tables import removed_tables
+from logdriven_dagster.execution.definitions.removed_tables import find_removed_tables
 from logdriven_dagster.execution.events import WindowFailed
 from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
@@ -124,4 +124,4 @@ def test_definitions_of_a_renamed_project_are_not_those_of_a_later_one_of_its_na
                 row["table_version"] for row in history.list_attempts(conn) if row["table_version"]
             }
         assert ran == {1}
-    assert removed_tables(consult(renamed.root)) == []
+    assert find_removed_tables(consult(renamed.root)) == []

@@ -170,7 +170,7 @@ def _pointed(folder: Folder, zone: ZoneInfo) -> Iterator[tuple[Any, ...]]:
 
     for pointer in Pointers(folder, zone).current().values():
         for name in pointer.files:
-            place = folder.within("data").within(pointer.folder).within(name)
+            place = folder.get_subfolder("data").get_subfolder(pointer.folder).get_subfolder(name)
             with place.storage.open(place.location) as file:
                 yield from _tuples(read_table(file))
 

@@ -38,7 +38,7 @@ POINTS: dict[str, tuple[Any, str, str]] = {
     "between verify and switch": (HeldLease, "verify", "after"),
     "published": (WindowSession, "publish", "after"),
     "finished": (PassExecution, "_finish", "after"),
-    "in the heartbeat": (HeldLease, "_renewed", "after"),
+    "in the heartbeat": (HeldLease, "_renew", "after"),
     "in a transaction of the log": (claiming, "claim", "after"),
     "in a transaction of the catalog": (Session, "commit", "before"),
     "before a commit": (jdbc, "mark", "after"),

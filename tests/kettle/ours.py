@@ -11,7 +11,7 @@ from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.execution.window.claiming import claim_windows
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.versions import prepared
+from logdriven_dagster.execution.window.versions import prepare_order
 from logdriven_dagster.model.attempts import (
     AttemptOutcome,
     Counts,
@@ -91,7 +91,7 @@ def claimable(conn: Connection, project: Project) -> set[str]:
         undone = conn.begin_nested()
         try:
             known = build_processes(project.tables.values())
-            claim_windows(conn, known, [prepared(conn, order)], ME)
+            claim_windows(conn, known, [prepare_order(conn, order)], ME)
         except LogdrivenError:
             pass
         else:

@@ -159,9 +159,9 @@ def test_the_covering_windows_are_the_fewest_that_hold_a_range(zone, period, sec
     outer = grid.covering(inner)
     assert outer.contains(inner)
     first, last = grid.index(outer.start), grid.index(outer.end)
-    assert grid.bound(first).timestamp() == outer.start.timestamp()
-    assert grid.bound(first + 1).timestamp() > inner.start.timestamp()
-    assert grid.bound(last - 1).timestamp() < inner.end.timestamp()
+    assert grid.get_bound(first).timestamp() == outer.start.timestamp()
+    assert grid.get_bound(first + 1).timestamp() > inner.start.timestamp()
+    assert grid.get_bound(last - 1).timestamp() < inner.end.timestamp()
 
 
 def test_a_window_is_never_empty_nor_naive():
@@ -191,5 +191,5 @@ def test_all_windows_of_such_a_table_are_pending_from_its_first_instant_on():
         daily.grid.window(n) for n in (0, 1, 2)
     ]
     assert not list(
-        find_unfinished_windows(daily, TableLog(), daily.grid.bound(1) - timedelta(hours=1))
+        find_unfinished_windows(daily, TableLog(), daily.grid.get_bound(1) - timedelta(hours=1))
     )

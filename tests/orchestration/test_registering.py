@@ -6,7 +6,7 @@ from dagster import Definitions, SensorDefinition, build_sensor_context
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.execution.definitions.changes import ProjectRegistry, rollback
-from logdriven_dagster.execution.definitions.registering import located, register
+from logdriven_dagster.execution.definitions.registering import load_for_code_location, register
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.runlog import RunLog
 from tests.orchestration.world import ALONE, World
@@ -17,7 +17,7 @@ TWO: dict[str, Any] = ALONE | {"steps": [{**ALONE["steps"][0], "sql": "SELECT 2 
 
 def loaded(world: World) -> tuple[Project, Definitions]:
     """What importing `logdriven_dagster.definitions` makes."""
-    project = located(world.root)
+    project = load_for_code_location(world.root)
     definitions = build_definitions(project)
     definitions.get_repository_def()
     return project, definitions
@@ -30,7 +30,7 @@ def caught_up(world: World, definitions: Definitions) -> None:
 
 
 def versions(world: World) -> list[int]:
-    found = ProjectRegistry.opened(world.root).versions("ods.alone")
+    found = ProjectRegistry.open(world.root).versions("ods.alone")
     return [version.version for version in found]
 
 

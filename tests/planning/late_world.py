@@ -155,7 +155,7 @@ def _reach(table: TableConfig, dependency: Dependency, window: TimeWindow) -> Ti
     if dependency.read != "all":
         return window
     n = table.grid.index(window.start)
-    return TimeWindow(window.start, table.grid.bound(n + table.lookback + 1))
+    return TimeWindow(window.start, table.grid.get_bound(n + table.lookback + 1))
 
 
 def _holds(window: TimeWindow, n: int) -> bool:

@@ -85,4 +85,4 @@ def test_what_is_left_alone_is_offered_again_when_its_table_changes():
 
 def test_a_change_is_about_those_that_wait_for_it_and_no_others():
     agenda = Agenda(plan(TABLES, {}, NOW))
-    assert agenda.affected("week") == {"week", "urgent"}
+    assert agenda.find_affected("week") == {"week", "urgent"}

@@ -125,11 +125,11 @@ def test_a_window_that_runs_for_the_first_time_is_not_done():
 def test_windows_end_by_the_wall_clock_and_within_is_elapsed_time():
     """On 27 March 2022 the clocks of Berlin went from 2 to 3."""
     before = table(zone="Europe/Berlin", default_start="2022-03-01").grid
-    done = log(TimeWindow(before.origin, before.bound(25)))
+    done = log(TimeWindow(before.origin, before.get_bound(25)))
     fields = {"zone": "Europe/Berlin", "default_start": "2022-03-01"}
     assert verdict(done, "2022-03-27 01:59", **fields) is Verdict.FRESH
     assert verdict(done, "2022-03-27 03:00", **fields) is Verdict.LATE
-    autumn = log(TimeWindow(before.origin, before.bound(26)))
+    autumn = log(TimeWindow(before.origin, before.get_bound(26)))
     assert verdict(autumn, "2022-03-28 01:59", **fields) is Verdict.FRESH
     assert verdict(autumn, "2022-03-28 02:00", **fields) is Verdict.LATE
 

@@ -27,7 +27,7 @@ def test_one_more_period_leaves_one_window_s02():
 @pytest.mark.parametrize("period", [1, 60, 1440, 43_200, 7, 90, "1 week", "1 month", "1 year"])
 def test_every_period_counts_alike(period):
     config = table(period=period, default_start="2021-01-01")
-    now = config.grid.bound(3)
+    now = config.grid.get_bound(3)
     assert len(find_unfinished_windows(config, log(), now)) == 3
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from logdriven_dagster.engine.targets.rejected import rejected_target
+from logdriven_dagster.engine.targets.rejected import build_rejected_target
 from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.model.quality import QualityReport, RuleResult
@@ -62,7 +62,7 @@ class Orders(Lab):
     def rejected(self) -> list[tuple[Any, ...]]:
         """The published rows with errors."""
         project = self.project
-        apart = rejected_target("ods.orders", project.table("ods.orders").steps[-1])
+        apart = build_rejected_target("ods.orders", project.table("ods.orders").steps[-1])
         assert apart is not None
         context = StoreContext(project, self.spark, lambda: self.engine._catalog)
         frame = store(context, *apart).read(None).drop("_window_start")

@@ -28,7 +28,7 @@ from logdriven_dagster.execution.window.claiming import claim_windows
 from logdriven_dagster.execution.window.journal import Journal
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.state import PassState
-from logdriven_dagster.execution.window.versions import prepared
+from logdriven_dagster.execution.window.versions import prepare_order
 from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Trigger
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.orchestration.code_location import build_definitions
@@ -184,7 +184,7 @@ def run(runner: Runner, planned: Any) -> None:
     """One window from its claim to its end, as the runner logs it, without Spark."""
     table = runner.project.tables[planned.table]
     order = Order(runner.project, table, planned.window, planned.trigger, SHAPE.now)
-    order = runner.run_log.ask(lambda conn: prepared(conn, order))
+    order = runner.run_log.ask(lambda conn: prepare_order(conn, order))
     registry = runner.passes.processes_for(order)
     (attempt,) = runner.run_log.write(
         lambda conn: claim_windows(conn, registry, [order], runner.owner)

@@ -118,15 +118,15 @@ def test_places_of_other_projects_are_found(log: RunLog):
     one, two = entered(log, A), entered(log, LogProject("b", "host", "/b", "/b"))
     kept = [home(), home("ods.s", "s3://lake/ods/s"), home("ods.j", "ods_j"), home("ods.n", None)]
     one.write(lambda conn: homes.put(conn, kept, {}))
-    assert two.ask(lambda conn: homes.taken_places(conn, [home("ods.x", "/b/ods/x")])) == []
-    assert one.ask(lambda conn: homes.taken_places(conn, kept)) == []
-    found = two.ask(lambda conn: homes.taken_places(conn, kept))
+    assert two.ask(lambda conn: homes.find_taken_places(conn, [home("ods.x", "/b/ods/x")])) == []
+    assert one.ask(lambda conn: homes.find_taken_places(conn, kept)) == []
+    found = two.ask(lambda conn: homes.find_taken_places(conn, kept))
     assert sorted((each.home.name, each.project) for each in found) == [
         ("ods.a", "a"),
         ("ods.s", "a"),
     ]
     moved = [home(each.name, each.place, "another host") for each in kept]
-    found = two.ask(lambda conn: homes.taken_places(conn, moved))
+    found = two.ask(lambda conn: homes.find_taken_places(conn, moved))
     assert [each.home.name for each in found] == ["ods.s"]
 
 

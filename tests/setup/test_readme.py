@@ -111,7 +111,7 @@ def january(
 def demonstrate(folder: Path, *arguments: str) -> Demonstrated:
     """Run the demo twice, each time in a process of its own."""
     first, second = (run_demo(*arguments) for _ in range(2))
-    return Demonstrated(folder, first, second, demo.finished(load_project(folder)))
+    return Demonstrated(folder, first, second, demo.count_finished(load_project(folder)))
 
 
 def run_demo(*arguments: str) -> str:
@@ -204,7 +204,7 @@ def test_the_tutorial_leads_from_an_empty_folder_to_two_tables(tmp_path: Path) -
     ran = by_hand(tmp_path, "\n".join(tutorial()))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "line 5: column amount holds 'soon'" in ran.stdout
-    counts = demo.finished(load_project(tmp_path / "shop"))
+    counts = demo.count_finished(load_project(tmp_path / "shop"))
     assert {name: (windows, written) for name, (windows, _, written) in counts.items()} == {
         "ods.orders": (3, 5),
         "dws.daily_sales": (3, 5),

@@ -27,7 +27,7 @@ RELATIONS = {
 
 
 def keys(sql: str, grid: Grid = DAYS) -> set[str] | None:
-    found = KeyAnalysis(grid, RELATIONS).of(sql).keys
+    found = KeyAnalysis(grid, RELATIONS).analyze(sql).keys
     return None if found is None else set(found)
 
 

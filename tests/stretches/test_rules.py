@@ -13,7 +13,7 @@ from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.quality import inspector
 from logdriven_dagster.engine.targets.files.table import WindowFiles
 from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
-from logdriven_dagster.engine.targets.rejected import rejected_target
+from logdriven_dagster.engine.targets.rejected import build_rejected_target
 from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.errors import RunLogError
@@ -139,7 +139,7 @@ def rows_of(world: World) -> tuple[list[str], list[str]]:
     """The published rows, and those that were kept out, each with its window."""
     project = load_project(world.root)
     engine = Engine(project, world.spark)
-    apart = rejected_target("ods.numbers", project.table("ods.numbers").steps[0])
+    apart = build_rejected_target("ods.numbers", project.table("ods.numbers").steps[0])
     context = StoreContext(project, world.spark, lambda: engine._catalog)
     rejected = store(context, *apart).read(None).collect() if apart else []
     return sorted(map(repr, engine.read("ods.numbers").collect())), sorted(map(repr, rejected))

@@ -32,7 +32,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         dev = start(Path(home))
         try:
-            for table, (windows, _, _) in demo.finished(load_project(DEMO)).items():
+            for table, (windows, _, _) in demo.count_finished(load_project(DEMO)).items():
                 wait_for(partial(shows, dev, table, windows))
             with sync_playwright() as tools:
                 chromium = tools.chromium.launch(

@@ -119,7 +119,7 @@ def history(
     from logdriven_dagster.execution.definitions.changes import ProjectRegistry
     from logdriven_dagster.model.definitions import list_content_differences
 
-    versions = ProjectRegistry.opened(_get_folder(project)).versions(name)
+    versions = ProjectRegistry.open(_get_folder(project)).versions(name)
     contents = [rename_content(version.kind, version.in_force) for version in versions]
     changed = [[], *map(list_content_differences, contents[:-1], contents[1:])]
     if as_json:

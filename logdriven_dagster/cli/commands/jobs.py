@@ -227,7 +227,7 @@ def status(
 
 def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
     from logdriven_dagster.cli.shown import rendering
-    from logdriven_dagster.execution.notifications.wording import clock, elapsed
+    from logdriven_dagster.execution.notifications.wording import clock, compute_elapsed
 
     grid = rendering.make_table("#run", "job · part", "status", "began", "#time", "#rows", "error")
     for run in runs:
@@ -239,7 +239,7 @@ def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
             run["job_name"],
             rendering.format_state(run["status"]),
             clock(run["begin_time"], project.zone),
-            rendering.format_seconds(elapsed(run["begin_time"], run["end_time"])),
+            rendering.format_seconds(compute_elapsed(run["begin_time"], run["end_time"])),
             "",
             rendering.format_plain((error or "").splitlines()[0] if error else "", "red"),
             style="bold",
@@ -259,14 +259,14 @@ def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
 
 def _format_part(label: str, row: Mapping[str, Any]) -> list[Any]:
     from logdriven_dagster.cli.shown import rendering
-    from logdriven_dagster.execution.notifications.wording import elapsed
+    from logdriven_dagster.execution.notifications.wording import compute_elapsed
 
     return [
         "",
         f"  {label}",
         rendering.format_state(row["status"]),
         "",
-        rendering.format_seconds(elapsed(row["begin_time"], row["end_time"])),
+        rendering.format_seconds(compute_elapsed(row["begin_time"], row["end_time"])),
         rendering.format_number(row["row_count"]),
         rendering.format_plain((row["error"] or "").split("\n")[0], "red"),
     ]

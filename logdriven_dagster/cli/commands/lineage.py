@@ -63,7 +63,7 @@ def properties(
     from logdriven_dagster.errors import UsageError
 
     loaded = open_project(project)
-    found = loaded.written_properties(loaded.table(table))
+    found = loaded.get_unresolved_properties(loaded.table(table))
     if group is not None and group not in found:
         groups = ", ".join(found) or "none"
         raise UsageError(f"{table} has no properties of group {group!r}; its groups are {groups}")

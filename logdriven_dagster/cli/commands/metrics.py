@@ -40,7 +40,7 @@ def metrics(
 
     registered = open_in_force(project)
     runner = open_runner(registered.project, run_log=registered.run_log)
-    found = Metrics(runner.run_log, runner.judged_project, Today())
+    found = Metrics(runner.run_log, runner.load_judged_project, Today())
     if serve:
         _serve(found, host, port)
     else:

@@ -193,7 +193,7 @@ def status(
         print_late,
     )
     from logdriven_dagster.execution.definitions.disagreements import Disagreements
-    from logdriven_dagster.execution.definitions.removed_tables import removed_tables
+    from logdriven_dagster.execution.definitions.removed_tables import find_removed_tables
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
     from logdriven_dagster.execution.opening import open_runner
     from logdriven_dagster.planning.freshness import evaluate_freshness
@@ -212,8 +212,8 @@ def status(
     with runner.run_log.read() as conn:
         latest = read_latest_statuses(conn, found.tables)
         looked = audits.read_source_rows(conn, found.tables)
-    disagreements = Disagreements.of(registered)
-    removed = removed_tables(registered) if not tables else []
+    disagreements = Disagreements.find(registered)
+    removed = find_removed_tables(registered) if not tables else []
     changed = {each.table: each for each in find_changed_targets(registered, found.tables)}
     without = list(iter_made_without(found.tables))
     renames = find_rename_notes(loaded, registered.run_log)

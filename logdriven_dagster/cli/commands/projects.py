@@ -69,11 +69,11 @@ def validate(
 ) -> None:
     """Check all files, queries and Python functions of the project; report all errors."""
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
-    from logdriven_dagster.config.loading import examined_project
+    from logdriven_dagster.config.loading import load_examined_project
     from logdriven_dagster.errors import InvalidProjectError
 
     try:
-        loaded = examined_project(project or ".")
+        loaded = load_examined_project(project or ".")
         unseen = _unseen_by_spark(project) if analyze else ()
     except InvalidProjectError as invalid:
         if not as_json:
@@ -83,7 +83,7 @@ def validate(
     missing, engines = _missing_here(loaded), _engines(loaded)
     reasons = {name: why for name, (_, why) in engines.items()}
     effects = _describe_effects(loaded, connect=connect)
-    places = _reached(loaded) if connect else {}
+    places = _find_problems(loaded) if connect else {}
     if as_json:
         unseen_fields = (
             {"not_looked_at": [_mistake_json(error) for error in unseen]} if analyze else {}
@@ -125,9 +125,9 @@ def _print_valid(
         print_line(f"not analyzed: {error}")
     layers = {table.layer for table in project.tables.values()}
     counted = [
-        _counted(len(project.tables), "table"),
-        _counted(len(layers), "layer"),
-        _counted(len(project.jobs), "job"),
+        _format_count(len(project.tables), "table"),
+        _format_count(len(layers), "layer"),
+        _format_count(len(project.jobs), "job"),
     ]
     print_line(f"Project {project.name} is valid: {', '.join(counted)}.")
     for title, names in _by_engine(engines).items():
@@ -208,7 +208,7 @@ def _engines(project: "Project") -> dict[str, tuple[str, str | None]]:
     return {name: (choice.title(engine), why) for name, (engine, why) in chosen.items()}
 
 
-def _reached(project: "Project") -> dict[str, str | None]:
+def _find_problems(project: "Project") -> dict[str, str | None]:
     """Return the problem of each place outside this process; None if it was reached."""
     from logdriven_dagster.config.derived.needs import RUN_LOG, list_shared_needs
     from logdriven_dagster.engine.needs import unmet_in_time
@@ -249,7 +249,7 @@ def _mistake_json(error: "ConfigError") -> dict[str, object]:
     return {name: getattr(error, name) for name in ("path", "line", "field", "problem", "hint")}
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 

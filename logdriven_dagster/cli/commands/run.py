@@ -156,7 +156,7 @@ def _notify_freshness(
     runner: "Runner", events: "Generator[WindowEvent]"
 ) -> "Generator[WindowEvent]":
     """Yield the events of a catch-up, then notify about tables that are late or fresh again."""
-    with runner.outbox.gathered():
+    with runner.outbox.gather():
         yield from events
         runner.watch_freshness(datetime.now(runner.project.zone))
 

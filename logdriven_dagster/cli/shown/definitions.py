@@ -125,9 +125,9 @@ def find_changed_targets(
     registered: "Registered", names: "Collection[str]"
 ) -> "list[ChangedTarget]":
     """Return the given tables that write in another way than their finished windows did."""
-    from logdriven_dagster.execution.definitions.changed_targets import changed_targets
+    from logdriven_dagster.execution.definitions.changed_targets import list_changed_targets
 
-    return changed_targets(registered.run_log, registered.project, names)
+    return list_changed_targets(registered.run_log, registered.project, names)
 
 
 def print_changed_targets(found: "Iterable[ChangedTarget]", to: "IO[str] | None" = None) -> None:

@@ -107,7 +107,7 @@ def _read_files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:
 
 def _list_properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]]:
     code = build_code(project.name, Kind.TABLE, table.table)
-    for group, values in project.written_properties(table).items():
+    for group, values in project.get_unresolved_properties(table).items():
         for name, value in values.items():
             yield {"code": code, "config_group": group, "name": name, "value": value}
 

@@ -50,7 +50,7 @@ def _trace_columns(
         found = [ColumnOrigin(name, (ColumnRef(source, name),)) for name in query.columns]
         absent: str | None = None
     else:
-        trace = _Trace.of(query, known, "spark")
+        trace = _Trace.build(query, known, "spark")
         found = list(trace.columns(query.columns))
         absent = trace.absent
     if query.inner is None or source is None:
@@ -77,7 +77,7 @@ def _trace_through_source(
     its dialect. Returns the same lineage with columns of the database as origins.
     """
     query, dialect = inner
-    trace = _Trace.of(query, {}, dialect)
+    trace = _Trace.build(query, {}, dialect)
     made: dict[str | None, ColumnOrigin] = {}
 
     def origin(column: str | None) -> ColumnOrigin:
@@ -120,7 +120,7 @@ class _Trace:
     absent: str | None = None
 
     @classmethod
-    def of(
+    def build(
         cls, query: Query, known: Mapping[Container, Iterable[str]], dialect: str | None
     ) -> "_Trace":
         tree = parse_query(query.text, dialect)

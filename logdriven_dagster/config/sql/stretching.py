@@ -101,7 +101,7 @@ class _Steps:
                 raise TogetherError(f"step {step.step}: {error}") from None
         for check in self._table.checks:
             try:
-                self.keys.of(check.sql)
+                self.keys.analyze(check.sql)
             except (TogetherError, UnreadableSqlError) as error:
                 raise TogetherError(f"check {check.check}: {error}") from None
 
@@ -109,7 +109,7 @@ class _Steps:
         source = self._analyze_source(step.source) if step.source else SHARED
         self._relations["source"] = source
         sql = self._project.step_sql(self._table, step)
-        return source if sql is None else self.keys.of(sql)
+        return source if sql is None else self.keys.analyze(sql)
 
     def _refuse_misplaced(self, step: StepConfig, found: NamedRows) -> None:
         target = step.target
@@ -131,7 +131,7 @@ class _Steps:
             raise TogetherError(f"its source uses {found[0]}")
         inner = SHARED
         for _, sql, connection in source.statements():
-            inner = KeyAnalysis(self._table.grid, {}).of(sql, self._get_dialect(connection))
+            inner = KeyAnalysis(self._table.grid, {}).analyze(sql, self._get_dialect(connection))
         if source.window_column is None:
             return inner
         if not isinstance(source.window_column, str):

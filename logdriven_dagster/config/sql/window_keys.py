@@ -42,7 +42,7 @@ def find_source_keys(sql: str, grid: Grid, column: str) -> frozenset[str]:
         return frozenset()
     keys = KeyAnalysis(grid, {"source": NamedRows(frozenset({column.lower()}))})
     try:
-        found = keys.of(sql).keys
+        found = keys.analyze(sql).keys
     except (TogetherError, UnreadableSqlError):
         return frozenset()
     return found if found and set(keys.reads) == {"source"} else frozenset()
@@ -63,7 +63,7 @@ class KeyAnalysis:
     """Number of times that queries name each relation."""
     _bounds_left: int = 0
 
-    def of(self, sql: str, dialect: str | None = "spark") -> NamedRows:
+    def analyze(self, sql: str, dialect: str | None = "spark") -> NamedRows:
         """Analyse the result of a query. Raises TogetherError if it mixes windows."""
         text = _QUOTED_BOUND.sub(lambda match: ":" + match[1].lower(), sql)
         if found := OF_A_WINDOW.search(text):

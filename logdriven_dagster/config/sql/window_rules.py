@@ -61,7 +61,7 @@ def _refuse_mixing(
 def _analyze_rule(sql: str, made: NamedRows, analysis: KeyAnalysis) -> NamedRows:
     """Analyse a rule's query, which reads the step's rows as `rows`."""
     own = KeyAnalysis(analysis.grid, {**analysis.relations, ROWS: made})
-    found = own.of(sql)
+    found = own.analyze(sql)
     # Shared rows are read once per window.
     analysis.multiplies |= bool(own.reads.keys() - {ROWS})
     return found

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from logdriven_dagster.engine.arrow.rows import fitted
+from logdriven_dagster.engine.arrow.rows import fit_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,4 +40,4 @@ def rows_of_file(
                 field = schema.field(name)
                 column = pa.array([value] * len(batch), field.type)
                 batch = batch.append_column(field, column)  # noqa: PLW2901
-            yield fitted(batch, schema)
+            yield fit_batch(batch, schema)

@@ -43,7 +43,7 @@ def query(
             for statement in _CLOSED:
                 connection.execute(statement)
             connection.register(_ROWS, rows.reader())
-            for statement in _named(name):
+            for statement in _build_views(name):
                 connection.execute(statement)
             found = connection.sql(sql)
             if found is not None:
@@ -55,7 +55,7 @@ def query(
     raise TerminalStepError(f"the query cannot run: {problem}")
 
 
-def _named(name: str) -> list[str]:
+def _build_views(name: str) -> list[str]:
     """Return statements that make the rows available under a dotted name and its last part."""
     *place, last = [f'"{part}"' for part in name.split(".")]
     views = [last, f"{'.'.join(place[-2:])}.{last}"] if place else [last]

@@ -20,7 +20,7 @@ class ArrowRows:
     schema: "pa.Schema"
     batches: "Iterable[pa.RecordBatch]"
 
-    def within(self, column: str, window: TimeWindow) -> "ArrowRows":
+    def filter_by_window(self, column: str, window: TimeWindow) -> "ArrowRows":
         """Return the rows whose column lies in `[start, end)`, by Spark's comparison."""
         return ArrowRows(self.schema, (_chosen(each, column, window) for each in self.batches))
 
@@ -45,7 +45,7 @@ class ArrowRows:
         return pa.RecordBatchReader.from_batches(self.schema, self.batches)
 
 
-def fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
+def fit_batch(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
     """Return a file's batch with the table's columns; columns that it lacks are NULL.
 
     Column names match in any case.

@@ -115,7 +115,7 @@ def column_type(
     return types[name]
 
 
-def created_as(backend: str) -> dict[str, str]:
+def get_replacement_types(backend: str) -> dict[str, str]:
     """Return replacement types of new columns: wall times, in databases without a timestamp type.
 
     MariaDB's TIMESTAMP ends in 2038 and may change by itself, so it is used only in existing

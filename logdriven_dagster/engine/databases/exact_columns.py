@@ -27,12 +27,12 @@ from logdriven_dagster.engine.databases.exact_times import (
 )
 from logdriven_dagster.engine.databases.exact_values import (
     Exact,
-    checked,
-    declared,
+    build_checked_cast,
+    get_declared_type,
     matches,
     refuse_undeclared,
 )
-from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.quoting import plain, quote_name
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
@@ -68,7 +68,7 @@ def read_exactly(
     given: Any = StructType.fromDDL(text) if text else StructType()
     refuse_undeclared(frame.schema.fields)
     look = _ColumnContext(connection.url.get_backend_name(), zone, given)
-    exact = {f.name: found for f in frame.schema.fields if (found := look.at(f))}
+    exact = {f.name: found for f in frame.schema.fields if (found := look.find_exact(f))}
     if not exact:
         return ExactFrame(frame, dict(options), {}, zone, look.quote)
     changed = {name.lower() for name in exact}
@@ -76,8 +76,8 @@ def read_exactly(
     types |= {n: each.read_as for n, each in exact.items() if each.read_as and not each.selected}
     wanted = {name: value for name, value in options.items() if name != "customSchema"}
     if types:
-        wanted["customSchema"] = ", ".join(f"{quoted(n)} {kind}" for n, kind in types.items())
-    asked = _asked(wanted, exact, frame.columns, look.quote)
+        wanted["customSchema"] = ", ".join(f"{quote_name(n)} {kind}" for n, kind in types.items())
+    asked = _wrap_query(wanted, exact, frame.columns, look.quote)
     return ExactFrame(_load(spark, asked), wanted, exact, zone, look.quote)
 
 
@@ -96,9 +96,9 @@ class ExactFrame:
     @property
     def options(self) -> dict[str, str]:
         """Spark's options that read `raw`."""
-        return _asked(self.given, self.exact, self.raw.columns, self.quote)
+        return _wrap_query(self.given, self.exact, self.raw.columns, self.quote)
 
-    def converted(self, raw: "DataFrame | None" = None) -> "DataFrame":
+    def convert(self, raw: "DataFrame | None" = None) -> "DataFrame":
         """Return the rows with their final column types.
 
         `raw` are the rows to convert, by default all.
@@ -106,7 +106,7 @@ class ExactFrame:
         frame = self.raw if raw is None else raw
         changes = {
             name: sf.expr(
-                exact.converted.replace("{zone}", str(self.zone)).replace("{v}", quoted(name))
+                exact.converted.replace("{zone}", str(self.zone)).replace("{v}", quote_name(name))
             )
             for name, exact in self.exact.items()
             if exact.converted
@@ -123,11 +123,11 @@ class ExactFrame:
         name = next((name for name in self.exact if name.lower() == column.lower()), None)
         if name is not None and (within := self.exact[name].within) is not None:
             where = within(_name(name, self.quote), window)
-            asked = _asked(self.given, self.exact, self.raw.columns, self.quote, where)
+            asked = _wrap_query(self.given, self.exact, self.raw.columns, self.quote, where)
             return _load(self.raw.sparkSession, asked)
         if name is None or not self.exact[name].has_days:
             return self.raw
-        text = self.raw[quoted(name)]
+        text = self.raw[quote_name(name)]
         first, last = window.start_clock - timedelta(days=2), window.end_clock + timedelta(days=2)
         near = (text >= sf.lit(f"{first:%Y-%m-%d}")) & (text < sf.lit(f"{last:%Y-%m-%d}"))
         # In SQLite a number comes before every text, and ":" follows the digits.
@@ -174,7 +174,7 @@ def _load(spark: "SparkSession", options: Mapping[str, str]) -> "DataFrame":
     return spark.read.format("jdbc").options(**options).load()
 
 
-def _asked(
+def _wrap_query(
     options: Mapping[str, str],
     exact: Mapping[str, Exact],
     columns: Sequence[str],
@@ -216,7 +216,7 @@ class _ColumnContext:
     def quote(self) -> str:
         return "`" if self.backend in ("mysql", "mariadb") else '"'
 
-    def at(self, field: "StructField") -> Exact | None:
+    def find_exact(self, field: "StructField") -> Exact | None:
         """Return the exact read of a column; None if Spark is exact or the user sets the type."""
         kinds = {f.name.lower(): f.dataType.typeName() for f in self.given.fields}
         kind = kinds.get(field.name.lower())
@@ -234,10 +234,11 @@ def _sqlite(field: "StructField") -> Exact | None:
     Integers have 64 bits, of which Spark reads 32, or makes decimals of them. Source:
     sqlite.org/datatype3.
     """
-    kind, guessed = declared(field), field.dataType.simpleString()
+    kind, guessed = get_declared_type(field), field.dataType.simpleString()
     if guessed == "boolean":
         return Exact(
-            "STRING", checked(field, "BOOLEAN", "true", "a value other than true and false")
+            "STRING",
+            build_checked_cast(field, "BOOLEAN", "true", "a value other than true and false"),
         )
     if guessed in ("int", "smallint", "tinyint", "decimal(20,0)"):
         return Exact("BIGINT")
@@ -245,7 +246,7 @@ def _sqlite(field: "StructField") -> Exact | None:
         return Exact("DOUBLE")
     if guessed == "decimal(38,18)" and kind not in _SEEMS_NUMBER:
         return Exact("STRING")
-    scale = _lost_scale(field)
+    scale = _find_lost_scale(field)
     if scale is not None:
         return Exact(f"DECIMAL({_DIGITS},{scale})")
     return _decimal_of_sqlite(field)
@@ -264,24 +265,28 @@ def _decimal_of_sqlite(field: "StructField") -> Exact | None:
     own = kind.simpleString()
     kept = f"CAST({{v}} AS {own}) = {{v}}"
     wide = f"DECIMAL({_DIGITS},{_DIGITS - kind.precision + kind.scale})"
-    return Exact(wide, checked(field, own, kept, f"a number that {own} cannot hold"))
+    return Exact(wide, build_checked_cast(field, own, kept, f"a number that {own} cannot hold"))
 
 
 def _server(field: "StructField") -> Exact | None:
     """Return the exact read by driver metadata, for PostgreSQL, MariaDB and others."""
-    kind, guessed = declared(field), field.dataType.simpleString()
+    kind, guessed = get_declared_type(field), field.dataType.simpleString()
     is_time = field.metadata.get("logical_time_type") and "timestamp" in guessed
     if is_time or kind in ("_TIME", "_TIMETZ"):
         return Exact("STRING")
     if kind == "YEAR" and guessed == "date":
         return Exact("INT")
     if kind == "TINYINT" and guessed == "boolean":
-        return Exact("SMALLINT", checked(field, "BOOLEAN", "{v} IN (0, 1)", "neither 0 nor 1"))
+        return Exact(
+            "SMALLINT", build_checked_cast(field, "BOOLEAN", "{v} IN (0, 1)", "neither 0 nor 1")
+        )
     if kind == "BIT" and field.metadata.get("binarylong"):
-        return Exact("BIGINT", checked(field, "BIGINT", "{v} >= 0", "a number beyond bigint"))
+        return Exact(
+            "BIGINT", build_checked_cast(field, "BIGINT", "{v} >= 0", "a number beyond bigint")
+        )
     if kind == "FLOAT" and guessed == "float":
         return Exact("DOUBLE", "CAST({v} AS FLOAT)", "{c} + 0E0")  # as text, it has six digits
-    scale = _lost_scale(field)
+    scale = _find_lost_scale(field)
     return None if scale is None else _decimal(field, scale)
 
 
@@ -296,7 +301,7 @@ def _postgresql(field: "StructField", found: Exact | None) -> Exact | None:
         kind = kind.elementType
     if (
         isinstance(kind, DecimalType)
-        and "NUMERIC" in declared(field)
+        and "NUMERIC" in get_declared_type(field)
         and not (found and found.read_as)
     ):
         conditions.append(numbers_of_postgresql(field))
@@ -310,12 +315,12 @@ def _decimal(field: "StructField", scale: int) -> Exact:
     fits = matches(f"^-?[0-9]+([.][0-9]{{0,{scale}}}0*)?$")
     problem = f"a number that {kind.lower()} cannot hold"
     if field.dataType.typeName() != "array":
-        return Exact("STRING", checked(field, kind, fits, problem))
-    element = checked(field, kind, fits, problem).replace("{v}", "x")
+        return Exact("STRING", build_checked_cast(field, kind, fits, problem))
+    element = build_checked_cast(field, kind, fits, problem).replace("{v}", "x")
     return Exact("ARRAY<STRING>", f"transform({{v}}, x -> {element})")
 
 
-def _lost_scale(field: "StructField") -> int | None:
+def _find_lost_scale(field: "StructField") -> int | None:
     """Return the scale that a decimal column needs if Spark has changed it; else None.
 
     Beyond 38 decimals, Spark's own choice keeps room for the digits before the point.

@@ -20,8 +20,8 @@ from logdriven_dagster.engine.databases.exact_values import (
     NO_TIME,
     ZONED,
     Exact,
-    checked,
-    declared,
+    build_checked_cast,
+    get_declared_type,
     matches,
     refusal,
 )
@@ -74,25 +74,27 @@ def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
     `kind` is the type that the user has set. Drivers change wall times, and texts of some MariaDB
     types.
     """
-    if kind == "string" and backend in ("mysql", "mariadb") and declared(field) in _SHOWN:
-        return Exact("STRING", None, _SHOWN[declared(field)])
+    if kind == "string" and backend in ("mysql", "mariadb") and get_declared_type(field) in _SHOWN:
+        return Exact("STRING", None, _SHOWN[get_declared_type(field)])
     is_wall = backend == "sqlite" or _holds_wall_times(field, backend)
     if kind not in ("string", "timestamp_ntz") or not is_wall:
         return None
     shown = "a value that is not a time such as 2022-01-31 12:00:00"
     text = kind == "string"
-    converted = None if text else checked(field, "TIMESTAMP_NTZ", matches(_WALL), shown)
+    converted = None if text else build_checked_cast(field, "TIMESTAMP_NTZ", matches(_WALL), shown)
     if backend == "sqlite":
         return Exact("STRING", converted)
-    return Exact("STRING", converted, _SELECTED_WALL[declared(field)], _wall_within)
+    return Exact("STRING", converted, _SELECTED_WALL[get_declared_type(field)], _wall_within)
 
 
 def time_of_sqlite(field: "StructField") -> Exact | None:
     """Return the read of a date or time column, by its declared type; None for others."""
-    if declared(field) == "DATE":
-        day = checked(field, "DATE", matches(DATE), "a value that is not a day such as 2022-01-31")
+    if get_declared_type(field) == "DATE":
+        day = build_checked_cast(
+            field, "DATE", matches(DATE), "a value that is not a day such as 2022-01-31"
+        )
         return Exact("STRING", day, has_days=True)
-    if declared(field).startswith(("DATETIME", "TIMESTAMP")):
+    if get_declared_type(field).startswith(("DATETIME", "TIMESTAMP")):
         return Exact("STRING", _moment(field), has_days=True)
     return None
 
@@ -105,29 +107,29 @@ def time_of_server(field: "StructField", backend: str, zone: ZoneInfo) -> Exact 
     if _holds_wall_times(field, backend):
         if str(zone) == "UTC":
             return _native(field, backend)
-        selected = _SELECTED_WALL[declared(field)]
+        selected = _SELECTED_WALL[get_declared_type(field)]
         return Exact("STRING", _moment(field), selected, _wall_within)
-    if backend == "postgresql" and declared(field) == "TIMESTAMPTZ":
+    if backend == "postgresql" and get_declared_type(field) == "TIMESTAMPTZ":
         known = _native(field, backend)
         if known is None or str(zone) == "UTC":
             return known
         converted = "timestamp_micros({v})"
         return Exact("BIGINT", converted, _MICROS, _moment_within, known.refused)
-    if backend in ("mysql", "mariadb") and declared(field) == "TIMESTAMP":
+    if backend in ("mysql", "mariadb") and get_declared_type(field) == "TIMESTAMP":
         # Its text would be in the zone of the server's session.
         value = f"timestamp_micros(CAST({_SECONDS} * 1000000 AS BIGINT))"
-        converted = checked(field, "TIMESTAMP", f"{_SECONDS} > 0", "a zero date", value)
+        converted = build_checked_cast(field, "TIMESTAMP", f"{_SECONDS} > 0", "a zero date", value)
         return Exact("STRING", converted, "CAST(UNIX_TIMESTAMP({c}) AS CHAR)", _unix_within)
-    if declared(field) == "_TIMESTAMPTZ" and str(zone) != "UTC":
+    if get_declared_type(field) == "_TIMESTAMPTZ" and str(zone) != "UTC":
         return _native(field, backend, "1900-01-02", _MOVED)
-    if declared(field) in ("DATE", "_DATE", "_TIMESTAMP", "_TIMESTAMPTZ"):
+    if get_declared_type(field) in ("DATE", "_DATE", "_TIMESTAMP", "_TIMESTAMPTZ"):
         return _native(field, backend)
     return None
 
 
 def _moment(field: "StructField") -> str:
     exists = f"{matches(MOMENT)} AND {EXISTS}"
-    return checked(field, "TIMESTAMP", exists, NO_TIME, ZONED)
+    return build_checked_cast(field, "TIMESTAMP", exists, NO_TIME, ZONED)
 
 
 def _native(
@@ -176,7 +178,7 @@ def _passing(field: "StructField", backend: str, known: str, problem: str) -> st
 
 def _holds_wall_times(field: "StructField", backend: str) -> bool:
     wall = {"postgresql": "TIMESTAMP", "mysql": "DATETIME", "mariadb": "DATETIME"}
-    return declared(field) == wall.get(backend)
+    return get_declared_type(field) == wall.get(backend)
 
 
 def _wall_within(column: str, window: TimeWindow) -> str:

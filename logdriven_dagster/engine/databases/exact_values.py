@@ -54,7 +54,7 @@ class Exact:
     """True if it is read as text that starts with a day, so that Spark can filter by date."""
 
 
-def checked(
+def build_checked_cast(
     field: "StructField", kind: str, condition: str, problem: str, value: str = "{v}"
 ) -> str:
     """Return the cast of a value that meets the condition; others raise an error with the column.
@@ -74,14 +74,14 @@ def refusal(field: "StructField", problem: str) -> str:
     """Return the error message for a column with such a value; it needs no quoting in SQL."""
     name = plain(field.name)
     hint = f"read it with options.customSchema: `{name}` STRING, or convert it in query"
-    return f"column {name} ({declared(field).strip('_')}) holds {problem}; {hint}"
+    return f"column {name} ({get_declared_type(field).strip('_')}) holds {problem}; {hint}"
 
 
 def matches(pattern: str) -> str:
     return f"{{v}} RLIKE '{pattern}'"
 
 
-def declared(field: "StructField") -> str:
+def get_declared_type(field: "StructField") -> str:
     """Return the database's type of a column, in upper case, as its driver names it."""
     return str(field.metadata.get(_DECLARED, "")).upper()
 

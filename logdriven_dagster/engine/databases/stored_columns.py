@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.connections import Connection
 from logdriven_dagster.engine.databases.wall_clocks import MOMENT, WALL
-from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.quoting import plain, quote_name
 from logdriven_dagster.engine.spark import functions as sf
 
 if TYPE_CHECKING:
@@ -15,7 +15,9 @@ _MARIADB = ("mysql", "mariadb")
 _LACKING = "is one of the days of 1582 that database drivers do not have; write it as text"
 
 
-def stored(connection: Connection, frame: "DataFrame", *, copied: bool = False) -> "DataFrame":
+def convert_for_write(
+    connection: Connection, frame: "DataFrame", *, copied: bool = False
+) -> "DataFrame":
     """Return the rows as Spark must write them; a row that would change raises an error.
 
     Wall times are sent as texts, since drivers would apply Java's time zone. So are instants, in
@@ -28,7 +30,7 @@ def stored(connection: Connection, frame: "DataFrame", *, copied: bool = False) 
         frame = _without_lacking_days(frame)
     changes = {}
     for field in frame.schema.fields:
-        kind, v = field.dataType.simpleString(), quoted(field.name)
+        kind, v = field.dataType.simpleString(), quote_name(field.name)
         if kind == WALL:
             text = _wall_text(field.name)
             changes[field.name] = sf.expr(_own_form(text) if backend == "sqlite" else text)
@@ -36,12 +38,12 @@ def stored(connection: Connection, frame: "DataFrame", *, copied: bool = False) 
             changes[field.name] = sf.expr(_utc_text(v))
         elif kind == MOMENT and backend == "postgresql" and not copied:
             changes[field.name] = sf.expr(f"concat({_utc_text(v)}, 'Z')")
-        elif held := _held(kind, v, backend):
+        elif held := _find_value_limit(kind, v, backend):
             changes[field.name] = _survivors(field, *held)
     return frame.withColumns(changes) if changes else frame
 
 
-def _held(kind: str, v: str, backend: str) -> tuple[str, str, str] | None:
+def _find_value_limit(kind: str, v: str, backend: str) -> tuple[str, str, str] | None:
     """Return the database's name, the condition of valid values, and a fix for others."""
     is_float = kind in ("float", "double")
     if backend == "sqlite" and is_float:
@@ -65,7 +67,7 @@ def _without_lacking_days(frame: "DataFrame") -> "DataFrame":
     changes = {}
     for name, kind in frame.dtypes:
         if kind in (MOMENT, WALL, "date"):
-            v = quoted(name)
+            v = quote_name(name)
             shown = f"concat('column {plain(name)}: ', CAST({v} AS STRING), ' {_LACKING}')"
             lacking = f"{v} >= DATE'1582-10-04' AND {v} < DATE'1582-10-16'"
             changes[name] = sf.expr(f"CASE WHEN {lacking} THEN raise_error({shown}) ELSE {v} END")
@@ -74,7 +76,7 @@ def _without_lacking_days(frame: "DataFrame") -> "DataFrame":
 
 def _wall_text(name: str) -> str:
     """Return SQL of a wall time's text; it raises an error outside of the years 1 to 9999."""
-    text = f"CAST({quoted(name)} AS STRING)"
+    text = f"CAST({quote_name(name)} AS STRING)"
     problem = f"concat('column {plain(name)}: ', {text}, ' is not of the years 1 to 9999')"
     good = f"{text} IS NULL OR {text} RLIKE '^[0-9]{{4}}-'"
     return f"CASE WHEN {good} THEN {text} ELSE raise_error({problem}) END"
@@ -94,6 +96,6 @@ def _utc_text(v: str) -> str:
 
 def _survivors(field: "StructField", database: str, condition: str, fix: str) -> "Column":
     """Return the values that meet the condition; others raise an error."""
-    kind, v = field.dataType.simpleString(), quoted(field.name)
+    kind, v = field.dataType.simpleString(), quote_name(field.name)
     text = f"column {plain(field.name)}: {database} cannot store this {kind}; {fix}"
     return sf.expr(f"CASE WHEN {v} IS NULL OR {condition} THEN {v} ELSE raise_error('{text}') END")

@@ -61,7 +61,7 @@ def define(  # noqa: PLR0917 - the parts of a table
     return Table(name, MetaData(), *made, schema=schema, **TRANSACTIONAL)
 
 
-def reflected(name: str, schema: str | None, at: "Engine | Connection") -> "Table | None":
+def reflect_table(name: str, schema: str | None, at: "Engine | Connection") -> "Table | None":
     """Return the table as the database `at` has it, or None if it does not exist.
 
     Tables that it refers to are not loaded.
@@ -99,7 +99,7 @@ def schema_for(table: "Table", backend: str, given: "StructType") -> "StructType
 
     rows = {field.name.lower(): field.dataType for field in given.fields}
 
-    def taken(field: StructField) -> StructField:
+    def choose_field(field: StructField) -> StructField:
         kind: Any = column_of(table, field.name).type
         new = rows.get(field.name.lower())
         if not isinstance(field.dataType, DecimalType) or not isinstance(new, DecimalType):
@@ -111,7 +111,7 @@ def schema_for(table: "Table", backend: str, given: "StructType") -> "StructType
                 return field
         return StructField(field.name, new)
 
-    return StructType([taken(field) for field in schema_of(table, backend).fields])
+    return StructType([choose_field(field) for field in schema_of(table, backend).fields])
 
 
 def utc_text(moment: datetime) -> str:

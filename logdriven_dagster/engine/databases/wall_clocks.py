@@ -6,7 +6,7 @@ second has no wall time of its own. When they go forward, times of the skipped h
 
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.quoting import plain, quote_name
 from logdriven_dagster.engine.spark import functions as sf
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ def fit_clocks(
     for name, given in frame.dtypes:
         wanted = known.get(name.lower(), created.get(given, given))
         if given != wanted and {given, wanted} == {MOMENT, WALL}:
-            changes[name] = sf.expr(_converted(name, given, wanted, zone))
+            changes[name] = sf.expr(_build_conversion(name, given, wanted, zone))
     return frame.withColumns(changes) if changes else frame
 
 
-def _converted(name: str, given: str, wanted: str, zone: str) -> str:
+def _build_conversion(name: str, given: str, wanted: str, zone: str) -> str:
     if wanted == WALL:
         problem = f" is the second occurrence of a time that the clocks of {zone} show twice"
         fix = "use a database column with time zone, or write CAST(… AS TIMESTAMP_NTZ) explicitly"
     else:
         problem = f" is skipped by the clocks of {zone}"
         fix = "the database column has timestamps with time zone; write the timestamp that you mean"
-    v, types = quoted(name), {MOMENT: "TIMESTAMP_LTZ", WALL: "TIMESTAMP_NTZ"}
+    v, types = quote_name(name), {MOMENT: "TIMESTAMP_LTZ", WALL: "TIMESTAMP_NTZ"}
     shown = f"concat('column {plain(name)}: ', CAST({v} AS STRING), '{problem}; {fix}')"
     cast = f"CAST({v} AS {types[wanted]})"
     return (

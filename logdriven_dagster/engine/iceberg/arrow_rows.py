@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.arrow.rows import ArrowRows, fitted
+from logdriven_dagster.engine.arrow.rows import ArrowRows, fit_batch
 from logdriven_dagster.engine.arrow.types import arrow_schema
-from logdriven_dagster.engine.iceberg.files import is_partitioned_by, within
+from logdriven_dagster.engine.iceberg.files import build_window_filter, is_partitioned_by
 from logdriven_dagster.engine.iceberg.names import name_of_table
 from logdriven_dagster.engine.iceberg.scan import plan
 from logdriven_dagster.engine.iceberg.schema import refuse_unreadable_types, spark_schema
@@ -29,7 +29,9 @@ def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowR
     schema = arrow_schema(spark_schema(table.schema()))
     if schema is None:
         return None
-    tasks = plan(table, within(table.schema(), column, window)) if window else plan(table)
+    tasks = (
+        plan(table, build_window_filter(table.schema(), column, window)) if window else plan(table)
+    )
     if _may_lose_nulls(table, tasks):
         return None
     if window is None:
@@ -37,7 +39,9 @@ def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowR
     rows = ArrowRows(schema, _batches(table, tasks, schema))
     if is_partitioned_by(table, column, [task.file for task in tasks]):
         return rows
-    return rows.within(table.schema().find_field(column, case_sensitive=False).name, window)
+    return rows.filter_by_window(
+        table.schema().find_field(column, case_sensitive=False).name, window
+    )
 
 
 def _may_lose_nulls(table: "Table", tasks: "list[FileScanTask]") -> bool:
@@ -75,7 +79,7 @@ def _batches(
 ) -> "Iterator[pa.RecordBatch]":
     for task in tasks:
         for batch in _of_file(table, task):
-            yield fitted(batch, schema)
+            yield fit_batch(batch, schema)
 
 
 def _of_file(table: "Table", task: "FileScanTask") -> "Iterator[pa.RecordBatch]":

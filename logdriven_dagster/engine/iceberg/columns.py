@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
 from logdriven_dagster.engine.queries.nested_values import GROUPS_OF_A_UUID
-from logdriven_dagster.engine.queries.quoting import quoted, text_literal
+from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 
@@ -42,9 +42,11 @@ class Columns:
     select: "Mapping[int, Column] | None" = None
     """Field id → the column of the table; None if files are read without changes."""
 
-    def of(self, field: "NestedField") -> "Column":
+    def get_column(self, field: "NestedField") -> "Column":
         """Return a column of the table."""
-        return sf.col(quoted(field.name)) if self.select is None else self.select[field.field_id]
+        return (
+            sf.col(quote_name(field.name)) if self.select is None else self.select[field.field_id]
+        )
 
 
 def by_names(table: "Table") -> Columns:
@@ -74,7 +76,7 @@ def by_names(table: "Table") -> Columns:
                 f"name {' or '.join(aliases)} and no field ids; such files cannot be read "
                 "here"
             )
-        kind = _named_type(field.field_type, names)
+        kind = _build_named_type(field.field_type, names)
         read += [_field(alias, kind, _default(field)) for alias in aliases]
         select[field.field_id] = _first(aliases, field.field_type, names)
     return Columns(StructType(read), select)
@@ -85,15 +87,17 @@ def by_ids(table: "Table") -> Columns:
     from pyspark.sql.types import StructType
 
     fields = table.schema().fields
-    read = [_identified(field, _default(field)) for field in fields]
+    read = [_build_id_field(field, _default(field)) for field in fields]
     own = {id_: (name,) for id_, name in _own_names(table.schema())}
     select = {}
     for field, known in zip(fields, read, strict=True):
         # Cast as a whole first: Spark 4.3 returned NULL for a struct built from parts that it
         # resolved by id.
-        column = sf.col(known.name).cast(_named_type(field.field_type, own))
+        column = sf.col(known.name).cast(_build_named_type(field.field_type, own))
         has_uuids = _has_uuids(field.field_type)
-        select[field.field_id] = _renamed(column, field.field_type, own) if has_uuids else column
+        select[field.field_id] = (
+            _rename_fields(column, field.field_type, own) if has_uuids else column
+        )
     return Columns(StructType(read), select)
 
 
@@ -105,7 +109,7 @@ def without_ids(table: "Table", paths: Iterable[str]) -> set[str]:
     if table.metadata.name_mapping() is None:
         return set()  # files without ids could not be read at all; Spark reports them
     files = set(paths)
-    if _kept_their_names(table):
+    if _has_stable_names(table):
         return files
     ours = set(filter(is_staged_here, files))
     others = sorted(files - ours)
@@ -119,7 +123,7 @@ def is_staged_here(path: str) -> bool:
     return _STAGED_HERE.search(path) is not None
 
 
-def _kept_their_names(table: "Table") -> bool:
+def _has_stable_names(table: "Table") -> bool:
     """Return whether no column was ever renamed and no name reused, in all known schemas."""
     schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
     if set(schemas) != set(range(max(schemas) + 1)):
@@ -164,9 +168,9 @@ def _field(name: str, kind: "DataType", metadata: dict[str, Any]) -> "StructFiel
     return StructField(name, kind, True, metadata)  # noqa: FBT003 - Spark's own
 
 
-def _identified(field: "NestedField", metadata: dict[str, Any]) -> "StructField":
+def _build_id_field(field: "NestedField", metadata: dict[str, Any]) -> "StructField":
     ids = {"parquet.field.id": field.field_id, **metadata}
-    return _field(f"logdriven_id_{field.field_id}", _identified_type(field.field_type), ids)
+    return _field(f"logdriven_id_{field.field_id}", _build_id_type(field.field_type), ids)
 
 
 def _has_uuids(kind: "IcebergType") -> bool:
@@ -174,27 +178,29 @@ def _has_uuids(kind: "IcebergType") -> bool:
     return re.search(r"\buuid\b", str(kind)) is not None
 
 
-def _asked(kind: "IcebergType") -> "DataType":
+def _get_read_type(kind: "IcebergType") -> "DataType":
     from pyspark.sql.types import BinaryType
 
     return BinaryType() if str(kind) == "uuid" else spark_type(kind)
 
 
-def _identified_type(kind: "IcebergType") -> "DataType":
+def _build_id_type(kind: "IcebergType") -> "DataType":
     """Return a type with field names that no file contains."""
     from pyiceberg import types as iceberg
     from pyspark.sql import types as spark
 
     if isinstance(kind, iceberg.StructType):
-        return spark.StructType([_identified(each, _nested(each)) for each in kind.fields])
+        return spark.StructType(
+            [_build_id_field(each, _build_nested_metadata(each)) for each in kind.fields]
+        )
     if isinstance(kind, iceberg.ListType):
-        return spark.ArrayType(_identified_type(kind.element_type))
+        return spark.ArrayType(_build_id_type(kind.element_type))
     if isinstance(kind, iceberg.MapType):
-        return spark.MapType(_identified_type(kind.key_type), _identified_type(kind.value_type))
-    return _asked(kind)
+        return spark.MapType(_build_id_type(kind.key_type), _build_id_type(kind.value_type))
+    return _get_read_type(kind)
 
 
-def _named_type(kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "DataType":
+def _build_named_type(kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "DataType":
     """Return a type with one field per name that a file may use."""
     from pyiceberg import types as iceberg
     from pyspark.sql import types as spark
@@ -202,16 +208,20 @@ def _named_type(kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "Dat
     if isinstance(kind, iceberg.StructType):
         return spark.StructType(
             [
-                _field(alias, _named_type(each.field_type, names), _nested(each))
+                _field(
+                    alias, _build_named_type(each.field_type, names), _build_nested_metadata(each)
+                )
                 for each in kind.fields
                 for alias in names.get(each.field_id, ())
             ]
         )
     if isinstance(kind, iceberg.ListType):
-        return spark.ArrayType(_named_type(kind.element_type, names))
+        return spark.ArrayType(_build_named_type(kind.element_type, names))
     if isinstance(kind, iceberg.MapType):
-        return spark.MapType(_named_type(kind.key_type, names), _named_type(kind.value_type, names))
-    return _asked(kind)
+        return spark.MapType(
+            _build_named_type(kind.key_type, names), _build_named_type(kind.value_type, names)
+        )
+    return _get_read_type(kind)
 
 
 def _first(
@@ -221,12 +231,14 @@ def _first(
     parent: "Column | None" = None,
 ) -> "Column":
     """Return the column that exists in the file under one of these names."""
-    found = [sf.col(quoted(a)) if parent is None else parent.getField(a) for a in aliases]
-    columns = [_renamed(column, kind, names) for column in found]
+    found = [sf.col(quote_name(a)) if parent is None else parent.getField(a) for a in aliases]
+    columns = [_rename_fields(column, kind, names) for column in found]
     return (sf.coalesce(*columns) if columns else sf.lit(None)).cast(spark_type(kind))
 
 
-def _renamed(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "Column":
+def _rename_fields(
+    column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]]
+) -> "Column":
     """Return a value with the table's names of nested fields."""
     from pyiceberg import types as iceberg
 
@@ -249,7 +261,7 @@ def _renamed(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence
 def _of_each(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "Column":
     """Return an array with the table's names of nested fields, as `nested_values.of_each`."""
     numbers = sf.array_repeat(sf.lit(0), sf.array_size(column))
-    return sf.transform(numbers, lambda _, i: _renamed(sf.get(column, i), kind, names))
+    return sf.transform(numbers, lambda _, i: _rename_fields(sf.get(column, i), kind, names))
 
 
 def _default(field: "NestedField") -> dict[str, Any]:
@@ -268,7 +280,7 @@ def _default(field: "NestedField") -> dict[str, Any]:
     return {"EXISTS_DEFAULT": value, "CURRENT_DEFAULT": value}
 
 
-def _nested(field: "NestedField") -> dict[str, Any]:
+def _build_nested_metadata(field: "NestedField") -> dict[str, Any]:
     if field.initial_default is not None:
         raise TerminalStepError(
             f"column {field.name}: defaults of nested columns for older files cannot be read here"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MAGIC = bytes.fromhex("d1d33964")
 
 
-def deleted_positions(table: "Table", files: "Iterable[DataFile]") -> Any:
+def read_deleted_positions(table: "Table", files: "Iterable[DataFile]") -> Any:
     """Return the deleted rows in a table's vectors as an Arrow table of `file_path` and `pos`.
 
     Raises TerminalStepError if a vector is damaged.
@@ -43,13 +43,13 @@ def _vectors(table: "Table", file: "DataFile") -> "Iterator[tuple[str, Any]]":
         puffin = PuffinFile(content)
         vectors = deletion_vectors_from_puffin_file(puffin)
     except (ValueError, LookupError) as error:
-        raise _damaged(table, file, str(error).partition("\n")[0]) from None
+        raise _build_damage_error(table, file, str(error).partition("\n")[0]) from None
     for blob, vector in zip(puffin.footer.blobs, vectors, strict=True):
         rows = vector.to_vector().cast(pa.int64())
         if problem := _problem(puffin.get_blob_payload(blob)):
-            raise _damaged(table, file, problem)
+            raise _build_damage_error(table, file, problem)
         if int(blob.properties.get("cardinality", len(rows))) != len(rows):
-            raise _damaged(table, file, "its number of rows differs from its header")
+            raise _build_damage_error(table, file, "its number of rows differs from its header")
         yield vector.referenced_data_file, rows
 
 
@@ -61,7 +61,7 @@ def _problem(blob: bytes) -> str | None:
     return None if crc32(inner).to_bytes(4, "big") == checksum else "its checksum is wrong"
 
 
-def _damaged(table: "Table", file: "DataFile", problem: str) -> TerminalStepError:
+def _build_damage_error(table: "Table", file: "DataFile", problem: str) -> TerminalStepError:
     return TerminalStepError(
         f"{name_of_table(table)}: the deletion vectors in {file.file_path} cannot be read: "
         f"{problem}; restore the file, or compact the table with the engine that wrote it"

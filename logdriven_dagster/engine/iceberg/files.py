@@ -40,10 +40,10 @@ def all_within(table: "Table", condition: "BooleanExpression", files: "list[Data
     return all(strict.eval(file) for file in files)
 
 
-def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpression":
+def build_window_filter(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpression":
     """Return the condition that `column` lies in the window's `[start, end)`."""
     column = schema.find_field(column, case_sensitive=False).name
-    bounds = (bound_text(schema, column, each) for each in (window.start_clock, window.end_clock))
+    bounds = (format_bound(schema, column, each) for each in (window.start_clock, window.end_clock))
     return from_to(column, *bounds)
 
 
@@ -60,7 +60,7 @@ def not_null(column: str) -> "BooleanExpression":
     return _terms().NotNull(column)  # type: ignore[no-any-return]
 
 
-def between(column: str, low: int | str, high: int | str) -> "BooleanExpression":
+def build_range_filter(column: str, low: int | str, high: int | str) -> "BooleanExpression":
     """Return the condition that a column lies in `[low, high]`, both inclusive."""
     terms = _terms()
     return terms.And(  # type: ignore[no-any-return]
@@ -68,10 +68,10 @@ def between(column: str, low: int | str, high: int | str) -> "BooleanExpression"
     )
 
 
-def after(column: str, low: int, high: int | None) -> "BooleanExpression":
+def build_above_filter(column: str, low: int, high: int | None) -> "BooleanExpression":
     """Return the condition that a column is above `low`, and at most `high` if given."""
     if high is not None:
-        return between(column, low + 1, high)
+        return build_range_filter(column, low + 1, high)
     return _terms().GreaterThan(column, low)  # type: ignore[no-any-return]
 
 
@@ -82,7 +82,7 @@ def _terms() -> Any:
     return expressions
 
 
-def bound_text(schema: "Schema", column: str, moment: datetime) -> str:
+def format_bound(schema: "Schema", column: str, moment: datetime) -> str:
     """Return a window's bound as a literal of the column's type.
 
     `moment` is the bound on the project's wall clock. A day counts as its first instant, so a bound

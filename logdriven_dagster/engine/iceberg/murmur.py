@@ -24,8 +24,8 @@ def hash_of_long(value: "Column") -> "Column":
     """Hash a bigint, which is how Iceberg hashes all integers, dates and timestamps."""
     low = value.bitwiseAND(_WORD)
     high = sf.shiftrightunsigned(value, 32)
-    first = _rounded(sf.lit(0).cast("bigint"), low)
-    return _let(first, lambda state: _finished(_rounded(state, high), sf.lit(8)))
+    first = _add_word(sf.lit(0).cast("bigint"), low)
+    return _let(first, lambda state: _complete_hash(_add_word(state, high), sf.lit(8)))
 
 
 def hash_of_bytes(value: "Column") -> "Column":
@@ -35,10 +35,10 @@ def hash_of_bytes(value: "Column") -> "Column":
     indices = sf.when(whole > 0, sf.sequence(sf.lit(0), whole - 1))
     words = sf.transform(indices, lambda each: _word(digits, each * 4, 4))
     nothing = sf.array().cast("array<bigint>")
-    state = sf.aggregate(sf.coalesce(words, nothing), sf.lit(0).cast("bigint"), _rounded)
+    state = sf.aggregate(sf.coalesce(words, nothing), sf.lit(0).cast("bigint"), _add_word)
     rest = _word(digits, whole * 4, 3)
-    ended = _let(state, lambda each: each.bitwiseXOR(_mixed(rest)))
-    return sf.when(value.isNotNull(), _finished(ended, size))
+    ended = _let(state, lambda each: each.bitwiseXOR(_mix_word(rest)))
+    return sf.when(value.isNotNull(), _complete_hash(ended, size))
 
 
 def _word(digits: "Column", first: "Column", most: int) -> "Column":
@@ -53,29 +53,29 @@ def _let(value: "Column", then: "Callable[[Column], Column]") -> "Column":
     return sf.element_at(sf.transform(sf.array(value), then), 1)
 
 
-def _rounded(state: "Column", word: "Column") -> "Column":
+def _add_word(state: "Column", word: "Column") -> "Column":
     """Return the state of the hash after another word."""
-    mixed = _let(_mixed(word), lambda each: each.bitwiseXOR(state))
-    turned = _let(mixed, lambda each: _turned(each, 13))
+    mixed = _let(_mix_word(word), lambda each: each.bitwiseXOR(state))
+    turned = _let(mixed, lambda each: _rotate(each, 13))
     return (turned * 5 + sf.lit(0xE6546B64)).bitwiseAND(_WORD)
 
 
-def _mixed(word: "Column") -> "Column":
-    return _let(word, lambda each: _times(_let(_times(each, _C1), lambda it: _turned(it, 15)), _C2))
+def _mix_word(word: "Column") -> "Column":
+    return _let(word, lambda each: _times(_let(_times(each, _C1), lambda it: _rotate(it, 15)), _C2))
 
 
-def _finished(state: "Column", size: "Column") -> "Column":
-    first = _let(state.bitwiseXOR(size.cast("bigint")), lambda each: _folded(each, 16))
-    second = _let(_times_once(first, 0x85EBCA6B), lambda each: _folded(each, 13))
-    third = _let(_times_once(second, 0xC2B2AE35), lambda each: _folded(each, 16))
+def _complete_hash(state: "Column", size: "Column") -> "Column":
+    first = _let(state.bitwiseXOR(size.cast("bigint")), lambda each: _fold_word(each, 16))
+    second = _let(_times_once(first, 0x85EBCA6B), lambda each: _fold_word(each, 13))
+    third = _let(_times_once(second, 0xC2B2AE35), lambda each: _fold_word(each, 16))
     return sf.when(state.isNotNull(), third)
 
 
-def _folded(word: "Column", by: int) -> "Column":
+def _fold_word(word: "Column", by: int) -> "Column":
     return word.bitwiseXOR(sf.shiftright(word, by))
 
 
-def _turned(word: "Column", by: int) -> "Column":
+def _rotate(word: "Column", by: int) -> "Column":
     """Rotate 32 bits to the left."""
     up = sf.shiftleft(word, by)
     return up.bitwiseOR(sf.shiftright(word, 32 - by)).bitwiseAND(_WORD)

@@ -62,10 +62,10 @@ def _value(column: "Column", kind: str, field: "PartitionField") -> "Column | No
         case transforms.IdentityTransform():
             return _identity(column, kind)
         case transforms.BucketTransform(num_buckets=number):
-            hashed = _hashed(column, kind)
+            hashed = _hash(column, kind)
             return None if hashed is None else bucket(hashed, number)
         case transforms.TruncateTransform(width=width):
-            return _truncated(column, kind, width)
+            return _truncate(column, kind, width)
         case transforms.HourTransform() if kind in _MOMENTS:
             return _whole(_micros(column, kind), _DAY // 24)
         case transforms.DayTransform():
@@ -89,7 +89,7 @@ def _identity(column: "Column", kind: str) -> "Column | None":
     return sf.base64(column) if kind == "binary" else None
 
 
-def _hashed(column: "Column", kind: str) -> "Column | None":
+def _hash(column: "Column", kind: str) -> "Column | None":
     if kind in ("string", "binary"):
         return hash_of_bytes(column.cast("binary"))
     if kind in _INTEGERS:
@@ -99,7 +99,7 @@ def _hashed(column: "Column", kind: str) -> "Column | None":
     return hash_of_long(sf.unix_date(column).cast("bigint")) if kind == "date" else None
 
 
-def _truncated(column: "Column", kind: str, width: int) -> "Column | None":
+def _truncate(column: "Column", kind: str, width: int) -> "Column | None":
     if kind in _INTEGERS:
         return column.cast("bigint") - sf.pmod(column.cast("bigint"), sf.lit(width))
     if kind == "string":
@@ -151,11 +151,11 @@ def partition_of(metadata: "TableMetadata", path: str) -> "Record | None":
     values = []
     for field, text in zip(metadata.spec().fields, texts, strict=True):
         kind = field.transform.result_type(schema.find_field(field.source_id).field_type)
-        values.append(None if text is None else _parsed(str(kind), text))
+        values.append(None if text is None else _parse(str(kind), text))
     return Record(*values)
 
 
-def _parsed(kind: str, text: str) -> Any:
+def _parse(kind: str, text: str) -> Any:
     """Parse a partition value into the form of manifests."""
     if kind == "string":
         return text

@@ -17,10 +17,10 @@ from logdriven_dagster.engine.iceberg.columns import (
     is_staged_here,
     without_ids,
 )
-from logdriven_dagster.engine.iceberg.deletion_vectors import deleted_positions
+from logdriven_dagster.engine.iceberg.deletion_vectors import read_deleted_positions
 from logdriven_dagster.engine.iceberg.names import name_of_table
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
-from logdriven_dagster.engine.queries.quoting import quoted, text_literal
+from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
@@ -70,7 +70,7 @@ def _requiring(table: "Table", frame: "DataFrame") -> "DataFrame":
             "it, or make the column optional"
         )
         failed = f"CAST(raise_error({text_literal(problem)}) AS BOOLEAN)"
-        conditions.append(f"({quoted(name)} IS NOT NULL OR {failed})")
+        conditions.append(f"({quote_name(name)} IS NOT NULL OR {failed})")
     return frame.where(sf.expr(" AND ".join(conditions))) if conditions else frame
 
 
@@ -90,7 +90,7 @@ def _frames(
         ]
         left_out = set(map(id, special))
         plain = [task for task in group if id(task) not in left_out]
-        for part, read in ((plain, _plain), (special, _looked_up)):
+        for part, read in ((plain, _plain), (special, _join_metadata)):
             if part:
                 columns = columns_of(table)
                 frame = read_files(spark, "parquet", _sizes(part), columns.schema)
@@ -139,20 +139,22 @@ def _plain(
     """Return the rows of unchanged files, and the columns to select from them."""
     _ = tasks
     frame = frame.withColumn(FILE, sf.col("_metadata.file_path"))
-    return frame, [columns.of(field).alias(field.name) for field in table.schema().fields]
+    return frame, [columns.get_column(field).alias(field.name) for field in table.schema().fields]
 
 
-def _looked_up(
+def _join_metadata(
     frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
 ) -> "tuple[DataFrame, list[Column]]":
     """Return the rows of files that need the table's metadata, and the columns to select."""
     spark = frame.sparkSession
     paths = {FILE: sf.col("_metadata.file_path"), _ROW: sf.col("_metadata.row_index")}
-    frame = frame.withColumns(paths).join(sf.broadcast(_known(spark, tasks, table)), FILE, "left")
+    frame = frame.withColumns(paths).join(
+        sf.broadcast(_build_file_metadata(spark, tasks, table)), FILE, "left"
+    )
     if any(task.delete_files for task in tasks):
         frame = frame.withColumn(_NAMED, _there(sf.col(_NAMED), "string"))
-        frame = frame.join(_deleted(spark, tasks, table), [_NAMED, _ROW], "left_anti")
-    return frame, list(_completed(columns, table))
+        frame = frame.join(_read_deleted_rows(spark, tasks, table), [_NAMED, _ROW], "left_anti")
+    return frame, list(_complete_columns(columns, table))
 
 
 def _there(column: "Column", kind: str) -> "Column":
@@ -161,11 +163,11 @@ def _there(column: "Column", kind: str) -> "Column":
     return sf.coalesce(column, sf.raise_error(problem).cast(kind))
 
 
-def _completed(columns: Columns, table: "Table") -> "Iterator[Column]":
+def _complete_columns(columns: Columns, table: "Table") -> "Iterator[Column]":
     """Yield the table's columns; partition columns have the values of the partition."""
     partitioned = _partition_sources(table)
     for field in table.schema().fields:
-        found = columns.of(field)
+        found = columns.get_column(field)
         if field.field_id in partitioned:
             known = _there(sf.col(f"_known_{field.field_id}"), "boolean")
             value = sf.col(f"_value_{field.field_id}")
@@ -174,7 +176,9 @@ def _completed(columns: Columns, table: "Table") -> "Iterator[Column]":
         yield found.alias(field.name)
 
 
-def _known(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
+def _build_file_metadata(
+    spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table"
+) -> "DataFrame":
     """Return the table's metadata of files: their paths and partition values."""
     sources = _partition_sources(table)
     kinds = [f"_known_{each} boolean, _value_{each} string" for each in sources]
@@ -218,7 +222,9 @@ def _partition_values(table: "Table", file: "DataFile") -> dict[int, str | None]
     return values
 
 
-def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
+def _read_deleted_rows(
+    spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table"
+) -> "DataFrame":
     """Return file and position of each row that another engine deleted."""
     from pyiceberg.manifest import FileFormat
     from pyspark.sql.types import LongType, StringType, StructType
@@ -233,12 +239,12 @@ def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Tab
     vectors = [file for file in files.values() if file.file_format == FileFormat.PUFFIN]
     frame = read_files(spark, "parquet", listed, schema)
     if vectors:
-        made = spark.createDataFrame(deleted_positions(table, vectors))
+        made = spark.createDataFrame(read_deleted_positions(table, vectors))
         frame = frame.union(made.select("file_path", "pos"))
     named = frame.select(sf.col("file_path").alias(_NAMED), sf.col("pos").alias(_ROW))
-    return _uncounted(named)
+    return _exclude_from_counts(named)
 
 
-def _uncounted(frame: "DataFrame") -> "DataFrame":
+def _exclude_from_counts(frame: "DataFrame") -> "DataFrame":
     """Mark rows that serve only for comparison, so that they do not count as rows of a source."""
     return frame.observe(f"{LOOKED_UP}_{next(_NUMBERS)}", sf.count(sf.lit(1)))

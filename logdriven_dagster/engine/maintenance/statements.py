@@ -42,7 +42,7 @@ def run_on_connection(
     StepError if a statement fails.
     """
     with step_errors():
-        texts = [_rendered(text, values) for text in statements]
+        texts = [_render(text, values) for text in statements]
     return run_script(connection, texts, values, transaction=transaction)
 
 
@@ -62,8 +62,8 @@ def run_in_spark(
         rows, texts = 0, list[str]()
         with fresh_session(engine.spark, project) as spark:
             for statement in statements:
-                text = _rendered(statement, values)
-                text = _opened(engine, spark, text, list(project.tables))
+                text = _render(statement, values)
+                text = _replace_with_views(engine, spark, text, list(project.tables))
                 action = Action(spark, label, _query(spark, text, values))
                 texts += [row_text(row.asDict()) for row in action.run()]
                 rows += query_counts(spark, action.mark).written or 0
@@ -83,7 +83,9 @@ def _query(
     return work
 
 
-def _opened(engine: Engine, spark: "SparkSession", sql: str, tables: Sequence[str]) -> str:
+def _replace_with_views(
+    engine: Engine, spark: "SparkSession", sql: str, tables: Sequence[str]
+) -> str:
     """Return the statement with views in place of the configured tables that it reads."""
     plain = sql.lower().replace("`", "")
     if not any(name.lower() in plain for name in tables):
@@ -99,5 +101,5 @@ def _opened(engine: Engine, spark: "SparkSession", sql: str, tables: Sequence[st
     return text
 
 
-def _rendered(text: str, values: Mapping[str, Value]) -> str:
+def _render(text: str, values: Mapping[str, Value]) -> str:
     return substitute(text, {name: str(value) for name, value in values.items()})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.quality import ROWS, QualityConfig, Rule
 from logdriven_dagster.engine.quality.rules import CONDITIONS
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
 from logdriven_dagster.engine.spark import functions as sf
@@ -26,7 +26,7 @@ class Flags:
     rules: tuple[Rule, ...]
     views: Views
 
-    def of(self, frame: "DataFrame") -> "DataFrame":
+    def add_flags(self, frame: "DataFrame") -> "DataFrame":
         """Return the rows with one boolean column per rule that can be evaluated in one pass.
 
         A duplicate violates no other rule: it is excluded before these are evaluated. Rows of
@@ -117,7 +117,7 @@ def flag(n: int) -> str:
 
 def column(name: str) -> "Column":
     """Return a column by its name, with any characters."""
-    return sf.col(quoted(name))
+    return sf.col(quote_name(name))
 
 
 def true_of(condition: "Column") -> "Column":

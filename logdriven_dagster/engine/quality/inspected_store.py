@@ -32,7 +32,7 @@ class InspectedStore:
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write good and rejected rows separately; the result includes the quality reports."""
-        with self.inspector.inspected(frame, runs) as inspected:
+        with self.inspector.inspect(frame, runs) as inspected:
             staged = self.keeper.stage(self.finished(inspected.good), runs)
             try:
                 reports = inspected.reports(staged, self.inspector.opened)
@@ -73,7 +73,7 @@ class InspectedStore:
 
         After a crash in between, both publications are repeated.
         """
-        if self.rejects is not None and (rejected := _rejected(staged)):
+        if self.rejects is not None and (rejected := _list_rejected(staged)):
             self.rejects.publish(rejected, verify)
         return self.keeper.publish(staged, verify)
 
@@ -86,7 +86,7 @@ class InspectedStore:
     def discard(self, staged: Sequence[StagedRows]) -> None:
         """Remove the staged good and rejected rows."""
         self.keeper.discard(staged)
-        if self.rejects is not None and (rejected := _rejected(staged)):
+        if self.rejects is not None and (rejected := _list_rejected(staged)):
             self.rejects.discard(rejected)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
@@ -106,5 +106,5 @@ def _as_read(staged: Sequence[StagedRows], kept: StagedRows) -> tuple[StagedRows
     return tuple(replace(rows, source_rows=kept.source_rows, query=None) for rows in staged)
 
 
-def _rejected(staged: Sequence[StagedRows]) -> list[StagedRows]:
+def _list_rejected(staged: Sequence[StagedRows]) -> list[StagedRows]:
     return [rows.rejected for rows in staged if rows.rejected is not None]

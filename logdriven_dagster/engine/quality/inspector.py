@@ -107,7 +107,7 @@ class Inspector:
     """Staging folder for rows that are needed more than once."""
 
     @contextmanager
-    def inspected(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> "Iterator[Inspected]":
+    def inspect(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> "Iterator[Inspected]":
         """Provide the rows of a step, divided into good and rejected ones, until all are written.
 
         Rows of several windows have WINDOW_INDEX, as do the good and rejected ones. Raises
@@ -118,18 +118,18 @@ class Inspector:
         names, folders = frame.drop(WINDOW_INDEX).columns, list[str]()
         self._refuse_unknown_columns(names)
         run = combine_runs(runs)
-        flagged = Flags(self.quality, self.rules, self.views).of(frame)
+        flagged = Flags(self.quality, self.rules, self.views).add_flags(frame)
         if not self._needs_staging(len(runs)) and takes_first_of_several(frame.sparkSession):
             observation = Observation()
             observed = flagged.observe(observation, *self._counts(with_ids=True))
-            yield self._divided(observed, names, lambda: {0: observation.get})
+            yield self._split_rows(observed, names, lambda: {0: observation.get})
             return
         try:
-            (kept,) = stage_files(flagged, self.staging, [run.at(f"{run.step_id}__rows")])
+            (kept,) = stage_files(flagged, self.staging, [run.for_step(f"{run.step_id}__rows")])
             folders.append(kept.location)
             flagged = staged_frame(frame.sparkSession, [kept])
-            flagged = self._flagged_as_a_whole(flagged, names, run, folders)
-            divided = self._divided(flagged, names, lambda: self._found(flagged, run))
+            flagged = self._flag_staged_rows(flagged, names, run, folders)
+            divided = self._split_rows(flagged, names, lambda: self._count_staged(flagged, run))
             yield replace(divided, kept=kept)
         finally:
             for folder in folders:
@@ -148,7 +148,7 @@ class Inspector:
             problem = f"the result has no column {', '.join(missing)}; it has"
             raise TerminalStepError(f"quality: {problem} {', '.join(names)}")
 
-    def _flagged_as_a_whole(
+    def _flag_staged_rows(
         self, frame: "DataFrame", names: list[str], run: WindowRun, folders: list[str]
     ) -> "DataFrame":
         """Return the staged rows with the columns of rules that evaluate all of them together."""
@@ -162,7 +162,7 @@ class Inspector:
         for n, rule in enumerate(self.rules):
             if rule.kind not in _OF_ALL_ROWS:
                 continue
-            answer = self._asked(rule, rows, run)
+            answer = self._evaluate_rule(rule, rows, run)
             if isinstance(answer, DataFrame):
                 frame = self._with_ids(frame, n, answer, run, folders)
             else:
@@ -171,7 +171,7 @@ class Inspector:
                 frame = frame.withColumn(flag(n), column(flag(n)) & ~column(name))
         return frame
 
-    def _asked(self, rule: Rule, rows: "DataFrame", run: WindowRun) -> "DataFrame | Column":
+    def _evaluate_rule(self, rule: Rule, rows: "DataFrame", run: WindowRun) -> "DataFrame | Column":
         """Return the result of a query or function: the ids of bad rows, or a condition."""
         from pyspark.sql import Column, DataFrame
 
@@ -200,14 +200,14 @@ class Inspector:
             raise TerminalStepError(f"quality: {problem}")
         keys = {name: f"{flag(n)}_{name}" for name in self.quality.id}
         ids = ids.select(*(column(name).alias(key) for name, key in keys.items())).distinct()
-        (staged,) = stage_files(ids, self.staging, [run.at(f"{run.step_id}__rule_{n}")])
+        (staged,) = stage_files(ids, self.staging, [run.for_step(f"{run.step_id}__rule_{n}")])
         folders.append(staged.location)
         ids = staged_frame(ids.sparkSession, [staged])
         same = reduce(and_, [column(a).eqNullSafe(column(b)) for a, b in keys.items()])
         joined = frame.join(ids.withColumn(flag(n), sf.lit(True)), same, "left")  # noqa: FBT003
         return joined.withColumn(flag(n), true_of(column(flag(n)))).drop(*keys.values())
 
-    def _divided(
+    def _split_rows(
         self,
         flagged: "DataFrame",
         names: list[str],
@@ -228,7 +228,7 @@ class Inspector:
         errors = [column(flag(n)) for n, rule in enumerate(self.rules) if rule.level == "error"]
         return reduce(or_, errors, sf.lit(False))  # noqa: FBT003 - a literal
 
-    def _found(self, staged: "DataFrame", run: WindowRun) -> Mapping[int, Mapping[str, Any]]:
+    def _count_staged(self, staged: "DataFrame", run: WindowRun) -> Mapping[int, Mapping[str, Any]]:
         """Return the counts of staged rows, reading only the columns of rules and ids."""
         apart = bool(self.quality.id) and not takes_first_of_several(staged.sparkSession)
         by = windows_of(staged)

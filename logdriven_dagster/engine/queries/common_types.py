@@ -35,33 +35,33 @@ def common_type(old: "StructField", new: "DataType", *, lost: MissingColumns) ->
     `lost` determines whether the new type may lack fields of the old one. Raises MisfitError if
     there is no such type.
     """
-    return _Meeting(lost).of(old.dataType, new, old.name)
+    return _Meeting(lost).merge(old.dataType, new, old.name)
 
 
 class _Meeting:
     def __init__(self, lost: MissingColumns) -> None:
         self._lost = lost
 
-    def of(self, old: "DataType", new: "DataType", place: str) -> "DataType":
+    def merge(self, old: "DataType", new: "DataType", place: str) -> "DataType":
         from pyspark.sql.types import ArrayType, MapType, StructType
 
         before, after = old.simpleString(), new.simpleString()
         if after in (before, "void"):
             return old
         if isinstance(old, StructType) and isinstance(new, StructType):
-            return self._of_structs(old, new, place)
+            return self._merge_structs(old, new, place)
         if isinstance(old, ArrayType) and isinstance(new, ArrayType):
-            return ArrayType(self.of(old.elementType, new.elementType, f"{place}.element"))
+            return ArrayType(self.merge(old.elementType, new.elementType, f"{place}.element"))
         if isinstance(old, MapType) and isinstance(new, MapType):
             if old.keyType.simpleString() != new.keyType.simpleString():
                 raise MisfitError(f"{place}.key", old.keyType, new.keyType)
-            value = self.of(old.valueType, new.valueType, f"{place}.value")
+            value = self.merge(old.valueType, new.valueType, f"{place}.value")
             return MapType(old.keyType, value)
         if (common := _wider(old, new)) is None:
             raise MisfitError(place, old, new)
         return common
 
-    def _of_structs(self, old: "StructType", new: "StructType", place: str) -> "StructType":
+    def _merge_structs(self, old: "StructType", new: "StructType", place: str) -> "StructType":
         from pyspark.sql.types import StructField, StructType
 
         known, given = ({f.name.lower(): f for f in kind.fields} for kind in (old, new))
@@ -72,7 +72,9 @@ class _Meeting:
             path, part = f"{place}.{field.name}", given.pop(name, None)
             if part is None and self._lost == "refuse":
                 raise MisfitError(path, field.dataType, None)
-            kind = field.dataType if part is None else self.of(field.dataType, part.dataType, path)
+            kind = (
+                field.dataType if part is None else self.merge(field.dataType, part.dataType, path)
+            )
             fields.append(StructField(field.name, kind))
         return StructType([*fields, *given.values()])
 

@@ -29,10 +29,10 @@ def into_spark(sql: str, data: Mapping[str, Value]) -> str:
 
     def accept(name: str, text: str, quote: str) -> str:
         if re.search(r"""['"`\\]""", text) or (quote == "`" and "/" in text):
-            raise _refused(name, text, "it would close its quotes", f"write :{name}")
+            raise _build_error(name, text, "it would close its quotes", f"write :{name}")
         return text
 
-    return _filled(sql, data, "spark", accept, "write :{name}")
+    return _fill(sql, data, "spark", accept, "write :{name}")
 
 
 def into_database(sql: str, data: Mapping[str, Value], dialect: str) -> str:
@@ -47,11 +47,11 @@ def into_database(sql: str, data: Mapping[str, Value], dialect: str) -> str:
         if quote == "'" and "\\" not in text:
             return text.replace("'", "''")
         if _ENDS_QUOTES.search(text):
-            raise _refused(name, text, "it would close its quotes", "exclude such rows")
+            raise _build_error(name, text, "it would close its quotes", "exclude such rows")
         return text
 
     fix = "put it in single quotes, or exclude such rows"
-    return _filled(sql, data, dialect, accept, fix)
+    return _fill(sql, data, dialect, accept, fix)
 
 
 def into_path(path: str, data: Mapping[str, Value]) -> str:
@@ -69,17 +69,17 @@ def into_path(path: str, data: Mapping[str, Value]) -> str:
             return match[0]
         text = str(data[match[1]])
         if _PATTERN.search(text):
-            raise _refused(match[1], text, "it is not a plain path", "exclude such rows")
+            raise _build_error(match[1], text, "it is not a plain path", "exclude such rows")
         return text
 
     filled = _REFERENCE.sub(accept, path)
     if ".." in filled[len(folder) :].split("/"):
         text = str(data[first[1]])
-        raise _refused(first[1], text, f"it leads out of {folder}", "exclude such rows")
+        raise _build_error(first[1], text, f"it leads out of {folder}", "exclude such rows")
     return filled
 
 
-def _filled(
+def _fill(
     sql: str,
     data: Mapping[str, Value],
     dialect: str,
@@ -100,11 +100,11 @@ def _filled(
         problem = "outside of quotes, only words and numbers are allowed"
         if quote:
             problem = f"servers read the string literals of this query differently ({dialect})"
-        raise _refused(name, text, problem, fix.format(name=name))
+        raise _build_error(name, text, problem, fix.format(name=name))
 
     try:
         template = _Template(sql, names, dialect)
-        return template.filled(value, lambda name: str(data[name]))
+        return template.fill(value, lambda name: str(data[name]))
     except UnreadableSqlError as error:
         named = ", ".join(f"${{{name}}}" for name in dict.fromkeys(names))
         problem = f"the query cannot be read with {named} in it: {error}"
@@ -132,7 +132,7 @@ class _Template:
         self.only_words = is_ambiguous(self._text, dialect, self._lexemes)
         """True if the tokenizer may place quotes and comments differently than the server."""
 
-    def filled(self, written: Callable[[str, str], str], meant: Callable[[str], str]) -> str:
+    def fill(self, written: Callable[[str, str], str], meant: Callable[[str], str]) -> str:
         """Return the query with its values; references in comments stay as they are.
 
         `written` returns the text to insert for a quote and a name within it, `meant` the value
@@ -142,19 +142,19 @@ class _Template:
         parts, expected, end = list[str](), list[tuple[str, str]](), 0
         for lexeme in self._lexemes:
             raw, quote = self._text[lexeme.start : lexeme.end], lexeme.quote_in(self._text)
-            filled = self._replaced(raw, partial(written, quote))
+            filled = self._replace_marks(raw, partial(written, quote))
             parts += [self._text[end : lexeme.start], filled]
             end = lexeme.end
             if quote or filled == raw:
-                expected.append((lexeme.kind, self._replaced(lexeme.text, meant)))
+                expected.append((lexeme.kind, self._replace_marks(lexeme.text, meant)))
             else:
                 expected += _contents(filled, self._dialect)
-        made = self._replaced("".join([*parts, self._text[end:]]), "${{{}}}".format)
+        made = self._replace_marks("".join([*parts, self._text[end:]]), "${{{}}}".format)
         if expected != _contents(made, self._dialect):
             raise UnreadableSqlError("the value would change the meaning of the query")
         return made
 
-    def _replaced(self, text: str, by: Callable[[str], str]) -> str:
+    def _replace_marks(self, text: str, by: Callable[[str], str]) -> str:
         return self._mark.sub(lambda match: by(self._names[int(match[1])]), text)
 
 
@@ -162,5 +162,5 @@ def _contents(sql: str, dialect: str) -> list[tuple[str, str]]:
     return [(lexeme.kind, lexeme.text) for lexeme in list_lexemes(sql, dialect)]
 
 
-def _refused(name: str, text: str, problem: str, fix: str) -> TerminalStepError:
+def _build_error(name: str, text: str, problem: str, fix: str) -> TerminalStepError:
     return TerminalStepError(f"${{{name}}} is {text!r} in the data: {problem}; {fix}")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.queries.quoting import quoted, text_literal
+from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -24,7 +24,7 @@ def any_leaf(
 
     if isinstance(kind, StructType):
         parts = [
-            any_leaf(f"{v}.{quoted(field.name)}", field.dataType, condition, depth)
+            any_leaf(f"{v}.{quote_name(field.name)}", field.dataType, condition, depth)
             for field in kind.fields
         ]
         return " OR ".join(f"({part})" for part in parts if part) or None
@@ -50,7 +50,7 @@ def sql_type(kind: "DataType") -> str:
     if isinstance(kind, ty.MapType):
         return f"MAP<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
     if isinstance(kind, ty.StructType):
-        fields = (f"{quoted(f.name)}: {sql_type(f.dataType)}" for f in kind.fields)
+        fields = (f"{quote_name(f.name)}: {sql_type(f.dataType)}" for f in kind.fields)
         return f"STRUCT<{', '.join(fields)}>"
     return kind.simpleString()
 
@@ -96,7 +96,7 @@ def as_type(v: str, given: "DataType", goal: "DataType", depth: int = 0) -> str:
             old = known.get(field.name.lower())
             value = f"CAST(NULL AS {sql_type(field.dataType)})"
             if old is not None:
-                value = as_type(f"{v}.{quoted(old.name)}", old.dataType, field.dataType, depth)
+                value = as_type(f"{v}.{quote_name(old.name)}", old.dataType, field.dataType, depth)
             parts.append(f"{text_literal(field.name)}, {value}")
         return f"CASE WHEN {v} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
     return f"CAST({v} AS {sql_type(goal)})"

@@ -1,14 +1,14 @@
 """Quoting of column names and texts in SQL."""
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote a column name for the text of a query."""
     return f"`{name.replace('`', '``')}`"
 
 
 def reference(name: str) -> str:
     """Quote a column, or a field after dots, with the meaning of `frame[name]`."""
-    return name if "`" in name else ".".join(map(quoted, name.split(".")))
+    return name if "`" in name else ".".join(map(quote_name, name.split(".")))
 
 
 def text_literal(text: str) -> str:

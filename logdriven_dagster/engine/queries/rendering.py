@@ -41,7 +41,7 @@ def render(sql: str, run: WindowRun) -> str:
 
     Raises TerminalStepError for an unknown name, and for data that could become SQL.
     """
-    return into_spark(_configured(sql, run), _data(run))
+    return into_spark(_substitute_variables(sql, run), _data(run))
 
 
 def render_for_database(sql: str, run: WindowRun, connection: Connection) -> str:
@@ -50,7 +50,7 @@ def render_for_database(sql: str, run: WindowRun, connection: Connection) -> str
     Raises TerminalStepError for an unknown name, and for data that could become SQL.
     """
     dialect = get_dialect(connection.url.get_backend_name())
-    return into_database(_configured(sql, run), _data(run), dialect)
+    return into_database(_substitute_variables(sql, run), _data(run), dialect)
 
 
 def render_path(path: str, run: WindowRun, project: Project) -> str:
@@ -58,7 +58,7 @@ def render_path(path: str, run: WindowRun, project: Project) -> str:
 
     Raises TerminalStepError for an unknown name, and for data that lead out of the folder.
     """
-    return into_path(project.located(_configured(path, run)), _data(run))
+    return into_path(project.resolve_path(_substitute_variables(path, run)), _data(run))
 
 
 def substitute(text: str, values: Mapping[str, str], later: Collection[str] = ()) -> str:
@@ -82,7 +82,7 @@ def substitute(text: str, values: Mapping[str, str], later: Collection[str] = ()
     return _REFERENCE.sub(value, text)
 
 
-def _configured(text: str, run: WindowRun) -> str:
+def _substitute_variables(text: str, run: WindowRun) -> str:
     return substitute(text, _texts(run), _data(run))
 
 

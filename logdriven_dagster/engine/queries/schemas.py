@@ -14,7 +14,7 @@ from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.engine.queries.common_types import MisfitError, common_type
 from logdriven_dagster.engine.queries.nested_values import as_type
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Column
@@ -92,15 +92,15 @@ def conform(
                 f"{table}: column {new.name} is NULL without a type; cast it, as in "
                 f"CAST(NULL AS STRING) AS {new.name}"
             )
-        value = sf.expr(as_type(quoted(new.name), new.dataType, goal))
+        value = sf.expr(as_type(quote_name(new.name), new.dataType, goal))
         columns.append(value.alias(old.name if old else new.name))
     return frame.select(*columns)
 
 
-def given_columns(fitting: "DataFrame", frame: "DataFrame") -> "DataFrame":
+def select_given_columns(fitting: "DataFrame", frame: "DataFrame") -> "DataFrame":
     """Return the conformed frame without columns that only the table has."""
     given = {name.lower() for name in frame.columns}
-    return fitting.select([quoted(name) for name in fitting.columns if name.lower() in given])
+    return fitting.select([quote_name(name) for name in fitting.columns if name.lower() in given])
 
 
 def _fits(given: "StructType", known: "StructType | None") -> bool:
@@ -113,7 +113,7 @@ def _fits(given: "StructType", known: "StructType | None") -> bool:
     return typed and goals == [(field.name, field.dataType) for field in given.fields]
 
 
-def merged(schemas: "list[StructType]", table: str) -> "StructType":
+def merge_schemas(schemas: "list[StructType]", table: str) -> "StructType":
     """Merge the schemas of files that were written at different stages of a table's evolution.
 
     Raises TerminalStepError if a column's types cannot be merged.

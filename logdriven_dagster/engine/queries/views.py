@@ -83,7 +83,7 @@ class Views:
         text = render(sql, self._run)
         self._take_offers(text)
         try:
-            names = self._mentioned(text)
+            names = self._find_mentioned(text)
             for name in names:
                 self.table(name)
             text = replace_tables(text, {name: name for name in names})
@@ -110,7 +110,7 @@ class Views:
         for name in [name for name in self._offered if plain is None or name.lower() in plain]:
             self.register(name, self._offered[name]())
 
-    def _mentioned(self, sql: str) -> list[str]:
+    def _find_mentioned(self, sql: str) -> list[str]:
         """Return the configured tables that a query reads, under their configured names."""
         plain = _plain(sql)
         if not any(name.lower() in plain for name in self._configured):

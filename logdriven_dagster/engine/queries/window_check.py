@@ -8,7 +8,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.sql.window_keys import find_source_keys
 from logdriven_dagster.engine.queries.instants import instant, lies_within
-from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.quoting import plain, quote_name
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX, window_index
 from logdriven_dagster.engine.spark import functions as sf
@@ -46,7 +46,7 @@ def chosen_by_source(
     return name.lower() in keys
 
 
-def placed(
+def assign_windows(
     frame: "DataFrame", target: Target, windows: Sequence[TimeWindow], *, chosen: bool = False
 ) -> "DataFrame":
     """Add the window of each row, and refuse rows outside of all windows.
@@ -57,7 +57,7 @@ def placed(
     """
     name, several = target.window_column, len(windows) > 1
     if name is not None and not (chosen and name in frame.columns):
-        frame = frame.withColumn(name, _within(frame, name, windows))
+        frame = frame.withColumn(name, _build_window_check(frame, name, windows))
     if several and WINDOW_INDEX not in frame.columns:
         assert name is not None  # `config.sql.stretching` refuses other targets
         frame = _with_number(frame, name, windows)
@@ -81,7 +81,9 @@ def refuse_own_name(frame: "DataFrame") -> None:
             )
 
 
-def numbered(frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]) -> "DataFrame":
+def add_window_index(
+    frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]
+) -> "DataFrame":
     """Add the window's number to rows of several windows, as WINDOW_INDEX; no column changes.
 
     The target's `window_column` determines the window. A row outside of all windows fails the
@@ -91,23 +93,23 @@ def numbered(frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]) 
     if len(windows) == 1:
         return frame
     assert name is not None  # `config.sql.stretching` refuses other targets
-    checked = frame.withColumn(WINDOW_INDEX, _within(frame, name, windows))
+    checked = frame.withColumn(WINDOW_INDEX, _build_window_check(frame, name, windows))
     return _with_number(checked, WINDOW_INDEX, windows)
 
 
 def _with_number(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "DataFrame":
     """Add WINDOW_INDEX, by the values of a column that lie in the windows."""
-    value = sf.col(quoted(name))
+    value = sf.col(quote_name(name))
     kind = frame.select(value).dtypes[0][1]
     return frame.withColumn(WINDOW_INDEX, window_index(value, kind, windows))
 
 
-def _within(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "Column":
+def _build_window_check(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "Column":
     """Return the column's values; a value outside the windows fails the query."""
     if name.lower() not in (column.lower() for column in frame.columns):
         raise TerminalStepError(f"the result has no column {name}, the window_column")
     window = windows[0] if len(windows) == 1 else windows[0].up_to_end_of(windows[-1])
-    value = quoted(name)
+    value = quote_name(name)
     shown = f"coalesce(cast({value} AS STRING), 'NULL')"
     outside = f"concat('{plain(name)} = ', {shown}, ' lies outside the window {window}')"
     inside = lies_within(value, window)

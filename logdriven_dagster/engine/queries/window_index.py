@@ -91,7 +91,7 @@ def count_by_window(
     observed = frame.observe(observation, bins_by_window(frame, column, windows).alias(BINS))
 
     def counts() -> list[int] | None:
-        values = mode_of(session).observed(observation)
+        values = mode_of(session).read_observation(observation)
         return counts_of_bins(values[BINS], len(windows)) if BINS in values else None
 
     return observed, counts

@@ -53,11 +53,11 @@ class WindowValues:
             else f"CASE WHEN {self._is_time} THEN {self.value} END"
         )
 
-    def bound(self, moment: datetime) -> str:
+    def format_bound(self, moment: datetime) -> str:
         """Return the smallest value at or after this instant, as a literal."""
         if self.column is None:
             return instant_text(moment)
-        found = self.column.bound(moment, self.zone, as_text=self._is_text)
+        found = self.column.format_bound(moment, self.zone, as_text=self._is_text)
         return number_text(found) if isinstance(found, int) else text_literal(found)
 
     def lies_within(self, window: TimeWindow) -> str:
@@ -65,7 +65,7 @@ class WindowValues:
 
         The comparisons are separate terms, so that they are pushed down to the source.
         """
-        start, end = self.bound(window.start), self.bound(window.end)
+        start, end = self.format_bound(window.start), self.format_bound(window.end)
         within = f"{self.value} >= {start} AND {self.value} < {end}"
         is_exact = self.column is None or self.column.unit is not None
         return within if is_exact else f"{within} AND {self._is_time}"
@@ -78,7 +78,7 @@ class WindowValues:
         if high - low == 1:
             return str(low)
         middle = (low + high) // 2
-        earlier = f"{self.value} < {self.bound(windows[middle].start)}"
+        earlier = f"{self.value} < {self.format_bound(windows[middle].start)}"
         left, right = self._search(windows, low, middle), self._search(windows, middle, high)
         return f"CASE WHEN {earlier} THEN {left} ELSE {right} END"
 

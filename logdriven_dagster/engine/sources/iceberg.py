@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.types.iceberg import IcebergSource
-from logdriven_dagster.engine.iceberg.files import after, from_to, within
+from logdriven_dagster.engine.iceberg.files import build_above_filter, build_window_filter, from_to
 from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.iceberg.opening import load_table
 from logdriven_dagster.engine.iceberg.rows import rows_of
@@ -20,7 +20,7 @@ class IcebergReader(Reader):
     """Reader of Iceberg tables: their current snapshot, or its files that may hold a window."""
 
     def whole(self, reading: Reading, source: IcebergSource) -> "DataFrame":
-        table = _loaded(reading, source)
+        table = _load_table(reading, source)
         return rows_of(reading.spark, table, plan(table, _condition(table, reading, source)))
 
 
@@ -30,7 +30,7 @@ def _condition(table: "Table", reading: Reading, source: IcebergSource) -> Any:
     if column is None or column.lower() not in map(str.lower, schema.column_names):
         return None
     if isinstance(source.window_column, str):
-        return within(schema, column, reading.run.window)
+        return build_window_filter(schema, column, reading.run.window)
     field = schema.find_field(column, case_sensitive=False)
     kind = str(field.field_type)
     if source.window_column is not None:
@@ -42,11 +42,11 @@ def _condition(table: "Table", reading: Reading, source: IcebergSource) -> Any:
         return None
     window = reading.slice
     if window.high is None:  # the frontier is being queried: include the key at the low end
-        return after(field.name, int(window.low) - 1, None)
-    return after(field.name, int(window.low) - reading.table.overlap, int(window.high))
+        return build_above_filter(field.name, int(window.low) - 1, None)
+    return build_above_filter(field.name, int(window.low) - reading.table.overlap, int(window.high))
 
 
-def _loaded(reading: Reading, source: IcebergSource) -> Any:
+def _load_table(reading: Reading, source: IcebergSource) -> Any:
     from pyiceberg.exceptions import NoSuchTableError
 
     try:

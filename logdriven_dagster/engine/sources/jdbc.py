@@ -36,11 +36,11 @@ class JdbcReader(Reader):
         options |= option_texts(source.options)
         read = read_exactly(reading.spark, connection, options, reading.project.zone)
         if source.key_column:
-            rows = _read_keys(reading, source, read.options, read.converted())
-            return read.converted(rows)
+            rows = _read_keys(reading, source, read.options, read.convert())
+            return read.convert(rows)
         if isinstance(source.window_column, str):
-            return read.converted(read.near(source.window_column, reading.run.window))
-        return read.converted()
+            return read.convert(read.near(source.window_column, reading.run.window))
+        return read.convert()
 
     def find_keys(
         self,

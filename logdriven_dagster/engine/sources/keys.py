@@ -91,7 +91,11 @@ def keys_in_database(
         if _whole(sample, source) is None:
             return None, None
         key = _number(column) if isinstance(sample, str) else column
-        query = select(func.min(key), func.max(key)).select_from(origin).where(key > _bound(low))
+        query = (
+            select(func.min(key), func.max(key))
+            .select_from(origin)
+            .where(key > _build_parameter(low))
+        )
         first, last = c.execute(query).one()
         if last is None:
             last = c.scalar(select(func.max(key)).select_from(origin))
@@ -117,7 +121,7 @@ def count_rows_in_database(
         if isinstance(first, int):
             is_text = isinstance(_any_key(c, origin, column), str)
             key = _number(column) if is_text else column
-            is_before = func.sum(case((key <= _bound(first), 1), else_=0))
+            is_before = func.sum(case((key <= _build_parameter(first), 1), else_=0))
             before = int(c.scalar(select(is_before).select_from(origin)) or 0)
         total = int(c.scalar(count) or 0)
     step = table.sliced_step.step
@@ -211,7 +215,7 @@ def _number(column: "ColumnElement[Any]") -> "ColumnElement[Any]":
     return sa.cast(column, sa.Numeric(DIGITS, 0))
 
 
-def _bound(number: int) -> Any:
+def _build_parameter(number: int) -> Any:
     """Return a number as a parameter: an integer if it fits, since a decimal uses no index."""
     import sqlalchemy as sa
 

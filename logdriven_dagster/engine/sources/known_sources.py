@@ -77,7 +77,7 @@ class KnownSources:
                     self._known.popitem(last=False)
         return frame
 
-    def found(self, key: Key) -> Fingerprint | None:
+    def find_files(self, key: Key) -> Fingerprint | None:
         """Return the files that are read, if they are cached or cheap to list."""
         known = self._known.get(key)
         return fingerprint(key.path) if known is None else known.found

@@ -84,7 +84,7 @@ class Reader(ABC):
         For a sliced source other than one of keys, only the rows of the window.
         """
 
-    def settled(self, reading: Reading, source: Any, frame: "DataFrame") -> "DataFrame":
+    def validate_frame(self, reading: Reading, source: Any, frame: "DataFrame") -> "DataFrame":
         """Return the frame of a window without values that the source does not really hold."""
         _ = reading, source
         return frame
@@ -168,7 +168,7 @@ def read_source(reading: Reading, source: Source) -> "DataFrame":
         with columns_named_by(source):
             values = values_of(reading, source, frame)
             frame = frame.where(values.lies_within(reading.run.window))
-    return reader.settled(reading, source, frame)
+    return reader.validate_frame(reading, source, frame)
 
 
 def values_of(

@@ -56,7 +56,7 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     if files is not None and digest is not None:
         found = looks.known(table.table, step.step, files, digest)
     if is_news := found is None:
-        found = _counted(lambda: count_rows(reading, step, None), strict=strict)
+        found = _count_rows(lambda: count_rows(reading, step, None), strict=strict)
         if found is None:
             return None
         found = replace(found, digest=digest)
@@ -87,7 +87,7 @@ def look_for_any(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows
         return None
     if reader_of(source).fingerprint(reading, source) is not None:
         return None  # `look` counts its rows
-    found = _counted(lambda: _rows_of_no_window(reading, step), strict=False)
+    found = _count_rows(lambda: _rows_of_no_window(reading, step), strict=False)
     return found if found is not None and found.total else None
 
 
@@ -110,7 +110,7 @@ def can_tell(table: TableConfig, source: Source) -> bool:
     return field is not None and getattr(source, field) is not None
 
 
-def _counted(count: Callable[[], SourceRows | None], *, strict: bool) -> SourceRows | None:
+def _count_rows(count: Callable[[], SourceRows | None], *, strict: bool) -> SourceRows | None:
     """Count the rows; on other errors return None, since reading the window reports them."""
     try:
         return count()
@@ -188,11 +188,11 @@ def _key(source: Source) -> str:
 def _of_times(values: WindowValues, table: TableConfig, now: datetime | None) -> dict[str, str]:
     assert isinstance(table.default_start, datetime)
     value = values.placed
-    ended = f"{value} >= {values.bound(table.end)}" if table.end else "false"
-    due = f"{value} >= {values.bound(now)} AND NOT ({ended})" if now else "false"
+    ended = f"{value} >= {values.format_bound(table.end)}" if table.end else "false"
+    due = f"{value} >= {values.format_bound(now)} AND NOT ({ended})" if now else "false"
     return {
         "unplaced": f"{value} IS NULL",
-        "before": f"{value} < {values.bound(table.default_start)}",
+        "before": f"{value} < {values.format_bound(table.default_start)}",
         "after": ended,
         "future": due,
     }

@@ -24,7 +24,7 @@ _pool: ContextVar[str | None] = ContextVar("pool", default=None)
 
 
 @contextmanager
-def watched_by(check: Callable[[], None]) -> Iterator[None]:
+def watch_actions(check: Callable[[], None]) -> Iterator[None]:
     """Call `check` about ten times a second while Spark works within this block.
 
     An exception that `check` raises cancels the work like an interruption and propagates to the
@@ -125,7 +125,7 @@ class QueryCounts:
     """Largest row count of any plan node, such as a scan before its filter or a join."""
 
 
-def counted(spark: "SparkSession", label: str, write: Callable[[], None]) -> QueryCounts:
+def run_counted(spark: "SparkSession", label: str, write: Callable[[], None]) -> QueryCounts:
     """Run one writing query interruptibly and return its row counts.
 
     `write` runs the query, `label` describes it in Spark's user interface.
@@ -140,4 +140,4 @@ def query_counts(spark: "SparkSession", mark: Mark) -> QueryCounts:
     plan = mode_of(spark).query_plan(spark, mark)
     if plan is None:
         return QueryCounts(None, None)
-    return QueryCounts(plan.source_rows(), plan.written_rows(), plan.most_rows())
+    return QueryCounts(plan.source_rows(), plan.get_written_rows(), plan.most_rows())

@@ -15,7 +15,7 @@ from logdriven_dagster.config.secrets import redact, resolve
 from logdriven_dagster.engine.spark import dead_sessions
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.server import state as server_state
-from logdriven_dagster.engine.spark.settings import given_settings
+from logdriven_dagster.engine.spark.settings import resolve_settings
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def refuse_unseen_files(project: Project, table: TableConfig) -> None:
         # The value of a variable is known when a window runs.
         if path is None or path.startswith("${"):
             continue
-        if resolve_location(project.located(path)).startswith("file:"):
+        if resolve_location(project.resolve_path(path)).startswith("file:"):
             raise UsageError(
                 f"step {step.step}: its files {path} are on this host, where Spark on {host} "
                 "cannot read them; put them into an object store and use their URL, such "
@@ -127,7 +127,7 @@ def connect(project: Project, url: str) -> "SparkSession":
         # A server keeps abandoned sessions for hours.
         atexit.register(session.stop)
         if not is_ours(session):
-            dead_sessions.served_by_others(session)
+            dead_sessions.register_session(session)
             _tell_what_stays(session, project)
         refuse_other_zone(session, project)
     except UsageError:
@@ -156,7 +156,7 @@ def _session(url: str) -> "SparkSession":
 def _tell_what_stays(session: "SparkSession", project: Project) -> None:
     """Warn about settings of the project that a running server no longer accepts."""
     client: Any = session.client
-    wanted = given_settings(project)
+    wanted = resolve_settings(project)
     found = client.get_config_with_defaults(*((name, None) for name in wanted))
     other = [name for name, value in zip(wanted, found, strict=True) if value != wanted[name]]
     if kept := [name for name in other if not session.conf.isModifiable(name)]:

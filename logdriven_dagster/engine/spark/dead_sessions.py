@@ -58,7 +58,7 @@ def forget() -> None:
     _forgotten.append(gateway)
 
 
-def served_by_others(session: Any, lives: Callable[[], bool] | None = None) -> None:
+def register_session(session: Any, lives: Callable[[], bool] | None = None) -> None:
     """Record the process's session on a server that can end independently of the session.
 
     `lives` returns whether the server is alive, where that can be checked.

@@ -44,7 +44,7 @@ Sentence: TypeAlias = "str | Callable[[JvmException], str]"
 def sentence_of(chain: Sequence[JvmException]) -> str:
     """Return one sentence for a chain of exceptions, which starts with the outermost."""
     telling = [thrown for thrown in chain if not repeats_its_cause(thrown)] or list(chain)
-    return _joined(telling)
+    return _join_messages(telling)
 
 
 def repeats_its_cause(thrown: JvmException) -> bool:
@@ -52,7 +52,7 @@ def repeats_its_cause(thrown: JvmException) -> bool:
     return thrown.types[0] == "org.apache.spark.SparkException" and thrown.condition is None
 
 
-def _joined(chain: Sequence[JvmException]) -> str:
+def _join_messages(chain: Sequence[JvmException]) -> str:
     """Return the sentence of the outermost exception, with those of causes that add details."""
     first, *causes = chain
     text = _one(first)
@@ -60,7 +60,7 @@ def _joined(chain: Sequence[JvmException]) -> str:
         return text
     if _family(first) in _SAID_BY_THE_LAST_CAUSE:
         causes = causes[-1:]
-    return f"{text}: {_joined(causes)}"
+    return f"{text}: {_join_messages(causes)}"
 
 
 _SAID_BY_THEIR_CAUSE = frozenset(
@@ -178,7 +178,7 @@ def _number(thrown: JvmException) -> str:
     return f"{found[1]} is not a number of that type" if found else _as_spark_says(thrown)
 
 
-def _raised_in_python(thrown: JvmException) -> str:
+def _format_python_error(thrown: JvmException) -> str:
     """Return the exception of a Python function, and the line of the user's file that raised it."""
     text = thrown.message.partition("Traceback (most recent call last)")[2] or thrown.message
     text = re.sub(r"\s*SQLSTATE: \w+\s*$", "", text)
@@ -218,7 +218,7 @@ SENTENCES: Mapping[str, Sentence] = {
     "PARSE_EMPTY_STATEMENT": "the query is empty",
     "PARSE_SYNTAX_ERROR": "the query has a syntax error at or near {error}{place}",
     "PATH_NOT_FOUND": "file or folder {path} does not exist",
-    "PYTHON_EXCEPTION": _raised_in_python,
+    "PYTHON_EXCEPTION": _format_python_error,
     "REMAINDER_BY_ZERO": "remainder of a division by zero{where}; use try_mod to get NULL instead",
     "TASK_WRITE_FAILED": "Spark cannot write to {path}",
     "TABLE_OR_VIEW_NOT_FOUND": "unknown table {relationName}{place}; a query can read "
@@ -241,7 +241,7 @@ _OF_JAVA: Mapping[str, Sentence] = {
     "java.lang.OutOfMemoryError": "Spark's Java is out of memory; increase spark.driver.memory in "
     "spark.config",
     "org.apache.spark.SparkIllegalArgumentException": _header,
-    "org.apache.spark.api.python.PythonException": _raised_in_python,  # without a condition
+    "org.apache.spark.api.python.PythonException": _format_python_error,  # without a condition
     "java.sql.SQLException": _of_a_database,
 }
 """Classes of exceptions without a condition; subclasses are included."""

@@ -4,7 +4,7 @@ from logdriven_dagster.engine.spark.errors import JvmException
 from logdriven_dagster.engine.spark.mode import is_connect
 
 
-def thrown_by(error: Exception) -> tuple[JvmException, ...]:
+def list_jvm_errors(error: Exception) -> tuple[JvmException, ...]:
     """Return the JVM exceptions behind an error, outermost first; empty if there are none."""
     if is_connect(error):
         from logdriven_dagster.engine.spark.connect.errors import causes

@@ -25,7 +25,7 @@ BY_PROCESS = "pyspark.sql.functions"
 _CONNECT = "pyspark.sql.connect."
 
 ROWS, WINDOWS = "rows", "windows"
-"""Keys of `CountedReads.found`: rows of all windows together, or a list with rows per window."""
+"""Keys of `CountedReads.read_counts`: rows of all windows, or a list with the rows of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CountedReads(Protocol):
         """
         ...
 
-    def narrowed(
+    def push_filters(
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
         """Return the query and its frames, changed so that its filters apply before the counts.
@@ -71,7 +71,7 @@ class CountedReads(Protocol):
         """
         ...
 
-    def found(
+    def read_counts(
         self, frame: "DataFrame", written: Sequence[int | None]
     ) -> list[Mapping[str, Any]] | None:
         """Return the counts of each source of a written frame; None if any is missing.
@@ -158,7 +158,7 @@ class SparkMode(Protocol):
         """Return the plan of the latest finished query under a mark; None if not available."""
         ...
 
-    def counted_reads(self, spark: "SparkSession") -> "CountedReads | None":
+    def create_read_counter(self, spark: "SparkSession") -> "CountedReads | None":
         """Return a counter of the rows that queries read; None if query plans have the counts."""
         ...
 
@@ -187,11 +187,11 @@ class SparkMode(Protocol):
         """
         ...
 
-    def observed(self, observation: "Observation") -> Mapping[str, Any]:
+    def read_observation(self, observation: "Observation") -> Mapping[str, Any]:
         """Return the values of an `observe`, without waiting; empty if no query has computed it."""
         ...
 
-    def estimated_bytes(self, frame: "DataFrame") -> int:
+    def estimate_bytes(self, frame: "DataFrame") -> int:
         """Return Spark's estimate of the frame's size, made before it runs."""
         ...
 

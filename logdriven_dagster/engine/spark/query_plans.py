@@ -66,7 +66,7 @@ class StageRun:
     """Records that its tasks read from sources, before any filter."""
 
     @classmethod
-    def of(cls, stage: Mapping[str, Any]) -> "StageRun":
+    def from_json(cls, stage: Mapping[str, Any]) -> "StageRun":
         """Build a run from the JSON of Spark's status pages."""
         counts = (int(stage[key]) for key in ("numTasks", "numCompleteTasks", "inputRecords"))
         return cls(frozenset(stage["rddIds"]), *counts)
@@ -100,7 +100,7 @@ class QueryPlan:
     """The runs of its stages, if they were requested; see `is_sampled`."""
 
     @classmethod
-    def of(cls, nodes: Iterable[PlanNode], edges: Iterable[tuple[int, int]]) -> "QueryPlan":
+    def build(cls, nodes: Iterable[PlanNode], edges: Iterable[tuple[int, int]]) -> "QueryPlan":
         """Build a plan from nodes and edges; an edge leads from an input to its reader."""
         inputs: dict[int, list[int]] = {}
         for source, node in edges:
@@ -115,7 +115,7 @@ class QueryPlan:
         """
         return any(SAMPLED in node.description for node in self.nodes.values())
 
-    def written_rows(self) -> int | None:
+    def get_written_rows(self) -> int | None:
         """Return the row count of the node that executes the write command."""
         for node in self.nodes.values():
             if is_write(node.name):
@@ -160,7 +160,7 @@ class QueryPlan:
         if "LeftAnti" in node.description and SURVIVING in node.description:
             return [node.rows]
         if not self.inputs.get(id_):
-            rows = None if limited else _scanned(node, filtered)
+            rows = None if limited else _get_scanned_rows(node, filtered)
             return [None if rows is None or rows % times else rows // times]
         if node.name in _EXCHANGES:
             times = sampled if SAMPLED in node.description else 1
@@ -176,7 +176,7 @@ class QueryPlan:
         return [count for counts in below for count in counts]
 
 
-def _scanned(node: PlanNode, filtered: int | None) -> int | None:
+def _get_scanned_rows(node: PlanNode, filtered: int | None) -> int | None:
     if filtered is not None:
         return filtered
     # Neither is a source: literal rows of the query, and sources proven to be empty.

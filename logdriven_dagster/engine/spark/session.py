@@ -17,7 +17,7 @@ from logdriven_dagster.engine.spark.classic.archives.archive import with_archive
 from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
-from logdriven_dagster.engine.spark.classic.launching import started_session
+from logdriven_dagster.engine.spark.classic.launching import start_session
 from logdriven_dagster.engine.spark.connecting import connect, remote_url
 from logdriven_dagster.engine.spark.engine_type import SparkEngineType, Watch
 from logdriven_dagster.engine.spark.functions import functions_for
@@ -64,7 +64,7 @@ def spark_session(project: Project) -> "SparkSession":
     # PySpark's first call of Java would import this module and pandas, while Java waits.
     Thread(target=import_module, args=("pyspark.testing",), daemon=True).start()
     with _no_orphans(), _signals_as_they_were(), java_noise_hidden():
-        return started_session(settings)
+        return start_session(settings)
 
 
 @contextmanager

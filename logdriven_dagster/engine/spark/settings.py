@@ -77,9 +77,11 @@ def launch_settings(project: Project) -> dict[str, str]:
 
 def project_settings(project: Project) -> dict[str, str]:
     """Return the project's settings for any JVM; values from `spark.config` take precedence."""
-    given, jars = given_settings(project), _jdbc_jars(project)
+    given, jars = resolve_settings(project), _jdbc_jars(project)
     stores = hadoop_settings(project.storage) if project.uses_object_stores else {}
-    settings = _defaults(project) | stores | _hidden(project) | given | session_settings(project)
+    settings = (
+        _defaults(project) | stores | _build_redaction(project) | given | session_settings(project)
+    )
     for name in (_CLASS_PATH, "spark.executor.extraClassPath"):
         if path := os.pathsep.join([*jars, *filter(None, [given.get(name)])]):
             settings[name] = path
@@ -104,7 +106,7 @@ def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, s
     }
     if few_rows:
         own["spark.sql.codegen.wholeStage"] = "false"
-    given = {k: v for k, v in given_settings(project).items() if k.startswith("spark.sql.")}
+    given = {k: v for k, v in resolve_settings(project).items() if k.startswith("spark.sql.")}
     return (
         own
         | given
@@ -117,7 +119,7 @@ def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, s
     )
 
 
-def given_settings(project: Project) -> dict[str, str]:
+def resolve_settings(project: Project) -> dict[str, str]:
     """Return the settings of `spark.config` with their secrets resolved.
 
     Raises UsageError, with the name of the setting, if a secret is missing.
@@ -154,7 +156,7 @@ def _defaults(project: Project) -> dict[str, str]:
         "spark.sql.ui.retainedExecutions": "50",
         "spark.sql.warehouse.dir": _spark_warehouse(project),
         "spark.sql.catalogImplementation": "in-memory",
-        **(_closed_doors() if is_one_jvm(project.config.spark.master) else {}),
+        **(_restrict_access() if is_one_jvm(project.config.spark.master) else {}),
     }
 
 
@@ -165,7 +167,7 @@ def _spark_warehouse(project: Project) -> str:
     return f"{project.warehouse}/spark"
 
 
-def _hidden(project: Project) -> dict[str, str]:
+def _build_redaction(project: Project) -> dict[str, str]:
     """Return the regex of settings that Spark's pages redact: all values from secret references."""
     given = project.config.spark.config.items()
     # Hadoop's settings are also shown without the prefix of their names.
@@ -174,7 +176,7 @@ def _hidden(project: Project) -> dict[str, str]:
     return {"spark.redaction.regex": "|".join([_REDACTED, *names])}
 
 
-def _closed_doors() -> dict[str, str]:
+def _restrict_access() -> dict[str, str]:
     """Restrict the ports and files of a single local JVM to that JVM.
 
     Spark makes a secret for each such JVM. The processes of a cluster share one, which must be
@@ -191,7 +193,7 @@ def _closed_doors() -> dict[str, str]:
 
 def _java_options(project: Project) -> dict[str, str]:
     """Return the JVM options: our own, followed by those of the project."""
-    given = given_settings(project)
+    given = resolve_settings(project)
     # JDBC drivers interpret times without a zone in the JVM's zone, not the session's.
     zone = f"-Duser.timezone={project.zone}"
     java = {

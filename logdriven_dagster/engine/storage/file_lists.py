@@ -50,11 +50,11 @@ class FileLists:
         self._lock, self._made = Lock(), 0
         self._folder: Folder | None = None
 
-    def listed(self, sizes: Mapping[str, int]) -> str:
+    def write_list(self, sizes: Mapping[str, int]) -> str:
         """Write a list of files with their sizes in bytes; return the folder that Spark reads."""
         with self._lock:
             self._folder = self._folder or self._new_folder()
-            folder, self._made = self._folder.within(str(self._made)), self._made + 1
+            folder, self._made = self._folder.get_subfolder(str(self._made)), self._made + 1
         lines = [_VERSION, *(_line(file, size) for file, size in sizes.items())]
         put, place = folder.storage.put, folder.location
         put(f"{place}/{_LOG}/0", "\n".join(lines).encode())

@@ -8,7 +8,7 @@ from functools import partial
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.storage.locations import Folder, storage_of
-from logdriven_dagster.engine.storage.staging import UPKEEP, staged_folders, staging_name
+from logdriven_dagster.engine.storage.staging import UPKEEP, find_staging_folders, staging_name
 from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.errors import UsageError
 
@@ -71,7 +71,7 @@ class Search:
         Callers must list published folders *afterwards*: an attempt that publishes and ends in the
         meantime is first in use, and then published.
         """
-        staged = staged_folders(folder)
+        staged = find_staging_folders(folder)
         return [each for each, job in staged.items() if not self._needs(job, each)]
 
     def _needs(self, job_id: int, folder: str) -> bool:
@@ -93,16 +93,16 @@ def list_folder_parts(folder: Folder, table: str, kinds: Mapping[str, str]) -> I
     present = folder.names()
     for name in kinds:
         if name in present:
-            yield _build_part(folder.within(name), table, kinds[name])
+            yield _build_part(folder.get_subfolder(name), table, kinds[name])
     if present and not set(present) - kinds.keys():
         yield _build_part(folder, table, "folder")
 
 
 def refuse_other_files(data: Folder) -> None:
     """Raise UsageError if a folder of rows contains anything that no window wrote."""
-    staged = staged_folders(data)
+    staged = find_staging_folders(data)
     for name in data.names():
-        place = data.within(name).location
+        place = data.get_subfolder(name).location
         if not any(f"{each}/".startswith(f"{place}/") for each in staged):
             fix = "remove it, or the whole folder, with other tools"
             raise UsageError(f"{as_path(place)} was not written by a window; {fix}")

@@ -128,7 +128,7 @@ class LocalStorage:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            return _linked(draft, path)
+            return _link(draft, path)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -145,7 +145,7 @@ def _path(location: str) -> Path:
     return Path(get_local_folder(location))
 
 
-def _linked(draft: Path, path: Path) -> bool:
+def _link(draft: Path, path: Path) -> bool:
     """Rename a finished draft to its final name; return False if that name exists."""
     try:
         path.hardlink_to(draft)

@@ -73,7 +73,7 @@ class Folder(NamedTuple):
     storage: Storage
     location: str
 
-    def within(self, name: str) -> "Folder":
+    def get_subfolder(self, name: str) -> "Folder":
         """Return the subfolder of this name, whether it exists or not."""
         return Folder(self.storage, f"{self.location}/{name}")
 

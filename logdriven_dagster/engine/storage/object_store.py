@@ -41,11 +41,11 @@ class ObjectStore:
 
     def names(self, folder: str) -> list[str]:
         """Return the sorted names in a folder; empty if there is no such folder."""
-        return sorted(self._listed(folder))
+        return sorted(self._list_folder(folder))
 
     def versions(self, folder: str) -> dict[str, int]:
         """Return the names in a folder with a checksum of each object's tag and size."""
-        return {name: _version(info) for name, info in self._listed(folder).items()}
+        return {name: _version(info) for name, info in self._list_folder(folder).items()}
 
     def weight(self, location: str) -> Weight:
         """Return size and age of a file, or of a folder with its content.
@@ -55,7 +55,7 @@ class ObjectStore:
         found = self._system.find(location, detail=True).values()
         if not found:
             raise FileNotFoundError(location)
-        return Weight(sum(info["size"] for info in found), max(map(_modified, found)))
+        return Weight(sum(info["size"] for info in found), max(map(_get_modification_time, found)))
 
     def exists(self, location: str) -> bool:
         """Return whether there is a file, or a folder with content."""
@@ -120,7 +120,7 @@ class ObjectStore:
     def _system(self) -> Any:
         return self._open_system()
 
-    def _listed(self, folder: str) -> dict[str, Mapping[str, Any]]:
+    def _list_folder(self, folder: str) -> dict[str, Mapping[str, Any]]:
         system = self._system
         try:
             found = system.ls(folder, detail=True)
@@ -170,7 +170,7 @@ def _version(info: Mapping[str, Any]) -> int:
     return zlib.crc32(f"{tag}-{info['size']}".encode())
 
 
-def _modified(info: Mapping[str, Any]) -> datetime:
+def _get_modification_time(info: Mapping[str, Any]) -> datetime:
     for name in ("LastModified", "last_modified", "updated", "mtime"):
         value = info.get(name)
         if isinstance(value, str):

@@ -37,7 +37,7 @@ def read_files(
     if len(files) > _MOST_PATHS and isinstance(files, Mapping) and form in FOOTERS:
         lists = lists_of(spark)
         if lists is not None and min(files.values()) > 0:  # Spark would skip an empty file
-            return reader.options(**OPTIONS).load(lists.listed(files))
+            return reader.options(**OPTIONS).load(lists.write_list(files))
     return reader.load([literal_path(file) for file in files])
 
 

@@ -43,7 +43,7 @@ def staging_folder(parent: Folder, job_id: int, what: str) -> Folder:
 
 def folder_in_stretch(folder: Folder, job_id: int) -> Folder:
     """Return the folder of one window in a pass, which exists if the window has rows."""
-    return folder.within(f"{JOB}={job_id}")
+    return folder.get_subfolder(f"{JOB}={job_id}")
 
 
 def folder_of_pass(folder: str) -> str:
@@ -52,12 +52,12 @@ def folder_of_pass(folder: str) -> str:
     return parent if _OF_A_JOB.fullmatch(name) else folder
 
 
-def staged_folders(parent: Folder) -> dict[str, int]:
+def find_staging_folders(parent: Folder) -> dict[str, int]:
     """Return the staging folders below `parent` with their job ids."""
     found: dict[str, int] = {}
     for name in parent.names():
         if match := STAGED.fullmatch(name):
-            folder = parent.within(name)
+            folder = parent.get_subfolder(name)
             inside = folder.names() if STRETCH in name else []
             jobs = [int(each[1]) for each in map(_OF_A_JOB.fullmatch, inside) if each]
             found |= {folder_in_stretch(folder, job).location: job for job in jobs}
@@ -86,7 +86,7 @@ def data_files(folder: Folder) -> list[str]:
     found = []
     for name in folder.names():
         if name[0] not in "._":
-            place = folder.within(name)
+            place = folder.get_subfolder(name)
             found += data_files(place) if "=" in name else [place.location]
     return found
 

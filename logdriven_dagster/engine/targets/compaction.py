@@ -55,7 +55,7 @@ class TableNow(Protocol):
         """Return the rows of the given files, none of which has rows deleted by an engine."""
         ...
 
-    def divided(self, frame: "DataFrame") -> "DataFrame":
+    def add_partition_column(self, frame: "DataFrame") -> "DataFrame":
         """Add the column that divides rows among files, if the table needs one."""
         ...
 
@@ -148,7 +148,7 @@ def rewrite(
             folder = staging_folder(parent, UPKEEP, "compacted")
             done.append(Rewritten(group, folder, ()))
             try:
-                files = _written(spark, table, group, target, folder)
+                files = _write_files(spark, table, group, target, folder)
             except Exception:
                 if group.paths <= _paths(load()):
                     raise
@@ -166,7 +166,7 @@ def _paths(table: TableNow | None) -> set[str]:
     return {file.path for file in table.files} if table is not None else set()
 
 
-def _written(
+def _write_files(
     spark: "SparkSession",
     table: TableNow,
     group: SmallFiles,
@@ -175,7 +175,7 @@ def _written(
 ) -> tuple[str, ...]:
     frame = table.rows(spark, group.paths)
     label = f"{table.name}: compact {len(group.files)} files"
-    divided = table.divided(_in_files(frame, group.wanted, target))
+    divided = table.add_partition_column(_in_files(frame, group.wanted, target))
     rows = write_anew(divided, folder, label, option_texts(target.options))
     if sum(rows.values()) != group.rows:
         raise TransientStepError(f"{label}: {sum(rows.values())} of {group.rows} rows were written")

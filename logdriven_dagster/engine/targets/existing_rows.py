@@ -33,7 +33,7 @@ def existing_rows(project: Project, tables: Iterable[str]) -> Iterator[ExistingR
     for table in tables:
         for step in project.tables[table].steps:
             if step.target is not None:
-                place = _asked_as(step.target)
+                place = _get_shared_place(step.target)
                 key = (step.target.contents, place or f"{table}.{step.step}")
                 looks.setdefault(key, _ContentsThread(project, place)).targets.append(
                     (table, step.target)
@@ -46,7 +46,7 @@ def existing_rows(project: Project, tables: Iterable[str]) -> Iterator[ExistingR
         yield from look.results()
 
 
-def _asked_as(target: Target) -> str:
+def _get_shared_place(target: Target) -> str:
     """Return the connection or catalog that a target shares with others; empty if there is none."""
     if target.connected is not None:
         return str(Need("connection", target.connected.name))

@@ -9,11 +9,14 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.spark.classic.settings_files import left_settings, remove_settings
+from logdriven_dagster.engine.spark.classic.settings_files import (
+    find_leftover_settings,
+    remove_settings,
+)
 from logdriven_dagster.engine.storage.garbage import Garbage, InUse, Search
 from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.targets.contents import contents_of
-from logdriven_dagster.engine.targets.rejected import rejected_target
+from logdriven_dagster.engine.targets.rejected import build_rejected_target
 
 
 def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iterator[Garbage]:
@@ -26,10 +29,10 @@ def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iter
         for step in config.steps:
             if step.target is not None:
                 yield from contents_of(step.target).leftovers(search, name, step.target)
-            if (apart := rejected_target(name, step)) is not None:
+            if (apart := build_rejected_target(name, step)) is not None:
                 yield from contents_of(apart[1]).leftovers(search, *apart)
         for folder in search.idle(staging_of(project, name)):
             yield from search.old(name, "rows", folder)
-    for left in left_settings():
+    for left in find_leftover_settings():
         location, remove = str(left), partial(remove_settings, left)
         yield Garbage("", "settings", location, None, None, remove)

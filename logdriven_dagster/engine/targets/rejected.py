@@ -8,7 +8,7 @@ from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.config.models.types.targets import REJECTED, Target
 
 
-def rejected_target(table: str, step: StepConfig) -> tuple[str, Target] | None:
+def build_rejected_target(table: str, step: StepConfig) -> tuple[str, Target] | None:
     """Return the target for rejected rows and its table name; None if there is none.
 
     It is of the same type as the step's target, window by window; for topics it is a folder of
@@ -29,5 +29,5 @@ def list_named_targets(name: str, table: TableConfig) -> Iterator[tuple[str, Tar
     for step in table.steps:
         if step.target is not None:
             yield name, step.target
-        if (apart := rejected_target(name, step)) is not None:
+        if (apart := build_rejected_target(name, step)) is not None:
             yield apart

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX, bins_of, counts_of_bins
 from logdriven_dagster.engine.spark import functions as sf
-from logdriven_dagster.engine.spark.actions import QueryCounts, counted, run_action
+from logdriven_dagster.engine.spark.actions import QueryCounts, run_action, run_counted
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.spark_files import read_files
@@ -42,7 +42,7 @@ def in_few_files(frame: "DataFrame") -> "DataFrame":
 
     Otherwise thousands of windows would each leave as many files as there are cores.
     """
-    size = mode_of(frame.sparkSession).estimated_bytes(frame)
+    size = mode_of(frame.sparkSession).estimate_bytes(frame)
     return frame.coalesce(1) if size < _SMALL_BYTES else frame
 
 
@@ -75,10 +75,10 @@ def stage_files(
     ours = (PARTITION, WINDOW_INDEX) if several else (PARTITION,)
     own = [name for name in ours if name in frame.columns]
     schema = (frame.drop(*own) if own else frame).schema
-    whole = combine_runs(runs).at(runs[0].step_id + STRETCH) if several else runs[0]
+    whole = combine_runs(runs).for_step(runs[0].step_id + STRETCH) if several else runs[0]
     folder = staging_folder(parent, whole.job_id, whole.step_id)
     folders = [folder_in_stretch(folder, run.job_id) for run in runs] if several else [folder]
-    frame, told = _rows_told(frame, form, len(runs))
+    frame, told = _add_row_counter(frame, form, len(runs))
     divided = _by_job(frame, runs) if several else frame
     given = {**(options or {}), **ONLY_COMMITTED}
     writer = divided.write.format(form).mode("append").options(**given)
@@ -99,7 +99,7 @@ def stage_files(
         )
     writer = writer.partitionBy(*by) if by else writer
     try:
-        counts = counted(frame.sparkSession, whole.label, partial(writer.save, folder.location))
+        counts = run_counted(frame.sparkSession, whole.label, partial(writer.save, folder.location))
         found = [
             _files_in(own, form, rows) for own, rows in zip(folders, told(counts), strict=True)
         ]
@@ -124,7 +124,7 @@ def stage_files(
     return staged
 
 
-def _rows_told(
+def _add_row_counter(
     frame: "DataFrame", form: str, number: int
 ) -> "tuple[DataFrame, Callable[[QueryCounts], Sequence[int | None]]]":
     """Attach a row counter to the frame, unless its files have footers with row counts.
@@ -137,13 +137,13 @@ def _rows_told(
     mode, several = mode_of(frame.sparkSession), number > 1
     if form in FOOTERS:
         return frame, lambda _: [None] * number
-    if not several and mode.counted_reads(frame.sparkSession) is None:
+    if not several and mode.create_read_counter(frame.sparkSession) is None:
         return frame, lambda counts: [counts.written]
     observation = Observation()
     metric = bins_of(sf.col(WINDOW_INDEX), number) if several else sf.count(sf.lit(1))
 
-    def told(counts: QueryCounts) -> Sequence[int | None]:
-        values = mode.observed(observation)
+    def read_counts(counts: QueryCounts) -> Sequence[int | None]:
+        values = mode.read_observation(observation)
         if not several:
             return [values.get(_ROWS)]
         rows = counts_of_bins(values[_ROWS], number) if _ROWS in values else []
@@ -151,7 +151,7 @@ def _rows_told(
             raise TransientStepError("Spark did not report the number of rows of each window")
         return rows
 
-    return frame.observe(observation, metric.alias(_ROWS)), told
+    return frame.observe(observation, metric.alias(_ROWS)), read_counts
 
 
 def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
@@ -231,11 +231,11 @@ def are_whole(staged: StagedRows, parent: Folder, form: str = "parquet") -> bool
 
 
 @contextmanager
-def kept_for_a_while(
+def keep_temporarily(
     frame: "DataFrame", parent: Folder, runs: Sequence[WindowRun]
 ) -> Iterator[tuple[StagedRows, ...]]:
     """Keep the rows of each window in temporary files until they are loaded into the target."""
-    kept = stage_files(frame, parent, [run.at(f"{run.step_id}__rows") for run in runs])
+    kept = stage_files(frame, parent, [run.for_step(f"{run.step_id}__rows") for run in runs])
     try:
         yield kept
     finally:

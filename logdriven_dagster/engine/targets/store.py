@@ -101,7 +101,7 @@ class StagedRows:
         }
 
     @classmethod
-    def of(cls, run: WindowRun, state: Mapping[str, Any]) -> "StagedRows":
+    def from_state(cls, run: WindowRun, state: Mapping[str, Any]) -> "StagedRows":
         """Deserialize the rows of a `state`, to be published by this attempt."""
         from pyspark.sql.types import StructType
 
@@ -111,8 +111,8 @@ class StagedRows:
             run=run,
             schema=StructType.fromJson(state["schema"]),
             files=tuple(state["files"]),
-            quality=QualityReport.of(quality) if quality else None,
-            rejected=cls.of(run, rejected) if rejected else None,
+            quality=QualityReport.from_state(quality) if quality else None,
+            rejected=cls.from_state(run, rejected) if rejected else None,
             **known,
         )
 

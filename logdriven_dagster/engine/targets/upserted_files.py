@@ -12,7 +12,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from logdriven_dagster.engine.queries.instants import instant
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
@@ -48,7 +48,7 @@ class KeyedFiles(Protocol):
         """Return the rows of some of its files, with the file of each row in FILE."""
         ...
 
-    def divided(self, frame: "DataFrame") -> "DataFrame":
+    def add_partition_column(self, frame: "DataFrame") -> "DataFrame":
         """Add the column that divides rows among files, if the table needs one."""
         ...
 
@@ -111,12 +111,12 @@ def merge(
     survivors = old.alias("old").join(new.alias("new"), _same_key(key) & ~newer, "left_anti")
     winners = new.alias("new").join(old.alias("old"), _same_key(key) & newer, "left_anti")
     if kept := [name for name in old.columns if name not in new.columns]:
-        columns = old.dropDuplicates(list(key)).select(*key, *map(quoted, kept))
+        columns = old.dropDuplicates(list(key)).select(*key, *map(quote_name, kept))
         winners = winners.join(columns, list(key), "left")
     merged = survivors.unionByName(winners)
     run = staged.run
     folder = staging_folder(data, run.job_id, run.step_id)
-    added = write_anew(table.divided(merged), folder, f"{run.label}: merge")
+    added = write_anew(table.add_partition_column(merged), folder, f"{run.label}: merge")
     return hit.files, tuple(added), done
 
 

@@ -71,7 +71,7 @@ def analyse(project: Project, spark: "SparkSession") -> Iterator[Analysed]:
     for table in project.tables.values():
         with fresh_session(spark, project) as session:
             looked = _TableAnalysis(project, table, session, columns)
-            yield from looked.found()
+            yield from looked.find_mistakes()
             if looked.columns is not None:
                 columns[table.table] = looked.columns
 
@@ -94,7 +94,7 @@ class _TableAnalysis:
         self.columns: StructType | None = None
         """The columns of the result that other tables read."""
 
-    def found(self) -> Iterator[Analysed]:
+    def find_mistakes(self) -> Iterator[Analysed]:
         """Yield mistakes, and places that could not be analyzed."""
         table = self._table
         try:
@@ -133,7 +133,7 @@ class _TableAnalysis:
             self.columns = None if frame is None else frame.schema
 
     def _source(self, location: Location, source: Source) -> "_Found":
-        frame, found = self._tried(location, lambda: self._frame(source), is_source=True)
+        frame, found = self._try_frame(location, lambda: self._frame(source), is_source=True)
         self._name("source", frame)
         return frame, found
 
@@ -149,12 +149,12 @@ class _TableAnalysis:
             return ()  # `columns` may omit those of folders
         column = source.window_column
 
-        def looked() -> "DataFrame":
+        def check_type() -> "DataFrame":
             with columns_named_by(source):
                 refuse_type(column, frame)
             return frame
 
-        return self._tried(location, looked)[1]
+        return self._try_frame(location, check_type)[1]
 
     def _frame(self, source: Source) -> "DataFrame":
         catalog = partial(open_catalog, self._project)
@@ -183,9 +183,9 @@ class _TableAnalysis:
             self._refuse_unknown(query)
             return self._views.query(query)
 
-        return self._tried(location, result)
+        return self._try_frame(location, result)
 
-    def _tried(
+    def _try_frame(
         self, location: Location, make: "Callable[[], DataFrame]", *, is_source: bool = False
     ) -> "_Found":
         """Return the frame, or the findings if it cannot be made; sources may appear later."""

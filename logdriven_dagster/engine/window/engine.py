@@ -15,14 +15,14 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query, replace_tables
 from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.engine.failures import step_errors
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.sources.known_sources import KnownSources, Looks, Recall
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.sources.source_rows import count_rows, count_rows_of_files
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.spark.dead_sessions import served_by_others
+from logdriven_dagster.engine.spark.dead_sessions import register_session
 from logdriven_dagster.engine.spark.engine_type import SparkEngineType
 from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -127,7 +127,7 @@ class Engine:
         with step_errors(), fresh_session(self._spark, self._project) as spark:
             frame = self.read(table, window, spark)
             if sql is not None:
-                frame = _queried(spark, table, frame, sql)
+                frame = _query(spark, table, frame, sql)
             shown = frame.limit(limit).select(*map(_in_arrow, frame.schema.fields))
             found: pa.Table = run_action(spark, f"{table}: look", shown.toArrow)
             return found
@@ -188,7 +188,7 @@ class Engine:
 def start_engine(context: EngineContext) -> Engine:
     """Start the engine in the session of its type, which is Spark's or speaks its protocol."""
     assert isinstance(context.kind, SparkEngineType)
-    session = context.kind.session(context.spark, served_by_others)
+    session = context.kind.session(context.spark, register_session)
     return Engine(context.project, session, context.recall)
 
 
@@ -201,7 +201,7 @@ def _brings_code(project: Project, table: TableConfig) -> bool:
     return any(step.python for step in table.steps) or any(rule.kind == "python" for rule in rules)
 
 
-def _queried(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) -> "DataFrame":
+def _query(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) -> "DataFrame":
     """Return the result of a query over a frame; raise TerminalStepError for other statements."""
     from sqlglot import exp
 
@@ -220,7 +220,7 @@ def _queried(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) ->
 def _in_arrow(field: "StructField") -> "Column":
     from pyspark.sql.types import StructType
 
-    column, kind = sf.col(quoted(field.name)), field.dataType.typeName()
+    column, kind = sf.col(quote_name(field.name)), field.dataType.typeName()
     if arrow_schema(StructType([field])) is not None:
         return column
     text = sf.to_json(column) if kind == "variant" else column.cast("string")

@@ -43,9 +43,9 @@ class ReadCounts:
         self._windows, self._several = windows, len(windows) > 1
         self._counting: Counting = choose_counting(project, table) if self._several else "unknown"
         self._counted: list[Callable[[], list[int] | None]] = []
-        self._counter = mode_of(spark).counted_reads(spark)
+        self._counter = mode_of(spark).create_read_counter(spark)
 
-    def seen(self, column: WindowColumn | None, frame: "DataFrame") -> "DataFrame":
+    def add_counter(self, column: WindowColumn | None, frame: "DataFrame") -> "DataFrame":
         """Return the frame with a counter, if needed; `column` determines the rows' windows."""
         if self._counter is not None:
             index = None
@@ -58,7 +58,7 @@ class ReadCounts:
         self._counted.append(counts)
         return frame
 
-    def narrowed(
+    def push_filters(
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
         """Return the query and its frames, changed so that its filters apply before the counts.
@@ -67,15 +67,17 @@ class ReadCounts:
         """
         if self._counter is None:
             return sql, frames
-        return self._counter.narrowed(sql, values, frames)
+        return self._counter.push_filters(sql, values, frames)
 
-    def divided(self, staged: tuple[StagedRows, ...], made: "DataFrame") -> tuple[StagedRows, ...]:
+    def assign_counts(
+        self, staged: tuple[StagedRows, ...], made: "DataFrame"
+    ) -> tuple[StagedRows, ...]:
         """Return the rows of each window with the number of rows read for it, if known.
 
         `made` is the frame whose rows are staged.
         """
         if self._counter is not None:
-            seen = self._counter.found(made, [each.rows for each in staged])
+            seen = self._counter.read_counts(made, [each.rows for each in staged])
             return staged if seen is None else self._by_observation(staged, seen)
         query = staged[0].query
         total = None if query is None else query.source

@@ -21,17 +21,21 @@ from logdriven_dagster.engine.quality.inspected_store import InspectedStore
 from logdriven_dagster.engine.quality.inspector import Inspector
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.queries.views import Views
-from logdriven_dagster.engine.queries.window_check import numbered, placed, refuse_own_name
+from logdriven_dagster.engine.queries.window_check import (
+    add_window_index,
+    assign_windows,
+    refuse_own_name,
+)
 from logdriven_dagster.engine.sources.files.arrivals import refuse_changed
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.storage.staging import staging_of
-from logdriven_dagster.engine.targets.rejected import rejected_target
+from logdriven_dagster.engine.targets.rejected import build_rejected_target
 from logdriven_dagster.engine.targets.staged_files import in_few_files
 from logdriven_dagster.engine.targets.store import StagedRows, Store, StoreContext
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.engine.window.read_counts import ReadCounts
-from logdriven_dagster.engine.window.staged_steps import viewed, written
+from logdriven_dagster.engine.window.staged_steps import describe_staged, describe_view
 from logdriven_dagster.engine.window.step_results import StepResult, StepResults
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.files import RegisteredFile
@@ -67,16 +71,16 @@ class WindowSession:
         def table(name: str, part: Reads) -> "DataFrame":
             frame = read(context, name, part)
             column = context.project.table(name).output.window_column
-            return self._reads.seen(None if part is None else column, frame)
+            return self._reads.add_counter(None if part is None else column, frame)
 
         self._views = Views(
             *(context.spark, self._whole, table, frozenset(context.project.tables)),
-            narrowed=self._reads.narrowed,
+            narrowed=self._reads.push_filters,
         )
         self._results = StepResults(
             *(context, self._whole, self._table, self._views),
             windows=self._windows,
-            seen=self._reads.seen,
+            seen=self._reads.add_counter,
         )
         self._staged: dict[str, tuple[Store, tuple[StagedRows, ...]]] = {}
         self._published: dict[str, tuple[Published, ...]] = {}
@@ -94,15 +98,15 @@ class WindowSession:
                 if len(self._runs) > 1 or not self._results.may_pass(error):
                     raise
                 staged = self._stage(step)
-            return tuple(each.noted(*before) for each in staged)
+            return tuple(each.add_notes(*before) for each in staged)
 
     def _stage(self, step: StepConfig) -> tuple[Staged, ...]:
         self._views.opened.clear()
-        made, source_type = self._results.of(step), self._results.origin(step)
+        made, source_type = self._results.build_result(step), self._results.origin(step)
         rows = self._results.source_rows(step)
         if step.target is None:
             self._views.register(step.step, made.frame)
-            staged = (viewed(step, made, source_type),) * len(self._runs)
+            staged = (describe_view(step, made, source_type),) * len(self._runs)
         else:
             staged = self._write(step, step.target, made, source_type)
         if rows is None and not any(each.counts.source for each in staged):
@@ -140,7 +144,7 @@ class WindowSession:
         """Count the published rows that the step's staged rows would replace, in a Spark job."""
         assert step.target is not None
         keeper, _ = self._staged[step.step]
-        label = f"{self._whole.at(step.step).label}: rows to be replaced"
+        label = f"{self._whole.for_step(step.step).label}: rows to be replaced"
         with step_errors():
             try:
                 mode = step.target.write_mode
@@ -167,7 +171,9 @@ class WindowSession:
         for step in self._table.steps:
             if step.target is not None:
                 with step_errors():
-                    self._store(step, step.target).fence([run.at(step.step) for run in fenced])
+                    self._store(step, step.target).fence(
+                        [run.for_step(step.step) for run in fenced]
+                    )
 
     def restore(self, step: StepConfig, states: Sequence[str]) -> tuple[Staged, ...] | None:
         """Take over the staged rows of dead attempts, as if they had been staged here.
@@ -178,16 +184,17 @@ class WindowSession:
         target = step.target
         assert target is not None
         known = [json.loads(state) for state in states]
-        keeper, runs = self._store(step, target), self._at(step)
+        keeper, runs = self._store(step, target), self._list_step_runs(step)
         with step_errors():
             staged = tuple(
-                StagedRows.of(run, each["rows"]) for run, each in zip(runs, known, strict=True)
+                StagedRows.from_state(run, each["rows"])
+                for run, each in zip(runs, known, strict=True)
             )
             if not all(keeper.holds(rows) for rows in staged):
                 return None
             self._keep(step, keeper, staged)
             return tuple(
-                written(
+                describe_staged(
                     rows,
                     target,
                     each["source_type"],
@@ -211,25 +218,27 @@ class WindowSession:
     def _write(
         self, step: StepConfig, target: Target, made: StepResult, source_type: str | None
     ) -> tuple[Staged, ...]:
-        keeper, runs = self._store(step, target), self._at(step)
+        keeper, runs = self._store(step, target), self._list_step_runs(step)
         frame = made.frame
         refuse_own_name(frame)
         ready = (
-            numbered(frame, target, self._windows)
+            add_window_index(frame, target, self._windows)
             if step.quality
-            else self._finished(frame, target, chosen=made.chosen)
+            else self._prepare_write(frame, target, chosen=made.chosen)
         )
-        staged = self._reads.divided(keeper.stage(ready, runs), frame)
-        malformed = self._results.malformed()
+        staged = self._reads.assign_counts(keeper.stage(ready, runs), frame)
+        malformed = self._results.take_malformed()
         self._keep(step, keeper, staged)
-        note = self._results.uncounted(step)
+        note = self._results.describe_uncounted(step)
         return tuple(
-            written(rows, target, source_type, made.files, bad).noted(note)
+            describe_staged(rows, target, source_type, made.files, bad).add_notes(note)
             for rows, bad in zip(staged, malformed, strict=True)
         )
 
-    def _finished(self, frame: "DataFrame", target: Target, *, chosen: bool = False) -> "DataFrame":
-        return in_few_files(placed(frame, target, self._windows, chosen=chosen))
+    def _prepare_write(
+        self, frame: "DataFrame", target: Target, *, chosen: bool = False
+    ) -> "DataFrame":
+        return in_few_files(assign_windows(frame, target, self._windows, chosen=chosen))
 
     def _keep(self, step: StepConfig, keeper: Store, staged: tuple[StagedRows, ...]) -> None:
         """Record the staged rows, and offer them to later steps and checks."""
@@ -237,22 +246,22 @@ class WindowSession:
         self.had_few_rows &= staged[0].were_few
         self._views.offer(
             step.step,
-            lambda: self._reads.seen(None, keeper.staged_frame(staged).drop(WINDOW_START)),
+            lambda: self._reads.add_counter(None, keeper.staged_frame(staged).drop(WINDOW_START)),
         )
 
     def _store(self, step: StepConfig, target: Target) -> Store:
         keeper = store(self._context, self._whole.table, target)
         if step.quality is not None:
-            keeper = self._inspected(step, step.quality, keeper, target)
+            keeper = self._build_inspected_store(step, step.quality, keeper, target)
         if len(self._runs) > 1 and not keeper.takes_stretches:
             raise TerminalStepError(f"{step.step}: its target writes one window at a time")
         return keeper
 
-    def _inspected(
+    def _build_inspected_store(
         self, step: StepConfig, quality: QualityConfig, keeper: Store, target: Target
     ) -> InspectedStore:
         project, table = self._context.project, self._whole.table
-        apart = rejected_target(table, step)
+        apart = build_rejected_target(table, step)
         inspector = Inspector(
             quality,
             resolve_rules(quality, project.config.quality_rules),
@@ -266,9 +275,9 @@ class WindowSession:
             keeper,
             store(self._context, *apart) if apart else None,
             inspector,
-            lambda frame: self._finished(frame, target),
-            lambda frame: self._finished(frame, apart[1] if apart else target),
+            lambda frame: self._prepare_write(frame, target),
+            lambda frame: self._prepare_write(frame, apart[1] if apart else target),
         )
 
-    def _at(self, step: StepConfig) -> list[WindowRun]:
-        return [run.at(step.step) for run in self._runs]
+    def _list_step_runs(self, step: StepConfig) -> list[WindowRun]:
+        return [run.for_step(step.step) for run in self._runs]

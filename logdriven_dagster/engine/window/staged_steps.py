@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from logdriven_dagster.engine.window.step_results import StepResult
 
 
-def written(
+def describe_staged(
     staged: StagedRows,
     target: Target,
     source_type: str | None,
@@ -46,7 +46,7 @@ def written(
     )
 
 
-def viewed(step: StepConfig, made: "StepResult", source_type: str | None) -> Staged:
+def describe_view(step: StepConfig, made: "StepResult", source_type: str | None) -> Staged:
     """Describe a step without a target, whose result `made` is a view for later steps."""
     columns = columns_of(made.frame.schema)
     return Staged(step.step, Counts(), source_type, None, columns, made.files)

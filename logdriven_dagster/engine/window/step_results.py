@@ -86,10 +86,10 @@ class StepResults:
             notes.append(f"before the read {done.rows} rows changed on {script.connection}")
         return notes
 
-    def of(self, step: StepConfig) -> StepResult:
+    def build_result(self, step: StepConfig) -> StepResult:
         """Return the result of a step as a frame that is not yet computed."""
         self._malformed[step.step] = []
-        return self._of(step)
+        return self._build_result(step)
 
     def may_pass(self, error: Exception) -> bool:
         """Return whether the failed step may succeed on retry; see `Reader.may_pass`."""
@@ -113,7 +113,7 @@ class StepResults:
             return None
         return look_for_any(self._reading, step, self._context.looks)
 
-    def malformed(self) -> list[int | None]:
+    def take_malformed(self) -> list[int | None]:
         """Return the malformed records per window that were read and not reported before.
 
         None if every source is strict, or no query has read one that is not.
@@ -128,15 +128,15 @@ class StepResults:
             return [None] * len(self._windows)
         return [sum(map(int, each)) for each in zip(*known, strict=True)]
 
-    def uncounted(self, step: StepConfig) -> str:
+    def describe_uncounted(self, step: StepConfig) -> str:
         """Return a note for the log if the number of a step's malformed records is unknown."""
         return _UNCOUNTED if self._malformed.get(step.step) else ""
 
-    def _of(self, step: StepConfig) -> StepResult:
+    def _build_result(self, step: StepConfig) -> StepResult:
         if step.loop_over is not None:
             return self._of_all_rows(step, step.loop_over)
         source, sql = self._source(step), self._context.project.step_sql(self._table, step)
-        made = self._transformed(step, source, sql)
+        made = self._transform(step, source, sql)
         chosen = chosen_by_source(self._table, step, sql, source, self._run.window)
         return StepResult(made, self._files(step, source), chosen)
 
@@ -148,7 +148,7 @@ class StepResults:
         try:
             for row in loop_rows(rows, loop, f"{run.table} {run.window} {step.step}"):
                 self.use(replace(run, row=row))
-                results.append(self._of(once))
+                results.append(self._build_result(once))
         finally:
             self.use(run)
         files = tuple(dict.fromkeys(name for result in results for name in result.files))
@@ -183,7 +183,7 @@ class StepResults:
             self._windows,
         )
 
-    def _transformed(
+    def _transform(
         self, step: StepConfig, source: "DataFrame | None", sql: str | None
     ) -> "DataFrame":
         if step.python:

@@ -67,12 +67,12 @@ class CatchingUp:
         until = time.monotonic() + self.wait.total_seconds()
         while True:
             if self.max_parallel == 1:
-                yield from self._taken(self._whole, lambda: True)
+                yield from self._begin_ready(self._whole, lambda: True)
             else:
                 yield from self._side_by_side(Slots(self.max_parallel))
             if not self._has_more(until):
                 break
-        yield from self.queue.held()
+        yield from self.queue.iter_blocked()
 
     def _has_more(self, until: float) -> bool:
         """Wait for other processes while that may unblock windows. Returns True if it has."""
@@ -88,7 +88,7 @@ class CatchingUp:
     def _may_go_on(self) -> bool:
         return self.max_windows is None or self.tried < self.max_windows
 
-    def _taken(
+    def _begin_ready(
         self,
         begin: Callable[[PlannedWindow, Sequence[Order]], Iterable[WindowEvent]],
         has_room: Callable[[], bool],
@@ -99,7 +99,7 @@ class CatchingUp:
             if planned is None:
                 return
             table = self.project.table(planned.table)
-            passed_over = self.queue.passed_over(planned)
+            passed_over = self.queue.list_passed_over(planned)
             order = Order(
                 self.project,
                 table,
@@ -139,10 +139,10 @@ class CatchingUp:
     def _whole(self, _planned: PlannedWindow, orders: Sequence[Order]) -> Generator[WindowEvent]:
         for event in self.passes.run(orders):
             yield event
-            self._seen(event)
+            self._record_event(event)
 
-    def _seen(self, event: WindowEvent) -> None:
-        self.queue.seen(event)
+    def _record_event(self, event: WindowEvent) -> None:
+        self.queue.record_event(event)
         self.tried += isinstance(event, WindowStarted)
         self.tried -= isinstance(event, WindowSetBack)  # it is tried again
 
@@ -154,19 +154,19 @@ class CatchingUp:
         for window, reason in found.items():
             yield WindowSkipped(planned.table, window, reason)
         if planned.window in found:
-            self.queue.recorded(planned)
+            self.queue.reload_skipped(planned)
         else:
             self.queue.set_aside(planned)
 
     def _side_by_side(self, slots: Slots) -> Generator[WindowEvent]:
         """Keep the slots filled; on an error, running windows end; an interruption stops them."""
         try:
-            yield from self._begun(slots)
+            yield from self._begin_windows(slots)
             while slots.is_busy:
-                ended = self._ended(slots)
+                ended = self._wait_for_end(slots)
                 # Before any event is yielded: a free slot does not wait for the consumer of the
                 # events.
-                begun = self._begun(slots)
+                begun = self._begin_windows(slots)
                 yield from ended
                 yield from begun
         except GeneratorExit as cause:
@@ -178,30 +178,30 @@ class CatchingUp:
         if self.error is not None:
             raise self.error
 
-    def _ended(self, slots: Slots) -> list[WindowEvent]:
+    def _wait_for_end(self, slots: Slots) -> list[WindowEvent]:
         events: list[WindowEvent] = []
         try:
             events = slots.wait()
             for event in events:
-                self._seen(event)
+                self._record_event(event)
         except Exception as error:  # noqa: BLE001 - raised when all have ended
             self.error = self.error or error
         return events
 
-    def _begun(self, slots: Slots) -> list[WindowEvent]:
+    def _begin_windows(self, slots: Slots) -> list[WindowEvent]:
         """Claim windows and return their events; the windows go on in threads of their own."""
 
         def begin(planned: PlannedWindow, orders: Sequence[Order]) -> Iterable[WindowEvent]:
-            return self._started(slots, planned, orders)
+            return self._start_pass(slots, planned, orders)
 
         events: list[WindowEvent] = []
         try:
-            events.extend(self._taken(begin, lambda: slots.is_free and self.error is None))
+            events.extend(self._begin_ready(begin, lambda: slots.is_free and self.error is None))
         except Exception as error:  # noqa: BLE001 - as above
             self.error = self.error or error
         return events
 
-    def _started(
+    def _start_pass(
         self, slots: Slots, planned: PlannedWindow, orders: Sequence[Order]
     ) -> list[WindowEvent]:
         """Claim windows in this thread, so that claims see each other; run them in a slot."""
@@ -217,7 +217,7 @@ class CatchingUp:
         started = [event for event in begun if isinstance(event, WindowStarted)]
         self.tried += len(started)
         # The claim may have taken fewer windows than requested.
-        self.queue.taken(planned, [event.attempt.window for event in started])
+        self.queue.mark_taken(planned, [event.attempt.window for event in started])
         return begun
 
 

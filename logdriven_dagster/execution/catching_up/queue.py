@@ -71,7 +71,7 @@ class CatchUpQueue:
         """
         plan = self.plan()
         in_work = {name for name, _ in self._taken}
-        busy = set(filter(self._ordered, in_work))
+        busy = set(filter(self._is_ordered, in_work))
         left = (self._taken, self._aside, self._elsewhere)
 
         def is_left(planned: PlannedWindow) -> bool:
@@ -79,7 +79,7 @@ class CatchUpQueue:
             return planned.table in busy or any(place in windows for windows in left)
 
         def may_begin(planned: PlannedWindow) -> bool:
-            return not in_work or in_work.isdisjoint(plan.before(planned))
+            return not in_work or in_work.isdisjoint(plan.find_tables_before(planned))
 
         found = self._agenda.first(is_left, may_begin)
         if found is not None or self._fresh or self._taken:
@@ -89,7 +89,7 @@ class CatchUpQueue:
         self._fresh = True
         return self.next_ready()
 
-    def passed_over(self, planned: PlannedWindow) -> list[TimeWindow]:
+    def list_passed_over(self, planned: PlannedWindow) -> list[TimeWindow]:
         """Return the older windows that `latest_only` records as SKIPPED; never a running one."""
         if planned.trigger is not Trigger.PENDING:
             return []
@@ -110,17 +110,17 @@ class CatchUpQueue:
         """Return the inapplicable windows to record as SKIPPED together, starting with this one."""
         return list(islice(self.plan().inapplicable(planned), _AT_ONCE))
 
-    def taken(self, planned: PlannedWindow, windows: Sequence[TimeWindow]) -> None:
-        """Record that windows are in progress from here on; `seen` records their end."""
+    def mark_taken(self, planned: PlannedWindow, windows: Sequence[TimeWindow]) -> None:
+        """Record that windows are in progress from here on; `record_event` records their end."""
         self._taken |= {(planned.table, window.start) for window in windows}
         # A window that runs again is not complete now: the windows that wait for it depend on this.
         self._read([planned.table])
 
-    def recorded(self, planned: PlannedWindow) -> None:
+    def reload_skipped(self, planned: PlannedWindow) -> None:
         """Record that windows of the table are SKIPPED now."""
         self._reload(planned.table)
 
-    def seen(self, event: WindowEvent) -> None:
+    def record_event(self, event: WindowEvent) -> None:
         """Update the queue by an event of a window."""
         if isinstance(event, (WindowStarted, WindowRefused, WindowSkipped, NeedUnmet)):
             return
@@ -130,7 +130,7 @@ class CatchUpQueue:
         match event:
             case WindowSetBack():
                 pass  # it is pending as before
-            case WindowFailed(stands=False) | WindowLost() if self._ordered(attempt.table):
+            case WindowFailed(stands=False) | WindowLost() if self._is_ordered(attempt.table):
                 self._failures.setdefault(attempt.table, attempt.window)
                 self._agenda.close(attempt.table)
             case WindowSucceeded() | WindowFailed() | WindowLost():
@@ -185,7 +185,7 @@ class CatchUpQueue:
         open_ones = (item for log in plan.logs.values() for item in log.open)
         return pending and any(item.status is Status.RUNNING for item in open_ones)
 
-    def held(self) -> Iterator[WindowEvent]:
+    def iter_blocked(self) -> Iterator[WindowEvent]:
         """Yield the windows that failed ones block.
 
         Source: Sharp ETL, reported as skipped, not logged.
@@ -225,10 +225,10 @@ class CatchUpQueue:
 
     def _reload(self, name: str) -> None:
         """Mark a log as changed: the next plan reads it once, for any number of changes."""
-        self._changed |= {name, *self._agenda.affected(name)}
+        self._changed |= {name, *self._agenda.find_affected(name)}
         self._fresh = False
 
-    def _ordered(self, name: str) -> bool:
+    def _is_ordered(self, name: str) -> bool:
         return self._tables[name].ordered
 
     def _takes_one(self, name: str) -> bool:

@@ -33,7 +33,7 @@ class RefreshQueue:
         while self.orders:
             first = self.orders[0].window
             seen: list[WindowEvent] = []
-            yield first, self._noted(seen)
+            yield first, self._run_recorded(seen)
             ended = {
                 event.attempt.window.key
                 for event in seen
@@ -45,7 +45,7 @@ class RefreshQueue:
             # By keys, since a slice gets its end only when it runs.
             self.orders = [order for order in self.orders if order.window.key not in ended]
 
-    def _noted(self, seen: list[WindowEvent]) -> Generator[WindowEvent]:
+    def _run_recorded(self, seen: list[WindowEvent]) -> Generator[WindowEvent]:
         for event in self.runner.run(self._together()):
             seen.append(event)
             yield event

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from logdriven_dagster.engine.spark.actions import in_pool, watched_by
+from logdriven_dagster.engine.spark.actions import in_pool, watch_actions
 from logdriven_dagster.execution.events import WindowEvent
 
 _PATIENCE = 30.0
@@ -101,7 +101,7 @@ class Slots:
         own_events: list[WindowEvent] = []
         error: BaseException | None = None
         try:
-            with watched_by(self._check), in_pool(f"slot {slot}"):
+            with watch_actions(self._check), in_pool(f"slot {slot}"):
                 own_events.extend(events)
         except BaseException as raised:  # noqa: BLE001 - handed to the waiting thread
             error = raised

@@ -60,28 +60,30 @@ class ChangedTarget:
         return f"{self.table}: {self.description}"
 
 
-def changed_targets(run_log: RunLog, project: Project, names: Iterable[str]) -> list[ChangedTarget]:
+def list_changed_targets(
+    run_log: RunLog, project: Project, names: Iterable[str]
+) -> list[ChangedTarget]:
     """Find the tables whose finished windows were written in another way; reads only.
 
     The log is queried only for tables of which the registry has a version with another target.
     """
-    revised = _revised(project, names)
-    return run_log.ask(lambda conn: list(_found(conn, project, revised))) if revised else []
+    revised = _list_revised(project, names)
+    return run_log.ask(lambda conn: list(_find_changes(conn, project, revised))) if revised else []
 
 
-def changed_when_loaded(project: Project) -> dict[str, ChangedTarget]:
+def find_changed_at_load(project: Project) -> dict[str, ChangedTarget]:
     """Find the changed targets of a project whose run log may not exist or be reachable."""
     try:
-        names = _revised(project, project.tables)
+        names = _list_revised(project, project.tables)
         run_log = look_at_run_log(project) if names else None
         if run_log is None:
             return {}
-        return {changed.table: changed for changed in changed_targets(run_log, project, names)}
+        return {changed.table: changed for changed in list_changed_targets(run_log, project, names)}
     except RunLogError:
         return {}
 
 
-def _revised(project: Project, names: Iterable[str]) -> list[str]:
+def _list_revised(project: Project, names: Iterable[str]) -> list[str]:
     """Return the tables, of these, that have more than one version or another name before."""
     return [
         name
@@ -91,7 +93,9 @@ def _revised(project: Project, names: Iterable[str]) -> list[str]:
     ]
 
 
-def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator[ChangedTarget]:
+def _find_changes(
+    conn: Connection, project: Project, names: Iterable[str]
+) -> Iterator[ChangedTarget]:
     codes: dict[str, tuple[str, str]] = {}
     for name in names:
         # Until a rename is applied, versions and windows have the earlier name.
@@ -102,16 +106,16 @@ def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator
         earlier.setdefault(codes[version.code], []).append(version)
     for (name, logged), versions in earlier.items():
         table, differing = project.table(name), {}
-        known = [(each.version, recorded_table(project, each)) for each in versions]
+        known = [(each.version, load_recorded_table(project, each)) for each in versions]
         readable = [(number, before) for number, before in known if before is not None]
         for n, (number, _) in enumerate(readable):
             later = [each for _, each in readable[n:]]
             if change := _change(project, [*later, table]):
                 differing[number] = change
-        yield from _written(conn, table, logged, differing)
+        yield from _find_written(conn, table, logged, differing)
 
 
-def recorded_table(project: Project, version: Version) -> TableConfig | None:
+def load_recorded_table(project: Project, version: Version) -> TableConfig | None:
     """Return the table of a version with its name then; None if this release cannot read it."""
     folder, content = get_definitions_folder(project.root), json.loads(version.content)
     name = content["values"].get("table", version.name)
@@ -135,7 +139,8 @@ def find_readable_table(
     readable = (
         table
         for each in reversed(versions)
-        if version in (None, each.version) and (table := recorded_table(project, each)) is not None
+        if version in (None, each.version)
+        and (table := load_recorded_table(project, each)) is not None
     )
     return next(readable, None)
 
@@ -228,7 +233,7 @@ def _way(table: str, target: Target) -> Mapping[str, str]:
     }
 
 
-def _written(
+def _find_written(
     conn: Connection,
     table: TableConfig,
     logged: str,

@@ -51,7 +51,7 @@ class ProjectRegistry:
     run_log: RunLog
 
     @classmethod
-    def opened(cls, root: Path | str) -> "ProjectRegistry":
+    def open(cls, root: Path | str) -> "ProjectRegistry":
         """Open the registry of a folder.
 
         Raises InvalidProjectError without a valid `logdriven.yaml`.
@@ -93,18 +93,20 @@ def set_settings(root: Path | str, wanted: Settings, by: Author) -> list[Version
     Files are applied only if a name is not registered yet. Raises UsageError for unknown names and
     settings, and for invalid values; nothing is written then.
     """
-    registry = ProjectRegistry.opened(root)
+    registry = ProjectRegistry.open(root)
     if any(registry.ask(definition_history.find_kind, name) is None for name in wanted):
         register(root)
     kinds = {name: registry.kind(name) for name in wanted}
-    parsed = {name: dict(_parsed(kinds[name], name, given)) for name, given in wanted.items()}
+    parsed = {
+        name: dict(_parse_settings(kinds[name], name, given)) for name, given in wanted.items()
+    }
 
     def write(conn: Connection) -> list[VersionChange]:
         lock(conn, registry.project)
         changes = definitions.adopt(conn, registry.project)
         for kind in OPERATIONAL:
             values = {
-                name: _completed(conn, registry.project, kind, name, parsed[name])
+                name: _complete_values(conn, registry.project, kind, name, parsed[name])
                 for name in wanted
                 if kinds[name] is kind
             }
@@ -117,7 +119,9 @@ def set_settings(root: Path | str, wanted: Settings, by: Author) -> list[Version
 _RESET = object()
 
 
-def _parsed(kind: Kind, name: str, given: Mapping[str, str | None]) -> Iterator[tuple[str, Any]]:
+def _parse_settings(
+    kind: Kind, name: str, given: Mapping[str, str | None]
+) -> Iterator[tuple[str, Any]]:
     allowed = OPERATIONAL.get(kind, frozenset())
     if not allowed:
         raise UsageError(f"{name} is a {kind.value.lower()}, which has no settings")
@@ -132,7 +136,7 @@ def _parsed(kind: Kind, name: str, given: Mapping[str, str | None]) -> Iterator[
             raise UsageError(f"{setting}: {error}") from None
 
 
-def _completed(
+def _complete_values(
     conn: Connection, project: str, kind: Kind, name: str, values: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the values, with those of the definition where they are reset."""
@@ -209,7 +213,7 @@ def diff(root: Path | str, name: str, first: Side | None, second: Side | None) -
 
     Raises UsageError for an unknown version.
     """
-    versions = {version.version: version for version in ProjectRegistry.opened(root).versions(name)}
+    versions = {version.version: version for version in ProjectRegistry.open(root).versions(name)}
     numbers = sorted(versions)
     if first is None:
         first, second = numbers[max(len(numbers) - 2, 0)], numbers[-1]
@@ -252,7 +256,7 @@ def find(root: Path | str, wanted: Mapping[str, str], text: str | None = None) -
     `wanted` maps kinds of use (connection, source, …) to names; a definition has to use all of
     them.
     """
-    registry = ProjectRegistry.opened(root)
+    registry = ProjectRegistry.open(root)
     found: list[list[Finding]] = [
         registry.ask(definition_history.find_users, [kind], used) for kind, used in wanted.items()
     ]

@@ -43,7 +43,7 @@ class Disagreements:
     offline: tuple[str, ...]
 
     @classmethod
-    def of(cls, registered: Registered) -> "Disagreements":
+    def find(cls, registered: Registered) -> "Disagreements":
         """Find the differences of files and registry of a project; reads only."""
         project = registered.project
         in_force = {kind: _settings(registered, kind) for kind in OPERATIONAL}
@@ -83,7 +83,7 @@ def _settings(registered: Registered, kind: Kind) -> dict[str, Mapping[str, Any]
 def _overrides(
     registered: Registered, in_force: Mapping[Kind, Mapping[str, Mapping[str, Any]]]
 ) -> Iterator[Override]:
-    declared = _declared(registered.project)
+    declared = _build_declared_settings(registered.project)
     for kind, rows in in_force.items():
         differing = {
             name: [field for field, value in declared[kind][name].items() if row[field] != value]
@@ -116,7 +116,7 @@ def _setter(versions: list[Version], field: str, value: Any) -> Version | None:
     return setter
 
 
-def _declared(project: Project) -> dict[Kind, dict[str, dict[str, Any]]]:
+def _build_declared_settings(project: Project) -> dict[Kind, dict[str, dict[str, Any]]]:
     """Return the settings of the definitions in force, without operators' changes."""
     return {
         Kind.TABLE: {name: build_setting_columns(table) for name, table in project.tables.items()},

@@ -56,7 +56,7 @@ _DERIVED = (Kind.RELATION, Kind.STEP)
 
 def export(root: Path | str, *, history: bool = False) -> dict[str, Any]:
     """Export every definition of the registry, optionally with its history; without secrets."""
-    registry = ProjectRegistry.opened(root)
+    registry = ProjectRegistry.open(root)
 
     def read(conn: Connection) -> dict[str, Any]:
         lock(conn, registry.project)  # nothing changes between the parts
@@ -66,7 +66,7 @@ def export(root: Path | str, *, history: bool = False) -> dict[str, Any]:
             "project": registry.project,
             "definitions": {
                 section: [
-                    _exported(version)
+                    _export(version)
                     for version in definition_history.list_latest_versions(
                         conn, registry.project, kind
                     )
@@ -84,7 +84,7 @@ def export(root: Path | str, *, history: bool = False) -> dict[str, Any]:
     return registry.run_log.write(read)
 
 
-def _exported(version: Version) -> dict[str, Any]:
+def _export(version: Version) -> dict[str, Any]:
     content = _content(version)
     settings = {
         name: version.columns[name]
@@ -138,9 +138,9 @@ class _DefinitionImport:
 
     def contents(self, kind: Kind) -> dict[str, dict[str, Any]]:
         """Return the contents of all definitions of a kind, by name."""
-        return {item.name: item.content.as_dict for item in self.of(kind)}
+        return {item.name: item.content.as_dict for item in self.list_definitions(kind)}
 
-    def of(self, kind: Kind) -> tuple[ExportedDefinition, ...]:
+    def list_definitions(self, kind: Kind) -> tuple[ExportedDefinition, ...]:
         """Return the definitions of one kind to import."""
         section = next(section for section, k in SECTIONS.items() if k is kind)
         return self.export.definitions.get(section, ())
@@ -154,25 +154,25 @@ class _DefinitionImport:
         for kind, histories in _history(self.export).items():
             changes += definition_history.restore(conn, name, kind, histories)
         for kind in (Kind.PROJECT, Kind.TABLE, Kind.JOB):
-            changes += put(conn, name, kind, list(self._wanted(conn, kind, standing)), author)
+            changes += put(conn, name, kind, list(self._list_wanted(conn, kind, standing)), author)
         changes += self.folder.apply(conn, Author(author.operator, "apply"))
         for kind in _DERIVED:
             changes += put(conn, name, kind, list(self._following(kind, standing)), author)
         return changes + standing.derive(conn, author)
 
-    def _wanted(
+    def _list_wanted(
         self, conn: Connection, kind: Kind, standing: DefinitionsInForce
     ) -> Iterator[Wanted]:
         name = self.folder.project.name
         if kind is Kind.PROJECT:
             # logdriven.yaml always takes precedence; a new log continues with its version number.
             known = definition_history.find_kind(conn, name, name) is Kind.PROJECT
-            for item in () if known else self.of(kind):
+            for item in () if known else self.list_definitions(kind):
                 current = rename_content(kind, item.content.as_dict)
                 content = declare_content(kind, name, current)
                 yield Wanted(content, {}, content.digest, item.version)
             return
-        given = {item.name: item for item in self.of(kind)}
+        given = {item.name: item for item in self.list_definitions(kind)}
         for made in declare_all(standing.sources, standing.project):
             if made.kind is kind and made.name in given:
                 item = given[made.name]
@@ -180,7 +180,7 @@ class _DefinitionImport:
                 yield Wanted(made, _settings(made, item), digest, item.version)
 
     def _following(self, kind: Kind, standing: DefinitionsInForce) -> Iterator[Wanted]:
-        given = {item.name: item for item in self.of(kind)}
+        given = {item.name: item for item in self.list_definitions(kind)}
         for made in standing.follows.definitions:
             if made.kind is kind and made.name in given:
                 item = given[made.name]

@@ -167,12 +167,12 @@ def _missing(conn: Connection, project: Project, present: Mapping[str, Home]) ->
     if moved:
         raise RunLogError(_elsewhere(project, log, moved[-1], present[moved[-1].name]))
     missing = [home for name, home in present.items() if home.adds_to(before.get(name))]
-    if taken := homes.taken_places(conn, missing):
-        raise RunLogError(_taken(project, log, taken))
+    if taken := homes.find_taken_places(conn, missing):
+        raise RunLogError(_describe_taken(project, log, taken))
     return missing
 
 
-def _taken(project: Project, log: str, taken: list[TakenPlace]) -> str:
+def _describe_taken(project: Project, log: str, taken: list[TakenPlace]) -> str:
     first = taken[0]
     names = ", ".join(each.home.name for each in taken[:_MOST_NAMED])
     more = f" and {len(taken) - _MOST_NAMED} more" if len(taken) > _MOST_NAMED else ""

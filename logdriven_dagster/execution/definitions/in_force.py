@@ -51,15 +51,15 @@ class Folder:
 
         Files of the registry's versions are written to a private folder of this process.
         """
-        return cls._of(replace(read_sources(root), recorded_in=private_folder()))
+        return cls._from_sources(replace(read_sources(root), recorded_in=private_folder()))
 
     @classmethod
     def to_run(cls, root: Path | str) -> "Folder":
         """Read a project folder, with files of the registry's versions where runs find them."""
-        return cls._of(read_sources(root))
+        return cls._from_sources(read_sources(root))
 
     @classmethod
-    def _of(cls, sources: ProjectFiles) -> "Folder":
+    def _from_sources(cls, sources: ProjectFiles) -> "Folder":
         project = build_project(sources)
         return cls.read(sources, project, RunLog.open(project.run_log_url))
 

@@ -92,7 +92,7 @@ def _register(
     _continue_under_new_names(folder, writing)
     found = folder.survey()
     if not found.waits and not found.strays:
-        return _registered(folder, found, found.changes)
+        return _build_registered(folder, found, found.changes)
     changed_by = author(reason, by)
 
     def work(conn: Connection, standing: DefinitionsInForce) -> list[VersionChange]:
@@ -109,7 +109,7 @@ def _continue_under_new_names(folder: Folder, writing: Writing) -> None:
         apply_renames(folder.project, folder.run_log)
 
 
-def located(
+def load_for_code_location(
     root: Path | str, changed: Callable[[ProjectConfig], ProjectConfig] | None = None
 ) -> Project:
     """Load the project as a code location shows it: read the run log, and write nothing.
@@ -133,10 +133,10 @@ def located(
                 applied.append(_register(folder, "code location").project)
             return applied[0]
 
-    return replace(_looked_at(sources, project), registering=registering)
+    return replace(_apply_registry(sources, project), registering=registering)
 
 
-def _looked_at(sources: ProjectFiles, project: Project) -> Project:
+def _apply_registry(sources: ProjectFiles, project: Project) -> Project:
     try:
         run_log = RunLog.open_to_look(project.run_log_url)
         if run_log is None:
@@ -153,7 +153,7 @@ def consult(root: Path | str) -> Registered:
     """Return the project with the pending changes of its files, as if applied; writes nothing."""
     folder = Folder.to_look_at(root)
     found = folder.survey()
-    return _registered(folder, found, found.changes)
+    return _build_registered(folder, found, found.changes)
 
 
 def change(
@@ -192,7 +192,9 @@ def author(reason: str, operator: str | None = None) -> Author:
     return Author(named or f"{getpass.getuser()}@{platform.node()}", reason)
 
 
-def _registered(folder: Folder, found: Survey, changes: tuple[VersionChange, ...]) -> Registered:
+def _build_registered(
+    folder: Folder, found: Survey, changes: tuple[VersionChange, ...]
+) -> Registered:
     project = in_force(folder, found).project
     return Registered(project, folder.run_log, changes, _names(found))
 

@@ -43,9 +43,9 @@ class RemovedTable:
         return f"{said}; remove it from the run log with {command}, and its rows with --drop-target"
 
 
-def removed_tables(registered: Registered) -> list[RemovedTable]:
+def find_removed_tables(registered: Registered) -> list[RemovedTable]:
     """Find the tables that files do not define any more, in the order of names; reads only."""
-    return list(_removed(registered))
+    return list(_find_removed(registered))
 
 
 def forget_table(registered: Registered, table: str) -> dict[str, int]:
@@ -125,7 +125,7 @@ def _refuse_shared(registered: Registered, removed: TableConfig) -> None:
         if home.place and f"{place}/".startswith(f"{home.place}/"):
             problem = f"{home.place} holds another table, in {place}"
             raise UsageError(f"{removed.table}: {problem}; nothing was removed")
-    if taken := registered.run_log.ask(lambda conn: homes.taken_places(conn, [home])):
+    if taken := registered.run_log.ask(lambda conn: homes.find_taken_places(conn, [home])):
         problem = f"project {taken[0].project} keeps its {taken[0].table} in {home.place}"
         raise UsageError(f"{removed.table}: {problem}; nothing was removed")
 
@@ -140,12 +140,12 @@ def _refuse_defined(registered: Registered, table: str) -> None:
     if new := find_earlier_names(project, registered.run_log).get(table):
         fix = "remove renamed_from first"
         raise UsageError(f"{new} continues with {table}, which cannot be forgotten; {fix}")
-    known = registered.run_log.ask(lambda conn: forgetting.removed_tables(conn, project.name))
-    if table not in {*known, *_unapplied(registered)}:
+    known = registered.run_log.ask(lambda conn: forgetting.list_removed_tables(conn, project.name))
+    if table not in {*known, *_find_unapplied(registered)}:
         raise UsageError(f"project {project.name} has never had a table {table}")
 
 
-def _unapplied(registered: Registered) -> set[str]:
+def _find_unapplied(registered: Registered) -> set[str]:
     """Return the tables whose removal is not registered yet."""
     return {
         change.name
@@ -154,11 +154,11 @@ def _unapplied(registered: Registered) -> set[str]:
     }
 
 
-def _removed(registered: Registered) -> Iterator[RemovedTable]:
+def _find_removed(registered: Registered) -> Iterator[RemovedTable]:
     project, run_log = registered.project, registered.run_log
-    known = run_log.ask(lambda conn: forgetting.removed_tables(conn, project.name))
+    known = run_log.ask(lambda conn: forgetting.list_removed_tables(conn, project.name))
     renamed = find_earlier_names(project, run_log)
-    for name in sorted({*known, *_unapplied(registered)} - {*project.tables, *renamed}):
+    for name in sorted({*known, *_find_unapplied(registered)} - {*project.tables, *renamed}):
         attempts = run_log.ask(partial(forgetting.count_attempts, table=name))
         if attempts:
             yield RemovedTable(name, attempts, _find_place(registered, name))

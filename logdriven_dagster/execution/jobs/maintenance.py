@@ -13,7 +13,7 @@ from typing import Any
 from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep, Upkeep
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.engine.spark.actions import watched_by
+from logdriven_dagster.engine.spark.actions import watch_actions
 from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,
@@ -97,17 +97,17 @@ class Maintenance:
         for step in self.run.request.steps:
             yield StepStarted(step)
             began = time.monotonic()
-            result = yield from self._tried(step, configured[step.step])
+            result = yield from self._try_step(step, configured[step.step])
             self._end(step, result)
             yield StepEnded(step, result, time.monotonic() - began)
             if result.status is Status.FAILURE:
                 return f"step {step.step}: {result.error}"
         return None
 
-    def _observed(self, step: RunStep) -> AbstractContextManager[object]:
+    def _observe_step(self, step: RunStep) -> AbstractContextManager[object]:
         return self.runner.listeners.observe_part(f"step {step.step}", self.runner.owner)
 
-    def _tried(
+    def _try_step(
         self, step: RunStep, config: MaintenanceStep
     ) -> Generator[StepEvent, None, JobStepResult]:
         """Run a step with the retries of the job, for any error. Source: Kettle."""
@@ -115,7 +115,7 @@ class Maintenance:
         while True:
             self._begin(step, failed)
             try:
-                with watched_by(self._check), self._observed(step):
+                with watch_actions(self._check), self._observe_step(step):
                     self._check()
                     done = self._work(config)
                 self._check()
@@ -170,7 +170,7 @@ class Maintenance:
         known: dict[str, Callable[[], Any]] = {
             "project": lambda: self.project,
             "run_log": lambda: self.runner.run_log,
-            "options": lambda: self.project.resolved(step.options),
+            "options": lambda: self.project.resolve_options(step.options),
             "variables": self._values,
             "job_run_id": lambda: self.run.job_run_id,
         }

@@ -15,7 +15,7 @@ from logdriven_dagster.config.derived.relations import apply_job
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact, redact_values
-from logdriven_dagster.engine.spark.actions import watched_by
+from logdriven_dagster.engine.spark.actions import watch_actions
 from logdriven_dagster.errors import (
     AttemptLostError,
     DisabledError,
@@ -70,8 +70,8 @@ def run_job(
     began = time.monotonic()
     run = runner.run_log.write(lambda conn: _start(conn, project, job, arguments, runner.owner))
     with (
-        runner.outbox.gathered(),
-        HeldLease(runner.run_log, job_runs.RUNS, [run], began).kept() as lease,
+        runner.outbox.gather(),
+        HeldLease(runner.run_log, job_runs.RUNS, [run], began).keep() as lease,
     ):
         yield from _Execution(runner, project, job, run, lease, now, arguments).events()
 
@@ -178,13 +178,13 @@ class _Execution:
                 self._finish(Status.DISCARDED, f"interrupted: {type(cause).__name__}")
             raise
         status, failure = self._outcome()
-        blocked = self._blocked(self.job) if isinstance(self.job, StandardJob) else ()
+        blocked = self._find_blocked(self.job) if isinstance(self.job, StandardJob) else ()
         self._finish(status, failure, blocked)
         yield JobEnded(self.run, status, failure, time.monotonic() - self.started, blocked)
 
-    def _blocked(self, job: StandardJob) -> tuple[str, ...]:
+    def _find_blocked(self, job: StandardJob) -> tuple[str, ...]:
         """Return the blocked tables, each with its first pending window and the reason."""
-        left_out = self._left_out(job)
+        left_out = self._find_left_out(job)
         tables = [name for name in job.tables if name not in left_out]
         if not tables:
             return ()
@@ -198,7 +198,7 @@ class _Execution:
 
     def _tables(self, job: StandardJob) -> Generator[JobEvent]:
         """Catch up on the tables; a finally failed one does not stop the unrelated ones."""
-        left_out = self._left_out(job)
+        left_out = self._find_left_out(job)
         notes = tuple(f"{name} is left out: {why}" for name, why in left_out.items())
         tables = [name for name in job.tables if name not in left_out]
         if not tables:
@@ -220,7 +220,7 @@ class _Execution:
         yield JobStarted(self.run, notes, work.plan)
         with closing(work.events()) as events:
             while True:
-                with watched_by(self.timeout.check):
+                with watch_actions(self.timeout.check):
                     event = next(events, None)
                 if event is None:
                     return
@@ -228,7 +228,7 @@ class _Execution:
                 yield event
                 self._go_on()
 
-    def _left_out(self, job: StandardJob) -> dict[str, str]:
+    def _find_left_out(self, job: StandardJob) -> dict[str, str]:
         """Return the tables that this run does not start, with reasons."""
         found = {}
         for name in job.tables:

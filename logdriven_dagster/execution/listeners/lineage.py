@@ -38,25 +38,23 @@ class LineageRecorder:
     run_log: RunLog
     _known: dict[str, tuple[int, QueryLineage]] = field(default_factory=dict)
 
-    def recorded(self, order: Order, events: Sequence[WindowEvent]) -> Iterator[WindowEvent]:
+    def add_lineage(self, order: Order, events: Sequence[WindowEvent]) -> Iterator[WindowEvent]:
         """Yield the events of one pass with the lineage of the queries that its windows have run.
 
         If the lineage is unknown, the events have none, and a warning is logged. The windows are
         finished before this begins, so nothing here can change their outcome.
         """
         done = [event for event in events if isinstance(event, WindowSucceeded) and event.steps]
-        found = self._recorded(order, done) if done else ()
+        found = self._record(order, done) if done else ()
         for event in events:
             yield replace(event, lineage=found) if isinstance(event, WindowSucceeded) else event
 
-    def _recorded(
-        self, order: Order, events: Sequence[WindowSucceeded]
-    ) -> tuple[QueryLineage, ...]:
+    def _record(self, order: Order, events: Sequence[WindowSucceeded]) -> tuple[QueryLineage, ...]:
         if not self.project.config.lineage or order.made_outside:
             return ()
         jobs = [event.attempt.job_id for event in events]
         try:
-            found = self._found(order, events[0])
+            found = self._find_lineage(order, events[0])
             queries_run = [query_id for query_id, _ in found]
             alone = len(jobs) == len(queries_run) == 1
             self.run_log.write(lambda conn: lineage.add_runs(conn, jobs, queries_run), alone=alone)
@@ -66,28 +64,28 @@ class LineageRecorder:
             return ()
         return tuple(item for _, item in found)
 
-    def _found(self, order: Order, event: WindowSucceeded) -> list[tuple[int, QueryLineage]]:
+    def _find_lineage(self, order: Order, event: WindowSucceeded) -> list[tuple[int, QueryLineage]]:
         columns = {step.step_id: tuple(c.name for c in step.columns) for step in event.steps}
         writers = self._writers
         asked = list(list_queries(order.project, order.table, columns, order.parameters, writers))
         results = {query.result: query.columns for query in asked}
-        return [self._of(query, results) for query in asked]
+        return [self._resolve(query, results) for query in asked]
 
-    def _of(self, query: Query, results: _Columns) -> tuple[int, QueryLineage]:
+    def _resolve(self, query: Query, results: _Columns) -> tuple[int, QueryLineage]:
         digest = query.digest
         if digest not in self._known:
-            known = self._stored(digest) or self._computed(digest, query, results)
+            known = self._find_stored(digest) or self._compute(digest, query, results)
             self._known[digest] = known
         return self._known[digest]
 
-    def _stored(self, digest: str) -> tuple[int, QueryLineage] | None:
+    def _find_stored(self, digest: str) -> tuple[int, QueryLineage] | None:
         def read(conn: Connection) -> dict[int, QueryLineage]:
             query_id = lineage.find(conn, digest)
             return {} if query_id is None else lineage.read(conn, [query_id])
 
         return next(iter(self.run_log.ask(read).items()), None)
 
-    def _computed(self, digest: str, query: Query, results: _Columns) -> tuple[int, QueryLineage]:
+    def _compute(self, digest: str, query: Query, results: _Columns) -> tuple[int, QueryLineage]:
         """Compute and store the lineage of a query, given the known columns of its inputs."""
         names = list(dict.fromkeys(query.names.values()))
         columns = self.run_log.ask(lambda conn: lineage.read_known_columns(conn, names))

@@ -20,12 +20,12 @@ logger = logging.getLogger(__name__)
 
 
 @cache
-def installed_listeners() -> Listeners:
+def load_installed_listeners() -> Listeners:
     """Return the listeners of this process, which are created by the first call."""
-    return Listeners([LogLines(), *filter(None, map(_made, entry_points_of(GROUP)))])
+    return Listeners([LogLines(), *filter(None, map(_create_listener, entry_points_of(GROUP)))])
 
 
-def _made(point: EntryPoint) -> WindowListener | None:
+def _create_listener(point: EntryPoint) -> WindowListener | None:
     try:
         listener = point.load()()
         _refuse_other(listener)

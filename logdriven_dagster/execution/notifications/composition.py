@@ -70,7 +70,7 @@ def _fact(project: Project, notice: Notice, row: shown.Row | None) -> Fact:
     fact = Fact(notice.event, notice.subject_type, notice.subject, "", notice.job_id)
     if row is None:  # archived, or removed by an operator
         return fact
-    step = shown.failed_step(row)
+    step = shown.find_failed_step(row)
     return replace(
         fact,
         window=shown.window(row),

@@ -28,7 +28,7 @@ _OF_LATENESS: frozenset[Occasion] = frozenset(("failure", "always"))
 _OF_FRESHNESS: frozenset[Occasion] = frozenset(("recovery", "always"))
 
 
-def judged(run_log: RunLog, project: Project, now: datetime) -> dict[str, Freshness]:
+def evaluate_tables(run_log: RunLog, project: Project, now: datetime) -> dict[str, Freshness]:
     """Return table → freshness, for the tables with `freshness` that are evaluated.
 
     If a project has no such table, the log is not read.

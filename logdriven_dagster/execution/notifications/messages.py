@@ -166,16 +166,16 @@ def _as_text(fact: Fact) -> str:
 
 
 def _in_slack(fact: Fact) -> str:
-    heading = f"{_MARKS[fact.event]} *{_escaped(fact.heading)}*".strip()
-    lines = [heading, _escaped(fact.details)]
+    heading = f"{_MARKS[fact.event]} *{_escape(fact.heading)}*".strip()
+    lines = [heading, _escape(fact.details)]
     if fact.error:
-        error = _escaped(fact.error).replace("```", "'''")
+        error = _escape(fact.error).replace("```", "'''")
         lines += [f"```{error}```"]
-    lines += [f"blocked: {_escaped(line)}" for line in fact.blocked]
+    lines += [f"blocked: {_escape(line)}" for line in fact.blocked]
     return "\n".join([*lines, *([f"<{fact.link}|Dagster run>"] if fact.link else [])])
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape a text for Slack, so that it becomes no link and mentions no user."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 

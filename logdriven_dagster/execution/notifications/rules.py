@@ -75,13 +75,15 @@ class Announcer:
 
     def attempt_ended(self, conn: Connection, attempt: Attempt, status: Status) -> None:
         """Write notices about an attempt at a window that has just ended by itself."""
-        self._post(conn, "table", attempt.table, attempt.job_id, self._of(conn, attempt, status))
+        self._post(
+            conn, "table", attempt.table, attempt.job_id, self._choose_events(conn, attempt, status)
+        )
 
     def nothing_new(self, conn: Connection, attempt: Attempt) -> None:
         """Write notices about an attempt whose source had nothing new: only if it is a recovery."""
         recovered: dict[str, Event] = {
             name: event
-            for name, event in self._of(conn, attempt, Status.SUCCESS).items()
+            for name, event in self._choose_events(conn, attempt, Status.SUCCESS).items()
             if event == "recovery"
         }
         self._post(conn, "table", attempt.table, attempt.job_id, recovered)
@@ -89,18 +91,20 @@ class Announcer:
     def job_run_ended(self, conn: Connection, run: JobRun, status: Status) -> None:
         """Write notices about a job run that has just ended by itself."""
 
-        def failed_before() -> bool:
+        def has_failed_before() -> bool:
             return notifications.has_job_failed_before(conn, run.job_run_id)
 
-        events = events_by_recipient(self.rules, status, failed_before)
+        events = events_by_recipient(self.rules, status, has_failed_before)
         self._post(conn, "job", run.job, run.job_run_id, events)
 
-    def _of(self, conn: Connection, attempt: Attempt, status: Status) -> dict[str, Event]:
-        def failed_before() -> bool:
+    def _choose_events(
+        self, conn: Connection, attempt: Attempt, status: Status
+    ) -> dict[str, Event]:
+        def has_failed_before() -> bool:
             again = attempt.attempt_number > 1
             return again and notifications.has_window_failed_before(conn, attempt.job_id)
 
-        return events_by_recipient(self.rules, status, failed_before)
+        return events_by_recipient(self.rules, status, has_failed_before)
 
     def _post(
         self,
@@ -144,7 +148,7 @@ class Outbox:
     delivered: float = field(default_factory=time.monotonic)
 
     @contextmanager
-    def gathered(self) -> Iterator[None]:
+    def gather(self) -> Iterator[None]:
         """Gather the notices of a block into one message for each recipient, sent at its end.
 
         A nested block sends nothing at its end, except in long runs. Listeners observe the
@@ -230,8 +234,8 @@ def gathering(
 ) -> Callable[Concatenate[S, P], Generator[E]]:
     """Decorate a method that runs windows, to gather its notices into one message per recipient."""
 
-    def gathered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Generator[E]:
-        with self.outbox.gathered():
+    def gather(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Generator[E]:
+        with self.outbox.gather():
             yield from method(self, *args, **kwargs)
 
-    return update_wrapper(gathered, method)
+    return update_wrapper(gather, method)

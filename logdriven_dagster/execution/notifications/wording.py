@@ -21,7 +21,7 @@ def moment(text: str | None) -> str:
     return f"{t[:4]}-{t[4:6]}-{t[6:8]} {t[8:10]}:{t[10:12]}:{t[12:]}"
 
 
-def bound(row: Row, column: str) -> str:
+def format_bound(row: Row, column: str) -> str:
     """Format `data_range_start` or `_end`; unchanged for a slice, whose keys may look like times.
 
     Source: Sharp ETL, DailyJobsSummaryReport, which uses the start for an end that is not a time.
@@ -55,10 +55,10 @@ def clock(text: str | None, zone: ZoneInfo) -> str:
 
 def seconds(row: Row) -> float | None:
     """Return the duration of an attempt; None while it runs."""
-    return elapsed(row["job_start_time"], row["job_end_time"])
+    return compute_elapsed(row["job_start_time"], row["job_end_time"])
 
 
-def elapsed(start: str | None, end: str | None) -> float | None:
+def compute_elapsed(start: str | None, end: str | None) -> float | None:
     """Return the seconds between two timestamps of the log; None if one of them is missing."""
     if not (start and end):
         return None
@@ -78,7 +78,7 @@ def duration(value: float | None) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
-def failed_step(row: Row) -> Row | None:
+def find_failed_step(row: Row) -> Row | None:
     """Return the step that caused the failure of an attempt."""
     if row["status"] not in (Status.FAILURE.value, Status.DISCARDED.value):
         return None
@@ -88,7 +88,7 @@ def failed_step(row: Row) -> Row | None:
 
 def error(row: Row) -> str:
     """Return the error of an unsuccessful attempt, without secrets."""
-    step = failed_step(row)
+    step = find_failed_step(row)
     return redact(step["error"]).strip() if step else ""
 
 

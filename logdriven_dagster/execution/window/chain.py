@@ -13,7 +13,7 @@ from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.errors import BadQualityError, StepError, TooMuchDataError
 from logdriven_dagster.execution.events import rows_of
 from logdriven_dagster.execution.window.discovery import SourceDiscovery
-from logdriven_dagster.execution.window.journal import Journal, succeeded
+from logdriven_dagster.execution.window.journal import Journal, build_success
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.listeners import Listeners
 from logdriven_dagster.execution.window.orders import Order
@@ -80,7 +80,9 @@ class Chain:
                 break
             state = yield from self._begin(state, step)
             note = "taken over from an earlier attempt"
-            yield (state := state.with_staged(step.step, tuple(r.noted(note) for r in restored)))
+            yield (
+                state := state.with_staged(step.step, tuple(r.add_notes(note) for r in restored))
+            )
         yield (state := replace(state, is_fenced=True))
         return state
 
@@ -114,13 +116,15 @@ class Chain:
         with self.listeners.observe_part(f"step {step.step}") as report:
             first, *others = self.order.stage(self.session, step)
             report(source_type=first.source_type, **rows_of((first, *others)))
-        first = first.noted(state.notes)  # the first step usually reads the source
+        first = first.add_notes(state.notes)  # the first step usually reads the source
         if state.source_rows is not None:
             first = first.with_source_rows(state.source_rows)
         results = (first, *others)
         yield (state := replace(state.with_staged(step.step, results), notes="", source_rows=None))
         if step.target is None and step.step not in state.ended:
-            state = yield from self._end(state, {step.step: [succeeded(each) for each in results]})
+            state = yield from self._end(
+                state, {step.step: [build_success(each) for each in results]}
+            )
         return state
 
     def _skip(self, state: PassState, following: Sequence[StepConfig]) -> Changes:
@@ -159,7 +163,9 @@ class Chain:
                 done = self.session.publish(step.step, self.lease.verify)
                 report(target=done[-1].target, version=done[-1].snapshot_id)
             pairs = zip(done, state.staged[step.step], strict=True)
-            state = state.with_staged(step.step, tuple(each.counted(rows) for each, rows in pairs))
+            state = state.with_staged(
+                step.step, tuple(each.add_counts(rows) for each, rows in pairs)
+            )
             yield (state := replace(state, published={**state.published, step.step: done}))
         return state
 

@@ -21,7 +21,7 @@ from logdriven_dagster.errors import (
 )
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.versions import recorded_version
+from logdriven_dagster.execution.window.versions import find_recorded_version
 from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, Status
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.definitions import Kind
@@ -72,8 +72,8 @@ def claim_windows(
     if len(claims) > 1:
         # A process that was faster with a later window must not block the oldest one.
         with suppress(RefusedError), conn.begin_nested():
-            return _claimed(conn, processes, order, claims, logs)
-    return _claimed(conn, processes, order, claims[:1], logs)
+            return _claim_windows(conn, processes, order, claims, logs)
+    return _claim_windows(conn, processes, order, claims[:1], logs)
 
 
 def _with_replaced(conn: Connection, claims: list[Claim], log: TableLog) -> list[Claim]:
@@ -121,7 +121,7 @@ def _following(
         except RefusedError:
             break
         tried = _is_tried(order.window, before[order.table.table])
-        if tried and recorded_version(conn, order) is not None:
+        if tried and find_recorded_version(conn, order) is not None:
             break
         claims.append(claim)
     return claims
@@ -132,7 +132,7 @@ def _is_tried(window: TimeWindow, log: TableLog) -> bool:
     return finished or find_open_attempt(window, log) is not None
 
 
-def _claimed(
+def _claim_windows(
     conn: Connection,
     processes: Processes,
     order: Order,

@@ -86,7 +86,10 @@ class Journal:
         """Log that the published steps and the attempts succeed together; return lost attempts."""
         ends = _keyed(
             state.attempts,
-            {step: [succeeded(each) for each in state.staged[step]] for step in state.published},
+            {
+                step: [build_success(each) for each in state.staged[step]]
+                for step in state.published
+            },
         )
 
         def work(conn: Connection, attempts: Sequence[Attempt]) -> None:
@@ -141,10 +144,10 @@ class Journal:
         try:
             self.run_log.write(lambda conn: work(conn, attempts))
         except AttemptLostError:
-            return {each.job_id: lost for each in attempts if (lost := self._lost(work, each))}
+            return {each.job_id: lost for each in attempts if (lost := self._find_lost(work, each))}
         return {}
 
-    def _lost(
+    def _find_lost(
         self, work: Callable[[Connection, Sequence[Attempt]], None], attempt: Attempt
     ) -> AttemptLostError | None:
         try:
@@ -192,7 +195,7 @@ def _keyed(
     }
 
 
-def succeeded(staged: Staged) -> StepOutcome:
+def build_success(staged: Staged) -> StepOutcome:
     """Return the outcome of a step whose result is visible."""
     return StepOutcome(
         Status.SUCCESS,
@@ -213,4 +216,4 @@ def unsuccessful(staged: Staged | None, status: Status, error: str) -> StepOutco
     counts = staged.counts
     failed = None if counts.target is None else counts.target + (counts.failure or 0)
     ended = Counts(counts.source, 0, success=0, failure=failed)
-    return replace(succeeded(staged), status=status, counts=ended, error=error)
+    return replace(build_success(staged), status=status, counts=ended, error=error)

@@ -44,7 +44,7 @@ class HeldLease:
         self._thread = threading.Thread(target=self._beat, name=name, daemon=True)
 
     @contextmanager
-    def kept(self) -> Iterator["HeldLease"]:
+    def keep(self) -> Iterator["HeldLease"]:
         """Renew the lease from here to the end of the block."""
         self._thread.start()
         try:
@@ -79,9 +79,9 @@ class HeldLease:
     def _beat(self) -> None:
         usual = pause = min(self._duration / 3, _OFTEN.total_seconds())
         while self._lost is None and not self._released.wait(pause):
-            pause = usual if self._renewed() else min(_AGAIN, usual)
+            pause = usual if self._renew() else min(_AGAIN, usual)
 
-    def _renewed(self) -> bool:
+    def _renew(self) -> bool:
         """Renew once. Returns False if the run log is unreachable."""
         began = time.monotonic()
         try:

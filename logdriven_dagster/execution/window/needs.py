@@ -39,6 +39,6 @@ class Needs:
 
         return lambda name: name == found_by or needs(name)
 
-    def failed(self, table: TableConfig) -> None:
+    def discard(self, table: TableConfig) -> None:
         """Discard the cached requirements of a table whose window failed: they may be unmet now."""
         self._met.difference_update(self._of[table.table])

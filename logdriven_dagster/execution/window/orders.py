@@ -71,7 +71,7 @@ class Order:
     def runtime_args(self) -> dict[str, str]:
         """The special arguments of the attempt, as `job_log.runtime_args` stores them."""
         other = {"--definition": self.other_version} if self.other_version else {}
-        return self.arguments.recorded() | other
+        return self.arguments.build_record() | other
 
     @property
     def made_outside(self) -> bool:
@@ -90,7 +90,7 @@ class Order:
             *(project.step_sql(self.table, step) or "" for step in self.table.steps),
             *(_code(folder, step.python) for step in self.table.steps),
             json.dumps(project.variables(self.table), sort_keys=True, default=str),
-            json.dumps(self.arguments.recorded(), sort_keys=True),
+            json.dumps(self.arguments.build_record(), sort_keys=True),
             *(f"{name} {rule!r}" for name, rule in project.config.quality_rules.items()),
             *(_code(folder, reference) for reference in _python_rules(project, self.table)),
         ]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from logdriven_dagster.engine.spark.actions import run_checks, watched_by
+from logdriven_dagster.engine.spark.actions import run_checks, watch_actions
 from logdriven_dagster.errors import (
     AttemptLostError,
     BadQualityError,
@@ -89,7 +89,7 @@ class PassExecution:
             return self._fail(error)
         return self._finish()
 
-    def interrupted(self, cause: BaseException) -> None:
+    def record_interruption(self, cause: BaseException) -> None:
         """Log the attempts as DISCARDED, because their runner is being stopped, and clean up.
 
         They may have just ended, or the log may be unreachable: the interruption goes on.
@@ -128,7 +128,7 @@ class PassExecution:
     def _run_in(self, engine: Engine) -> None:
         self.state = replace(self.state, application_id=engine.application_id)
         with (
-            watched_by(self._check_limits),
+            watch_actions(self._check_limits),
             engine.open_session(self.state.runs, self.order.project) as self.session,
         ):
             chain = Chain(
@@ -221,12 +221,12 @@ class PassExecution:
 
 
 @contextmanager
-def logged_interruption(execution: PassExecution) -> Iterator[None]:
+def log_interruption(execution: PassExecution) -> Iterator[None]:
     """Log an interruption of the runner during a pass, and raise it again."""
     try:
         yield
     except RunLogError:
         raise  # nothing can be logged: the runner that takes the lease over logs the end
     except BaseException as cause:
-        execution.interrupted(cause)
+        execution.record_interruption(cause)
         raise

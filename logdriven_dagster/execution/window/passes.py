@@ -31,10 +31,10 @@ from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.listeners import Listeners
 from logdriven_dagster.execution.window.needs import Needs
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.pass_execution import PassExecution, logged_interruption
+from logdriven_dagster.execution.window.pass_execution import PassExecution, log_interruption
 from logdriven_dagster.execution.window.sessions import Engine, Engines
 from logdriven_dagster.execution.window.state import PassState
-from logdriven_dagster.execution.window.versions import prepared
+from logdriven_dagster.execution.window.versions import prepare_order
 from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.runs import WindowRun
@@ -59,7 +59,7 @@ def most_together(order: Order) -> int:
 class LineageSource(Protocol):
     """Protocol of sources of lineage for events."""
 
-    def recorded(self, order: Order, events: Sequence[WindowEvent]) -> Iterable[WindowEvent]:
+    def add_lineage(self, order: Order, events: Sequence[WindowEvent]) -> Iterable[WindowEvent]:
         """Return the events of one pass, the successful ones with their lineage."""
 
 
@@ -103,7 +103,7 @@ class Passes:
         Only the claim happens before the first WindowStarted.
         """
         prepare = orders[0]
-        order = self._run_log.ask(lambda conn: prepared(conn, prepare))
+        order = self._run_log.ask(lambda conn: prepare_order(conn, prepare))
         if order.project.versions != prepare.project.versions:
             orders = orders[:1]  # an earlier version is only for windows that have tried it
         engine = self._engine_of(order)
@@ -180,26 +180,26 @@ class Passes:
         discovery = SourceDiscovery(order.project, self._run_log, partial(self._engines, engine))
         with (
             self._listeners.observe_windows(attempts),
-            HeldLease(self._run_log, ATTEMPTS, attempts, began).kept() as lease,
+            HeldLease(self._run_log, ATTEMPTS, attempts, began).keep() as lease,
         ):
             execution = PassExecution(order, journal, state, discovery, lease, self._listeners)
             try:
-                with logged_interruption(execution):
+                with log_interruption(execution):
                     for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
                         yield WindowStarted(attempt, behind)
                     with self._listeners.observe_work(attempts):
-                        outcomes = execution.execute(*self._tried(engine))
+                        outcomes = execution.execute(*self._list_engines(engine))
                     self._listeners.on_end(outcomes, execution.state.application_id)
             except UnmetNeedError as unmet:
                 yield from (WindowSetBack(attempt, str(unmet)) for attempt in attempts)
                 raise
         if any(isinstance(outcome, WindowFailed) for outcome in outcomes):
-            self.needs.failed(order.table)
-        ended = list(self._attached.lineage.recorded(order, outcomes))
+            self.needs.discard(order.table)
+        ended = list(self._attached.lineage.add_lineage(order, outcomes))
         self._listeners.on_lineage(ended)
         yield from ended
 
-    def _tried(self, engine: str) -> list[Callable[[], Engine]]:
+    def _list_engines(self, engine: str) -> list[Callable[[], Engine]]:
         """Return the engines that may run a pass, the preferred one first."""
         chosen = engine != self._choice.default
         names = (engine, self._choice.default) if chosen else (engine,)

@@ -28,7 +28,7 @@ from logdriven_dagster.runlog.definitions import registry as definitions
 _TRIED_AGAIN = (Status.FAILURE, Status.DISCARDED, Status.RUNNING)
 
 
-def prepared(conn: Connection, order: Order) -> Order:
+def prepare_order(conn: Connection, order: Order) -> Order:
     """Return the order with the version to run and the settings in force; reads only.
 
     Raises DisabledError if the table is disabled, and RunLogError if it was renamed since.
@@ -41,9 +41,9 @@ def prepared(conn: Connection, order: Order) -> Order:
     settings = definitions.read_settings(conn, project.name, Kind.TABLE, [name])
     if name not in settings:
         refuse_earlier_name(conn, project, name)
-    version = recorded_version(conn, order)
+    version = find_recorded_version(conn, order)
     if version is not None:
-        project = _at(conn, project, name, version)
+        project = _load_at(conn, project, name, version)
     table = project.table(name)
     if name in settings:
         table = apply_settings(table, settings[name])
@@ -60,7 +60,7 @@ def _refuse_disabled(table: TableConfig) -> None:
         raise DisabledError(f"{table.table} is disabled; {fix}")
 
 
-def recorded_version(conn: Connection, order: Order) -> int | None:
+def find_recorded_version(conn: Connection, order: Order) -> int | None:
     """Return the version of the last attempt, if it is to run again and is not the current one."""
     if _retry_version(order) == "latest":
         return None
@@ -82,7 +82,7 @@ def _of_its_job(table: TableConfig, order: Order) -> TableConfig:
     return table if run is None else apply_job_settings(table, order.project.standard_job(run.job))
 
 
-def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
+def _load_at(conn: Connection, project: Project, name: str, version: int) -> Project:
     """Return the project with an earlier version of one table, if it has the same windows."""
     code = build_code(project.name, Kind.TABLE, name)
     content = definitions.read_content(conn, Kind.TABLE, code, version)

@@ -62,11 +62,11 @@ def _descriptions(project: Project, table: TableConfig) -> dict[str, tuple[str |
     """Return each check's description, and if it blocks publication."""
     described: dict[str, tuple[str | None, bool]] = {}
     for step, rules in _rules(project, table):
-        for name, rule in _named(table, step, rules).items():
+        for name, rule in _name_checks(table, step, rules).items():
             described[name] = (_description(rule), rule.blocking)
         if step.quality and step.quality.min_pass is not None:
             percent = f"at least {step.quality.min_pass:g} % of the rows pass all rules"
-            described[_prefixed(table, step, _GOOD_ENOUGH)] = (percent, True)
+            described[_prefix(table, step, _GOOD_ENOUGH)] = (percent, True)
     return described | {
         check.check: (check.description or check.sql, True) for check in table.checks
     }
@@ -85,7 +85,7 @@ class CheckFindings:
     """The error of the check that did not pass."""
 
     @classmethod
-    def of(cls, event: WindowSucceeded | WindowFailed) -> "CheckFindings":
+    def from_event(cls, event: WindowSucceeded | WindowFailed) -> "CheckFindings":
         """Return the results that the end of a window reports."""
         reports = {staged.step_id: staged.quality for staged in event.steps if staged.quality}
         error = event.error if isinstance(event, WindowFailed) else ""
@@ -97,7 +97,7 @@ def evaluations(
 ) -> Iterator[AssetCheckEvaluation]:
     """Yield the results of one window, without rules that the table no longer, or not yet, has."""
     blocking = {name: blocks for name, (_, blocks) in _descriptions(project, table).items()}
-    shown = _shown(project, table, found)
+    shown = _describe_results(project, table, found)
     for name in shown.keys() & blocking.keys():
         passed, level, metadata = shown[name]
         yield AssetCheckEvaluation(
@@ -111,7 +111,7 @@ def evaluations(
         )
 
 
-def _shown(
+def _describe_results(
     project: Project, table: TableConfig, found: CheckFindings
 ) -> dict[str, tuple[bool, str, Mapping[str, Any]]]:
     """Return for each check if it passed, its level, and its metadata."""
@@ -120,12 +120,12 @@ def _shown(
         if (report := found.reports.get(step.step)) is None:
             continue
         results = {(result.rule, result.column): result for result in report.results}
-        for name, rule in _named(table, step, rules).items():
+        for name, rule in _name_checks(table, step, rules).items():
             if result := results.get((rule.name, rule.column)):
                 shown[name] = (result.passed, result.level, _metadata(report, result))
         if report.min_pass is not None:
             good = report.good_percent >= report.min_pass
-            shown[_prefixed(table, step, _GOOD_ENOUGH)] = (good, "error", _statistics(report))
+            shown[_prefix(table, step, _GOOD_ENOUGH)] = (good, "error", _statistics(report))
     for check, passed in found.checks.items():
         shown[check] = (passed, "error", {} if passed else {"error": found.error})
     return shown
@@ -137,21 +137,21 @@ def _rules(project: Project, table: TableConfig) -> Iterator[tuple[StepConfig, t
             yield step, resolve_rules(step.quality, project.config.quality_rules)
 
 
-def _named(table: TableConfig, step: StepConfig, rules: tuple[Rule, ...]) -> dict[str, Rule]:
+def _name_checks(table: TableConfig, step: StepConfig, rules: tuple[Rule, ...]) -> dict[str, Rule]:
     """Return the rules by the names of their checks, which hold letters and digits only."""
     named: dict[str, Rule] = {}
     for rule in rules:
         column = rule.column if rule.kind != "duplicates" else None
         plain = re.sub(r"\W+", "_", "_".join(filter(None, [column, rule.name])), flags=re.ASCII)
-        name, number = _prefixed(table, step, plain), 1
+        name, number = _prefix(table, step, plain), 1
         while name in named:
             number += 1
-            name = f"{_prefixed(table, step, plain)}_{number}"
+            name = f"{_prefix(table, step, plain)}_{number}"
         named[name] = rule
     return named
 
 
-def _prefixed(table: TableConfig, step: StepConfig, name: str) -> str:
+def _prefix(table: TableConfig, step: StepConfig, name: str) -> str:
     """Prefix a check's name with the step's where the check's alone would be ambiguous."""
     several = sum(each.quality is not None for each in table.steps) > 1
     taken = name in [FRESHNESS, LATEST_REFRESH, *(check.check for check in table.checks)]

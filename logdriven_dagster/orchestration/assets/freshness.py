@@ -48,7 +48,7 @@ def freshness_checks(location: Location) -> list[AssetChecksDefinition]:
         now = datetime.now(project.zone)
         found = open_runner(project).freshness(now)
         for key in context.selected_asset_check_keys:
-            told = _told(found.get(by_key[key.asset_key]), now)
+            told = _describe(found.get(by_key[key.asset_key]), now)
             yield AssetCheckResult(asset_key=key.asset_key, check_name=CHECK, **told)
 
     return [judge]
@@ -72,12 +72,12 @@ class FreshnessShown:
             before, reported = self._reported.get(name, (None, moment))
             if answer == before and moment - reported < _AGAIN:
                 continue
-            event = AssetCheckEvaluation(self._location.key(name), CHECK, **_told(each, now))
+            event = AssetCheckEvaluation(self._location.key(name), CHECK, **_describe(each, now))
             instance.report_runless_asset_event(event)
             self._reported[name] = (answer, moment)
 
 
-def _told(found: Freshness | None, now: datetime) -> dict[str, Any]:
+def _describe(found: Freshness | None, now: datetime) -> dict[str, Any]:
     if found is None:
         return {
             "passed": True,

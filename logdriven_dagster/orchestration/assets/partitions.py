@@ -189,7 +189,7 @@ def _partitions_of(grid: Grid) -> TablePartitions:
 
 
 def _last_bound(grid: Grid, end: datetime) -> datetime:
-    return grid.bound(grid.index(end)).astimezone(grid.zone)
+    return grid.get_bound(grid.index(end)).astimezone(grid.zone)
 
 
 def _cron(grid: Grid) -> str | None:
@@ -245,7 +245,7 @@ def _clock_changes(grid: Grid) -> list[datetime]:
     changes: dict[object, datetime] = {}
     moment = grid.origin.astimezone(grid.zone)
     for _ in range(_WEEKS_VERIFIED):
-        later = _after(moment, timedelta(weeks=1))
+        later = _add_elapsed(moment, timedelta(weeks=1))
         if later.utcoffset() != moment.utcoffset():
             change = _bisect(moment, later)
             # For elapsed time two changes at the same clock time are the same; days and months may
@@ -268,7 +268,7 @@ def _bisect(before: datetime, after: datetime) -> datetime:
     return datetime.fromtimestamp(high, zone)
 
 
-def _after(moment: datetime, step: timedelta) -> datetime:
+def _add_elapsed(moment: datetime, step: timedelta) -> datetime:
     return datetime.fromtimestamp(moment.timestamp() + step.total_seconds(), moment.tzinfo)
 
 

@@ -33,7 +33,7 @@ def preview_shown(project: Project, table: TableConfig, window: TimeWindow) -> d
     if not table.preview:
         return {}
     found = _within_patience(project, table, window)
-    return {"preview": MetadataValue.md(_drawn(found, project))} if found is not None else {}
+    return {"preview": MetadataValue.md(_draw_table(found, project))} if found is not None else {}
 
 
 def _within_patience(project: Project, table: TableConfig, window: TimeWindow) -> "pa.Table | None":
@@ -59,7 +59,7 @@ def _within_patience(project: Project, table: TableConfig, window: TimeWindow) -
     return found[0]
 
 
-def _drawn(rows: "pa.Table", project: Project) -> str:
+def _draw_table(rows: "pa.Table", project: Project) -> str:
     names = rows.column_names
     shown, hidden = names[:_MOST_COLUMNS], names[_MOST_COLUMNS:]
     few = rows.select(shown)

@@ -46,7 +46,7 @@ def refresh_evaluations(
     for table in shown:
         found, key = failures.get(table.table, []), location.key(table.table)
         job_ids = ", ".join(str(each.job_id) for each in found)
-        if job_ids == _shown_failures(instance, key):
+        if job_ids == _read_reported_failures(instance, key):
             continue
         yield AssetCheckEvaluation(
             key,
@@ -59,7 +59,7 @@ def refresh_evaluations(
         )
 
 
-def _shown_failures(instance: DagsterInstance, key: AssetKey) -> str:
+def _read_reported_failures(instance: DagsterInstance, key: AssetKey) -> str:
     """Return the attempts in the newest evaluation; empty if it passed, or there is none."""
     records = instance.event_log_storage.get_asset_check_execution_history(
         AssetCheckKey(key, LATEST_REFRESH), limit=1, status=_EVALUATED

@@ -45,7 +45,7 @@ def story_of(
     project: Project, table: str, window: TimeWindow, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return as metadata the story of a window, given its attempts, newest first."""
-    return {"story": MetadataValue.md(_told(project, table, window, rows))} if rows else {}
+    return {"story": MetadataValue.md(_render_story(project, table, window, rows))} if rows else {}
 
 
 def describe_failed_refresh(
@@ -56,7 +56,7 @@ def describe_failed_refresh(
     return AssetObservation(key, partition=partition, description=text, metadata=metadata)
 
 
-def _told(
+def _render_story(
     project: Project, table: str, window: TimeWindow, rows: Sequence[Mapping[str, Any]]
 ) -> str:
     day = wording.clock(rows[0]["job_start_time"], project.zone)[:10]

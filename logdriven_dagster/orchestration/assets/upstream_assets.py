@@ -72,7 +72,7 @@ class UpstreamAssets:
             if key in self._newest and self._newest[key] == number:
                 continue
             how = _Partitions(dependency, self.project.zone, _definition(context, key))
-            found = list(_materialized(instance, key, newest, how)) if newest else []
+            found = list(_iter_materialized(instance, key, newest, how)) if newest else []
             seen = Seen(dependency.upstream, self.project.name, runner.owner, now)
             is_all = not instance.is_ephemeral
             runner.run_log.write(partial(note, seen=seen, found=found, is_all=is_all))
@@ -121,7 +121,7 @@ class _Partitions:
         return TimeWindow.from_seconds(0, 1, self.zone)
 
 
-def _materialized(
+def _iter_materialized(
     instance: DagsterInstance, key: AssetKey, newest: EventLogRecord, how: _Partitions
 ) -> Iterator[Materialized]:
     """Yield the materialized partitions of an asset, each once."""

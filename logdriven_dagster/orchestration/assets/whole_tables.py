@@ -53,16 +53,16 @@ def table_shown(
         queries = run_log.ask(lambda conn: find_by_table(conn, table.table))
         return lineage_shown(location, table.table, queries)
 
-    shown = _held(location.project, table) | _if_known(table, ran)
+    shown = _describe_holdings(location.project, table) | _if_known(table, ran)
     return shown | (_preview(location.project, table, window) if window else {})
 
 
-def _held(project: Project, table: TableConfig) -> dict[str, Any]:
-    def asked() -> dict[str, Any]:
+def _describe_holdings(project: Project, table: TableConfig) -> dict[str, Any]:
+    def read() -> dict[str, Any]:
         held = holdings(project, table)
         return (columns_shown(held.columns) if held.columns else {}) | rows_shown(None, held.rows)
 
-    return _if_known(table, asked)
+    return _if_known(table, read)
 
 
 def _preview(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, Any]:
@@ -92,12 +92,12 @@ class Looks:
     _again: dict[str, float] = field(default_factory=dict)
     """The earliest time of the next inspection of each table, by this process's clock."""
 
-    def shown(self, table: TableConfig, window: TimeWindow) -> dict[str, Any]:
+    def describe(self, table: TableConfig, window: TimeWindow) -> dict[str, Any]:
         """Return the metadata of a window that was just published."""
         counted, began = table.output.is_counted_slowly, monotonic()
         if not (counted or table.preview) or began < self._again.get(table.table, 0):
             return {}
-        found = _held(self.project, table) if counted else {}
+        found = _describe_holdings(self.project, table) if counted else {}
         found |= _preview(self.project, table, window)
         ended = monotonic()
         self._again[table.table] = ended + (ended - began) / _SHARE

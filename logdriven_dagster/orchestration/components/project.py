@@ -29,7 +29,7 @@ from logdriven_dagster.config.models.wording import describe_problem
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.scaffolding.schemas import build_file_schemas
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.execution.definitions.registering import located
+from logdriven_dagster.execution.definitions.registering import load_for_code_location
 from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.orchestration.components.scaffolding import (
@@ -152,7 +152,7 @@ class LogdrivenProjectComponent(Component, Resolvable):
     def build_defs(self, context: ComponentLoadContext) -> Definitions:  # noqa: ARG002 - Dagster's
         """Build the assets, jobs, schedules and sensors of the project."""
         return build_definitions(
-            located(self.project, self._changed),
+            load_for_code_location(self.project, self._apply_attributes),
             tables=self.tables,
             translator=_Translator(self),
             prefix=self.prefix,
@@ -161,7 +161,7 @@ class LogdrivenProjectComponent(Component, Resolvable):
             execute=self.execute,
         )
 
-    def _changed(self, config: ProjectConfig) -> ProjectConfig:
+    def _apply_attributes(self, config: ProjectConfig) -> ProjectConfig:
         changed: dict[str, Any] = {"run_log": self.run_log} if self.run_log else {}
         if self.sensor is not None:
             given = self.sensor.model_dump(exclude_none=True)

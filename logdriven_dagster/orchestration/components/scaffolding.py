@@ -44,7 +44,7 @@ class ProjectScaffolder(Scaffolder[ProjectParams]):
 
     def scaffold(self, request: ScaffoldRequest[ProjectParams]) -> None:
         """Write `defs.yaml` and next to it a small project, unless an existing one is given."""
-        with _told_plainly(request):
+        with _convert_usage_errors(request):
             _refuse_appending(request)
             if request.params.project is None:
                 scaffold(request.target_path, datetime.now(timezone.utc).date())
@@ -62,7 +62,7 @@ class TableScaffolder(Scaffolder):
 
     def scaffold(self, request: ScaffoldRequest) -> None:
         """Write `defs.yaml`; refuse a folder in which no project would find it."""
-        with _told_plainly(request):
+        with _convert_usage_errors(request):
             _refuse_appending(request)
             project_of(request.target_path)
         name = re.sub(r"\W+", "_", request.target_path.name, flags=re.ASCII)
@@ -72,7 +72,7 @@ class TableScaffolder(Scaffolder):
 
 
 @contextmanager
-def _told_plainly(request: ScaffoldRequest[Any]) -> Iterator[None]:
+def _convert_usage_errors(request: ScaffoldRequest[Any]) -> Iterator[None]:
     """Turn a refusal into an error that `dg` prints without a traceback; it leaves no folder."""
     try:
         yield

@@ -24,7 +24,7 @@ from logdriven_dagster.orchestration.location import Location
 
 
 @contextmanager
-def interrupted_windows_forgotten(reporter: Reporter) -> Iterator[None]:
+def forget_interrupted_windows(reporter: Reporter) -> Iterator[None]:
     """Take back the running windows if a step is terminated in the middle of them."""
     try:
         yield
@@ -71,7 +71,7 @@ def forget_untried_windows(
     except BaseException:
         context = reporter.context
         assets = [context.asset_key, *downstream(context, [context.asset_key])]
-        reported = reporter.tried | _failed_before(reporter.location, assets, read_unfinished)
+        reported = reporter.tried | _find_failed(reporter.location, assets, read_unfinished)
         for key in assets:
             for partition in keys:
                 if (key, partition) not in reported:
@@ -79,7 +79,7 @@ def forget_untried_windows(
         raise
 
 
-def _failed_before(
+def _find_failed(
     location: Location,
     assets: Sequence[AssetKey],
     read_unfinished: Callable[[Sequence[str]], Mapping[str, Iterable[OpenWindow]]],

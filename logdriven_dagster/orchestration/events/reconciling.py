@@ -62,14 +62,14 @@ def _forget_untried(
     instance: DagsterInstance, location: Location, run_log: RunLog, run_id: str
 ) -> None:
     """Take back the partitions that a run planned and never began, except earlier failures."""
-    planned = set(_planned(instance, location, run_id))
+    planned = set(_list_planned(instance, location, run_id))
     if planned:
-        begun = run_log.ask(lambda conn: _begun_or_failed(conn, location, run_id))
+        begun = run_log.ask(lambda conn: _find_begun_or_failed(conn, location, run_id))
         for key, partition in sorted(planned - begun):
             report_planned(instance, key, partition, None)
 
 
-def _planned(
+def _list_planned(
     instance: DagsterInstance, location: Location, run_id: str
 ) -> Iterator[tuple[AssetKey, str]]:
     ours = {*location.keys.values()}
@@ -79,7 +79,7 @@ def _planned(
             yield plan.asset_key, plan.partition
 
 
-def _begun_or_failed(
+def _find_begun_or_failed(
     conn: Connection, location: Location, run_id: str
 ) -> set[tuple[AssetKey, str]]:
     """Return the partitions that a run began and that are not pending again, and failed ones."""

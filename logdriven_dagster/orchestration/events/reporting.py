@@ -16,7 +16,7 @@ from logdriven_dagster.errors import (
     LogdrivenError,
     in_brief,
 )
-from logdriven_dagster.execution.definitions.changed_targets import changed_targets
+from logdriven_dagster.execution.definitions.changed_targets import list_changed_targets
 from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.execution.events import (
     NeedUnmet,
@@ -95,20 +95,20 @@ class Reporter:
         """Report one event to Dagster; successes of a pass when its last window ends."""
         match event:
             case WindowStarted(attempt=attempt, behind=behind):
-                self._started(attempt, behind)
+                self._report_start(attempt, behind)
             case WindowSucceeded(attempt=attempt):
                 self._note_repeated(attempt)
                 self.running.pop(attempt.job_id, None)
                 self.succeeded.append(event)
-                self._succeeded(event)
-                self._ended(attempt)
+                self._report_success(event)
+                self._end_window(attempt)
             case WindowFailed(attempt=attempt):
                 self._note_repeated(attempt)
-                self._failed(event)
-                self._ended(attempt)
+                self._report_failure(event)
+                self._end_window(attempt)
             case WindowLost(attempt=attempt) | WindowSetBack(attempt=attempt):
-                self._given_up(event)
-                self._ended(attempt)
+                self._report_loss(event)
+                self._end_window(attempt)
             case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
                 self.context.log.info(redact(str(event.reason)))
             case WindowRefused():
@@ -121,7 +121,7 @@ class Reporter:
                 self.skipped += 1
                 self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
 
-    def _started(self, attempt: Attempt, behind: int) -> None:
+    def _report_start(self, attempt: Attempt, behind: int) -> None:
         self._warn_of_changed_target(attempt.table)
         log, title = self.context.log, f"{attempt.table} {attempt.window}: job {attempt.job_id}"
         begins_pass, in_pass = behind > 0 and not self._in_pass, behind > 0 or self._in_pass
@@ -138,7 +138,7 @@ class Reporter:
         if attempt.claim.other_version:
             log.warning("%s runs %s", title, attempt.claim.other_version)
         # Windows of a pass are not shown as running: each event costs Dagster as much as a window.
-        if not in_pass and (planned := self._planned(attempt.table, attempt.window)):
+        if not in_pass and (planned := self._plan_partition(attempt.table, attempt.window)):
             self.running[attempt.job_id] = planned
         if attempt.replaced is not None:
             self._terminate(attempt.replaced)
@@ -148,14 +148,14 @@ class Reporter:
         if table in self._begun:
             return
         self._begun.add(table)
-        for changed in changed_targets(self._run_log, self.project, [table]):
+        for changed in list_changed_targets(self._run_log, self.project, [table]):
             self.context.log.warning(redact(changed.text))
 
     def _note_repeated(self, attempt: Attempt) -> None:
         if attempt.attempt_number > 1:
             self._ran_again.add(attempt.table)
 
-    def _ended(self, attempt: Attempt) -> None:
+    def _end_window(self, attempt: Attempt) -> None:
         """Write the events of a pass as soon as all of its windows have ended."""
         of_pass = self._unended.pop(attempt.job_id, set())
         of_pass.discard(attempt.job_id)
@@ -163,13 +163,13 @@ class Reporter:
             self._tell()
             self._batch.write()
 
-    def _failed(self, event: WindowFailed) -> None:
+    def _report_failure(self, event: WindowFailed) -> None:
         self.running.pop(event.attempt.job_id, None)
         self.failed.append(event)
         self.context.log.error(failure_text(event), extra=failure_metadata(event))
         # Again, because another run may have planned the same partition meanwhile.
-        planned = self._planned(event.attempt.table, event.attempt.window)
-        self._checked(event, planned[1] if planned else None)
+        planned = self._plan_partition(event.attempt.table, event.attempt.window)
+        self._report_checks(event, planned[1] if planned else None)
         if event.stands and planned is not None:  # only this run is red, not the partition
             self.tried.discard(planned)
             report_planned(self.context.instance, *planned, None)
@@ -234,7 +234,7 @@ class Reporter:
         )
         self.context.log.info("Run %s, whose attempt was replaced, %s", run_id, outcome)
 
-    def _given_up(self, event: WindowLost | WindowSetBack) -> None:
+    def _report_loss(self, event: WindowLost | WindowSetBack) -> None:
         """End the reporting of an attempt that was lost, or was set back without a known error."""
         attempt = event.attempt
         planned = self.running.pop(attempt.job_id, None)
@@ -242,14 +242,14 @@ class Reporter:
             self.lost.append(event)
             self.context.log.error(redact(str(event.reason)))
             if planned is None:
-                self._planned(attempt.table, attempt.window)
+                self._plan_partition(attempt.table, attempt.window)
             return
         self.context.log.info("%s %s: %s", attempt.table, attempt.window, event.reason)
         if planned is not None:
             self.tried.discard(planned)
             report_planned(self.context.instance, *planned, None)
 
-    def _planned(self, table: str, window: TimeWindow) -> tuple[AssetKey, str] | None:
+    def _plan_partition(self, table: str, window: TimeWindow) -> tuple[AssetKey, str] | None:
         partition = self._partition(table, window)
         if partition is None:
             return None
@@ -259,7 +259,7 @@ class Reporter:
         report_planned(self.context.instance, *planned, self.context.run)
         return planned
 
-    def _succeeded(self, event: WindowSucceeded) -> None:
+    def _report_success(self, event: WindowSucceeded) -> None:
         table = event.attempt.table
         metadata = success_metadata(event) | lineage_shown(self.location, table, event.lineage)
         if config := self.project.tables.get(table):
@@ -282,7 +282,7 @@ class Reporter:
             key = self.location.key(event.attempt.table)
             made = AssetMaterialization(key, partition=partition, metadata=metadata | story)
             self._batch.log(self.context, made)
-            self._checked(event, partition)
+            self._report_checks(event, partition)
 
     def _check_refreshes(self) -> None:
         tables, self._ran_again = self._ran_again, set()
@@ -293,16 +293,16 @@ class Reporter:
 
     def _of_whole_table(self, event: WindowSucceeded, table: TableConfig) -> dict[str, Any]:
         if event.steps:
-            return self._looks.shown(table, event.attempt.window)
+            return self._looks.describe(table, event.attempt.window)
         return table_shown(self.location, table, self._run_log)  # nothing changed
 
-    def _checked(self, event: WindowSucceeded | WindowFailed, partition: str | None) -> None:
+    def _report_checks(self, event: WindowSucceeded | WindowFailed, partition: str | None) -> None:
         """Report the results of rules and checks of a window, published or not."""
         table = event.attempt.table
         config = self.project.tables.get(table)
         if partition is None or config is None:
             return
-        found = CheckFindings.of(event)
+        found = CheckFindings.from_event(event)
         for shown in evaluations(self.project, config, found, self.location.key(table), partition):
             self._batch.log(self.context, shown)
 

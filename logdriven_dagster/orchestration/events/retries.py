@@ -15,16 +15,16 @@ _PARENT = "dagster/parent_run_id"
 _FROM_FAILURE = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
 
 
-def finished_before(context: StepContext, run_log: RunLog, table: TableConfig) -> set[str]:
+def find_finished_before(context: StepContext, run_log: RunLog, table: TableConfig) -> set[str]:
     """Return the windows of a table that the runs behind this re-execution have finished."""
-    runs = _failed_before(context)
+    runs = _list_failed_runs(context)
     rows = run_log.ask(lambda conn: list_begun_in(conn, runs)) if runs else []
     mine = [row for row in rows if row["job_name"] == table.table]
     done = [row for row in mine if row["status"] == Status.SUCCESS.value]
     return {build_window(table, row).key for row in done}
 
 
-def _failed_before(context: StepContext) -> list[str]:
+def _list_failed_runs(context: StepContext) -> list[str]:
     """Return the run that failed, and its own parent, and so on."""
     found: list[str] = []
     tags = context.run.tags

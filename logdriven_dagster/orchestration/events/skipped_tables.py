@@ -42,7 +42,7 @@ def run_skipped_tables(reporter: Reporter, run: Run, failed: Iterable[AssetKey] 
     behind = downstream(context, [context.asset_key])
     if not behind:
         return
-    skipped = behind & downstream(context, {*failed, *_failed_steps(reporter)})
+    skipped = behind & downstream(context, {*failed, *_find_failed_steps(reporter)})
     for name, key in reporter.location.keys.items():
         if key in skipped:
             own_reporter = Reporter(
@@ -57,7 +57,7 @@ def run_skipped_tables(reporter: Reporter, run: Run, failed: Iterable[AssetKey] 
                 )
 
 
-def _failed_steps(reporter: Reporter) -> list[AssetKey]:
+def _find_failed_steps(reporter: Reporter) -> list[AssetKey]:
     """Return the tables whose steps have failed in this run."""
     context = reporter.context
     records = context.instance.get_records_for_run(

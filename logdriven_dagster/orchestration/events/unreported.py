@@ -33,7 +33,7 @@ class BrokenRuns:
     _reported: dict[str, set[tuple[AssetKey, str | None]]] = field(default_factory=dict)
 
     @classmethod
-    def since(cls, instance: DagsterInstance, moment: str | None) -> "BrokenRuns":
+    def list_since(cls, instance: DagsterInstance, moment: str | None) -> "BrokenRuns":
         """Return the next runs that ended after a timestamp; the first ones if it is None."""
         now = datetime.now(timezone.utc)  # a clock that was set back is not waited for
         after = None if moment is None else min(datetime.fromisoformat(moment), now)

@@ -39,7 +39,7 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.orchestration.assets.next_partitions import add_next_partitions
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.clock import data_clock
-from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
+from logdriven_dagster.orchestration.events.endings import forget_interrupted_windows
 from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
 from logdriven_dagster.orchestration.jobs.op_jobs import op_job, summary
 from logdriven_dagster.orchestration.jobs.run_tags import (
@@ -71,7 +71,7 @@ class JobRunConfig(Config):
     """Variables that win over all others."""
 
 
-def configured_job(location: Location, config: JobConfig) -> JobDefinition:
+def build_configured_job(location: Location, config: JobConfig) -> JobDefinition:
     """Return the Dagster job of one file in `jobs/`."""
     if config.job in (CATCH_UP, SKIP, UNSKIP):
         raise UsageError(f"jobs: {config.job} is the name of a built-in job; choose another name")
@@ -141,7 +141,7 @@ def _description(config: JobConfig) -> str:
 
 def _run(context: OpExecutionContext, location: Location, name: str, config: JobRunConfig) -> None:
     reporter = Reporter(context, location)
-    with errors_as_failures(), interrupted_windows_forgotten(reporter):
+    with errors_as_failures(), forget_interrupted_windows(reporter):
         runner = open_runner_of_run(context, location)
         UpstreamAssets(location.project).note(context, runner)
         now = data_clock(context.run, location.project, config.now)

@@ -111,9 +111,9 @@ def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         runs = _latest_runs(context.instance, project, job.name)
         ready, reason = _ready(plan)
         ready, group = _of_one_group(current, online, ready)
-        pause = Pause.since(context.cursor, ready)
+        pause = Pause.from_cursor(context.cursor, ready)
         if reason := reason or _busy(runs, plan, now) or pause.reason(now):
-            message = redact(reason + _left_out(current, location.select()))
+            message = redact(reason + _describe_left_out(current, location.select()))
             return SensorResult(skip_reason=SkipReason(message), cursor=context.cursor)
         request = RunRequest(
             run_key=_digest(ready, runs[0].dagster_run.run_id if runs else ""),
@@ -145,7 +145,7 @@ class Pause:
     """Epoch seconds."""
 
     @classmethod
-    def since(cls, cursor: str | None, ready: Sequence[PlannedWindow]) -> "Pause":
+    def from_cursor(cls, cursor: str | None, ready: Sequence[PlannedWindow]) -> "Pause":
         """Return the pause of the last request, if no other window has become ready since."""
         windows = _digest(ready)
         try:
@@ -234,7 +234,7 @@ def _tags(project: Project, ready: Sequence[PlannedWindow]) -> dict[str, str]:
     return {PROJECT_TAG: project.name, TRIGGER_TAG: "sensor", **run_tags(urgent)}
 
 
-def _left_out(project: Project, tables: Sequence[str]) -> str:
+def _describe_left_out(project: Project, tables: Sequence[str]) -> str:
     online = set(online_tables(project, tables))
     offline = [name for name in tables if name not in online]
     if not offline:

@@ -26,7 +26,7 @@ class Seen:
     """
 
     @classmethod
-    def of(cls, cursor: str | None) -> "Seen":
+    def from_cursor(cls, cursor: str | None) -> "Seen":
         """Return the cursor in a text; an unreadable one counts as empty."""
         try:
             values = json.loads(cursor or "{}")
@@ -38,7 +38,7 @@ class Seen:
         except (AttributeError, TypeError, ValueError, KeyError):
             return cls()
 
-    def at(self, now: datetime) -> "Seen":
+    def advance(self, now: datetime) -> "Seen":
         """Return the cursor at a timestamp; it restarts there if the log's clock was set back."""
         if self.until is None or moment_of(self.until) - SET_BACK <= moment_of(now.isoformat()):
             return self

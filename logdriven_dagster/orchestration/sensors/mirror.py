@@ -103,10 +103,10 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         run_log = runner.run_log
         upstream_assets.note(context, runner)
         report_dead_runs(context.instance, location, run_log)
-        seen = Seen.of(context.cursor)
-        broken = BrokenRuns.since(context.instance, seen.broken)
+        seen = Seen.from_cursor(context.cursor)
+        broken = BrokenRuns.list_since(context.instance, seen.broken)
         with run_log.read() as conn:
-            seen = seen.at(present(conn))
+            seen = seen.advance(present(conn))
             renamed = RenamedTables.since(conn, location, seen, _AT_ONCE)
             rows = list_ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
             begun = list_begun_in(conn, broken.ids)
@@ -119,14 +119,16 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
             again = _Shown(batch, location, job, run_log, rows=renamed.rows, own=())
             own = _own_runs(context.instance, rows)
             window = _Shown(batch, location, job, run_log, rows=rows, own=own)
-            shown = sum(window.unreported(row, broken) for row in begun if not renamed.covers(row))
+            shown = sum(
+                window.report_unreported(row, broken) for row in begun if not renamed.covers(row)
+            )
             for row in renamed.rows:
-                shown += again.of(row)
+                shown += again.report(row)
                 before += 1
                 if time.monotonic() > until:
                     break
             for row in rows:
-                shown += not renamed.covers(row) and window.of(row)
+                shown += not renamed.covers(row) and window.report(row)
                 looked_at += 1
                 if time.monotonic() > until:
                     break
@@ -156,7 +158,7 @@ def _forget_removed_tables(
     """
     project = location.project
     with run_log.read() as conn:
-        removed = set(forgetting.removed_tables(conn, project.name)) - set(project.tables)
+        removed = set(forgetting.list_removed_tables(conn, project.name)) - set(project.tables)
         names = removed | set(earlier)
         forgotten = [name for name in sorted(names) if not forgetting.count_attempts(conn, name)]
     for name in forgotten:
@@ -187,27 +189,27 @@ class _Shown:
 
         self._add_partitions([row for row in rows if row["dagster_run_id"] not in self._own])
 
-    def of(self, row: dict[str, Any]) -> bool:
+    def report(self, row: dict[str, Any]) -> bool:
         """Report one attempt; False if this instance has reported it itself, or cannot show it."""
         found = self._partition(row)
-        reported = row["dagster_run_id"] in self._own and not _died_in_refresh(row)
+        reported = row["dagster_run_id"] in self._own and not _is_dead_refresh(row)
         if found is None or reported:
             return False
         table, window, partition = found
         if _is_failed_refresh(row):
-            self._observed(table, window, partition, row)
+            self._report_observation(table, window, partition, row)
             return True
         if _is_decision(row):
-            self._decided(table, partition, row)
+            self._report_decision(table, partition, row)
             return True
         if row["status"] == Status.SUCCESS.value:
-            self._materialized(table, window, partition, row)
+            self._report_materialization(table, window, partition, row)
         else:
-            self._failed(table, window, partition, row)
-        self._checked(table, partition, row)
+            self._report_failure(table, window, partition, row)
+        self._report_checks(table, partition, row)
         return True
 
-    def unreported(self, row: dict[str, Any], broken: BrokenRuns) -> bool:
+    def report_unreported(self, row: dict[str, Any], broken: BrokenRuns) -> bool:
         """Report a result that a run of this instance did not report before it ended badly."""
         found, run = self._partition(row), broken.runs[row["dagster_run_id"]]
         if found is None or row["status"] != Status.SUCCESS.value:
@@ -216,8 +218,8 @@ class _Shown:
         if broken.has_reported(run.run_id, self._location.key(table.table), partition):
             return False
         self._add_partitions([row])
-        self._materialized(table, window, partition, row, run)
-        self._checked(table, partition, row)
+        self._report_materialization(table, window, partition, row, run)
+        self._report_checks(table, partition, row)
         return True
 
     def check_refreshes(self, rows: Sequence[dict[str, Any]]) -> None:
@@ -243,7 +245,7 @@ class _Shown:
             self._instance, self._location, [(table, window) for table, window, _ in found]
         )
 
-    def _materialized(
+    def _report_materialization(
         self,
         table: TableConfig,
         window: TimeWindow,
@@ -258,7 +260,7 @@ class _Shown:
         event = AssetMaterialization(key, partition=partition, metadata=metadata)
         self._batch.add(past_entry(event, moment_of(row["job_end_time"]), run))
 
-    def _observed(
+    def _report_observation(
         self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
     ) -> None:
         """Report a failed refresh: the partition keeps its state, and shows an observation."""
@@ -270,13 +272,13 @@ class _Shown:
         event = describe_failed_refresh(key, partition, _end_text(row), metadata)
         self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
 
-    def _decided(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
+    def _report_decision(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
         """Show that an operator has skipped the window, or made it pending again."""
         key, decision = self._location.key(table.table), redact(row["steps"][0]["output"])
         event = AssetObservation(key, partition=partition, metadata={"decision": decision})
         self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
 
-    def _failed(
+    def _report_failure(
         self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
     ) -> None:
         self._batch.write()  # the last event of a partition decides
@@ -298,7 +300,7 @@ class _Shown:
             return story_of(project, table.table, window, [row])
         return story_shown(project, self._run_log, table.table, window)
 
-    def _checked(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
+    def _report_checks(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
         """Report the results of rules; a window that succeeded has passed all of its `checks:`.
 
         The check that stopped another window is named in its error only.
@@ -334,7 +336,7 @@ def _is_decision(row: dict[str, Any]) -> bool:
     return bool(row["run_trigger"] == Trigger.SKIP.value)
 
 
-def _died_in_refresh(row: dict[str, Any]) -> bool:
+def _is_dead_refresh(row: dict[str, Any]) -> bool:
     """Return True if its run died: an attempt with an expiry did not end by itself."""
     return _is_failed_refresh(row) and row["lease_expires_at"] is not None
 

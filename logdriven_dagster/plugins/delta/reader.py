@@ -28,12 +28,12 @@ class DeltaReader(Reader):
     """Reader of Delta tables; for a window, it opens only the files that may hold its rows."""
 
     def whole(self, reading: Reading, source: DeltaSource) -> "DataFrame":
-        snapshot = _opened(reading, source)
+        snapshot = _open_table(reading, source)
         files = _files(snapshot, reading, source)
         return frame_of(reading.spark, snapshot, files, option_texts(source.options))
 
     def fingerprint(self, reading: Reading, source: DeltaSource) -> Fingerprint:
-        snapshot = _opened(reading, source)
+        snapshot = _open_table(reading, source)
         return frozenset([(snapshot.location, snapshot.version, 0)])
 
 
@@ -48,7 +48,7 @@ def _files(snapshot: Snapshot, reading: Reading, source: DeltaSource) -> tuple[D
     return snapshot.files
 
 
-def _opened(reading: Reading, source: DeltaSource) -> Snapshot:
+def _open_table(reading: Reading, source: DeltaSource) -> Snapshot:
     location = resolve_location(render_path(source.path, reading.run, reading.project))
     snapshot = open_table(location, reading.project.storage)
     if snapshot is None:

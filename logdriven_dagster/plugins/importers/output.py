@@ -37,9 +37,9 @@ def bring_in(
         old_log: Reads the old system's progress with the tables.
     """
     from logdriven_dagster.cli.shown.rendering import print_line
-    from logdriven_dagster.plugins.importers.writing import prepared
+    from logdriven_dagster.plugins.importers.writing import prepare
 
-    writing = prepared(project, translation)
+    writing = prepare(project, translation)
     if not how.overwrite and not how.dry_run:
         writing.refuse_differing()
     taken: list[TakenOver] = []
@@ -71,7 +71,7 @@ def _take_over(
     takeover = Takeover(written, current_owner(), translation)
     run_log = open_run_log(written)
     settle(written, run_log, written.tables.values())
-    takeover.of(old_log(written), run_log)
+    takeover.record(old_log(written), run_log)
     return takeover.taken
 
 

@@ -56,7 +56,7 @@ class Takeover:
     translation: Translation
     taken: list[TakenOver] = field(default_factory=list)
 
-    def of(self, found: Sequence[Progress], run_log: RunLog) -> None:
+    def record(self, found: Sequence[Progress], run_log: RunLog) -> None:
         """Record finished windows in one transaction, and verify the result with the plan."""
         with run_log.begin() as conn:
             for progress in found:
@@ -80,7 +80,7 @@ class Takeover:
         for window in windows:
             takeovers.take_over(conn, self._claim(table, window, progress), reason)
         goes_on = find_watermark(table, history.read_table_logs(conn, [table])[table.table])
-        expected = _expected(table, windows)
+        expected = _get_expected_bound(table, windows)
         if goes_on != expected:
             self.translation.leave(
                 progress.place, table.table, f"the plan continues at {goes_on}, not at {expected}"
@@ -101,7 +101,7 @@ class Takeover:
             raise ValueError(f"{progress.until} is not a time, and the table has windows of time")
         grid = table.grid
         until = self._moment(progress.until)
-        end = grid.bound(grid.index(until))
+        end = grid.get_bound(grid.index(until))
         if end.timestamp() <= grid.origin.timestamp():
             reason = (
                 f"it stopped at {until}, before the end of the first window here: no window "
@@ -139,7 +139,7 @@ class Takeover:
         )
 
 
-def _expected(table: TableConfig, windows: Sequence[TimeWindow]) -> datetime | str | None:
+def _get_expected_bound(table: TableConfig, windows: Sequence[TimeWindow]) -> datetime | str | None:
     """Return the bound where the plan must continue: the first end, or the start if it failed."""
     if table.is_sliced:
         return windows[0].range_end

@@ -46,7 +46,7 @@ class Writing:
             file.write_text(self.texts[path], encoding="utf-8")
 
 
-def prepared(project: Project, translation: Translation) -> Writing:
+def prepare(project: Project, translation: Translation) -> Writing:
     """Return the files of an import that are valid together with the project's.
 
     A table with invalid steps becomes a stub that fails with the reason. Drafts that are invalid
@@ -116,7 +116,7 @@ def _without(
     """
     for draft in drafts:
         values = dict(draft.values)
-        missing = sorted(gone & {*values.get("tables", ()), *_awaited(values)})
+        missing = sorted(gone & {*values.get("tables", ()), *_list_awaited(values)})
         for name in missing:
             translation.leave(draft.origin, str(draft.path), f"{name}, which it uses, is missing")
         if missing and "tables" in values:
@@ -131,7 +131,7 @@ def _without(
             yield replace(draft, values=values)
 
 
-def _awaited(values: Values) -> list[str]:
+def _list_awaited(values: Values) -> list[str]:
     return [each["table"] for each in values.get("depends_on", ())]
 
 

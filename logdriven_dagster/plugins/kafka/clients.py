@@ -72,7 +72,7 @@ class Complaints:
         """Record an error; this is the client's error callback."""
         self._errors.append(error)
 
-    def of(self, client: Any) -> "Complaints":
+    def fetch(self, client: Any) -> "Complaints":
         """Return these errors after fetching those that the client has not delivered yet."""
         from confluent_kafka import KafkaException
 
@@ -121,11 +121,11 @@ def open_admin(settings: Mapping[str, str], complaints: Complaints) -> "AdminCli
     `settings` are librdkafka's, `complaints` collects reported errors. Raises TerminalStepError if
     the settings are invalid, or if confluent-kafka is not installed.
     """
-    _installed()
+    _require_package()
     from confluent_kafka.admin import AdminClient
 
     own = {"allow.auto.create.topics": "false"}
-    return _opened(AdminClient, {**settings, **own, "error_cb": complaints})  # type: ignore[no-any-return]
+    return _open_client(AdminClient, {**settings, **own, "error_cb": complaints})  # type: ignore[no-any-return]
 
 
 def open_consumer(settings: Mapping[str, str], complaints: Complaints) -> "Consumer":
@@ -134,7 +134,7 @@ def open_consumer(settings: Mapping[str, str], complaints: Complaints) -> "Consu
     `settings` are librdkafka's, `complaints` collects reported errors. Raises TerminalStepError if
     the settings are invalid, or if confluent-kafka is not installed.
     """
-    _installed()
+    _require_package()
     from confluent_kafka import Consumer
 
     own = {
@@ -143,7 +143,7 @@ def open_consumer(settings: Mapping[str, str], complaints: Complaints) -> "Consu
         "enable.partition.eof": "true",
         "auto.offset.reset": "error",
     }
-    return _opened(Consumer, {**_READING, **settings, **own, "error_cb": complaints})  # type: ignore[no-any-return]
+    return _open_client(Consumer, {**_READING, **settings, **own, "error_cb": complaints})  # type: ignore[no-any-return]
 
 
 def open_producer(
@@ -154,12 +154,12 @@ def open_producer(
     `settings` are librdkafka's, `complaints` collects reported errors. Raises TerminalStepError if
     the settings are invalid, or if confluent-kafka is not installed.
     """
-    _installed()
+    _require_package()
     from confluent_kafka import Producer
 
     defaults = {"partitioner": "murmur2_random", "transaction.timeout.ms": "300000"}
     own = {"transactional.id": transactional_id, "error_cb": complaints}
-    return _opened(Producer, {**defaults, **settings, **own})  # type: ignore[no-any-return]
+    return _open_client(Producer, {**defaults, **settings, **own})  # type: ignore[no-any-return]
 
 
 def is_read_committed(settings: Mapping[str, str]) -> bool:
@@ -167,7 +167,7 @@ def is_read_committed(settings: Mapping[str, str]) -> bool:
     return settings.get("isolation.level", _READING["isolation.level"]) == "read_committed"
 
 
-def _opened(client: Any, settings: dict[str, Any]) -> Any:
+def _open_client(client: Any, settings: dict[str, Any]) -> Any:
     from confluent_kafka import KafkaException
 
     try:
@@ -176,7 +176,7 @@ def _opened(client: Any, settings: dict[str, Any]) -> Any:
         raise TerminalStepError(f"the settings of the connection are invalid: {error}") from None
 
 
-def _installed() -> None:
+def _require_package() -> None:
     from importlib.util import find_spec
 
     if find_spec("confluent_kafka") is None:

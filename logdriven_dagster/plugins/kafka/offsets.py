@@ -70,7 +70,7 @@ def parse(given: str) -> dict[Partition, int]:
         ) from None
 
 
-def bound(
+def read_range(
     settings: Mapping[str, str],
     topics: Sequence[str],
     low: str | None,
@@ -86,10 +86,10 @@ def bound(
     """
     start = low or "earliest"
     known = start if start in ("earliest", "latest") else parse(start)
-    return bounded(extents(settings, topics), topics, known, limit, on_gap)
+    return build_range(extents(settings, topics), topics, known, limit, on_gap)
 
 
-def bounded(
+def build_range(
     found: Extents,
     topics: Sequence[str],
     low: Offsets | str,
@@ -106,8 +106,8 @@ def bounded(
         starts = {p: (end if low == "latest" else first) for p, (first, end) in found.items()}
     else:
         starts = {p: _start(low, p, extent, lost) for p, extent in found.items()}
-        lost += _vanished(low, found, topics)
-        notes += _left_out(low, topics)
+        lost += _find_vanished(low, found, topics)
+        notes += _find_left_out(low, topics)
     if lost and on_gap == "fail":
         raise TerminalStepError(_refusal(lost))
     waiting = {p: end - starts[p] for p, (_, end) in found.items()}
@@ -144,7 +144,7 @@ def _start(low: Offsets, partition: Partition, extent: tuple[int, int], lost: li
     return start
 
 
-def _vanished(low: Offsets, found: Extents, topics: Sequence[str]) -> Iterator[str]:
+def _find_vanished(low: Offsets, found: Extents, topics: Sequence[str]) -> Iterator[str]:
     for (topic, number), start in sorted(low.items()):
         if topic in topics and (topic, number) not in found:
             yield (
@@ -153,7 +153,7 @@ def _vanished(low: Offsets, found: Extents, topics: Sequence[str]) -> Iterator[s
             )
 
 
-def _left_out(low: Offsets, topics: Sequence[str]) -> list[str]:
+def _find_left_out(low: Offsets, topics: Sequence[str]) -> list[str]:
     names = sorted({topic for topic, _ in low} - set(topics))
     return [f"{name} is not a topic of the source any more and is not read" for name in names]
 
@@ -247,7 +247,7 @@ def extents(settings: Mapping[str, str], topics: Sequence[str]) -> dict[Partitio
         firsts = offsets(specification.OffsetSpec.earliest())
         ends = offsets(specification.OffsetSpec.latest())
     except KafkaException as error:
-        raise complaints.of(admin).failure(error, f"Kafka, {', '.join(topics)}") from None
+        raise complaints.fetch(admin).failure(error, f"Kafka, {', '.join(topics)}") from None
     return {partition: (firsts[partition], ends[partition]) for partition in ends}
 
 

@@ -19,7 +19,7 @@ from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.plugins.kafka.models import KafkaSource
-from logdriven_dagster.plugins.kafka.offsets import bound, parse, ranges
+from logdriven_dagster.plugins.kafka.offsets import parse, ranges, read_range
 from logdriven_dagster.plugins.kafka.settings import client_settings
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class KafkaReader(Reader):
         assert isinstance(run.window, Slice)
         limit = project.table(run.table).max_offsets_per_window
         settings = client_settings(project, source.connection)
-        found = bound(settings, source.topics, run.window.low, limit, source.on_gap)
+        found = read_range(settings, source.topics, run.window.low, limit, source.on_gap)
         return Frontier(run.window.up_to(found.high, found.low), found.has_more, found.notes)
 
 
@@ -184,11 +184,11 @@ def java_settings(settings: Mapping[str, str]) -> dict[str, str] | None:
 
 def _credentials(login: Mapping[str, str]) -> str:
     return " ".join(
-        f'{name.removeprefix("sasl.")}="{_escaped(value)}"' for name, value in login.items()
+        f'{name.removeprefix("sasl.")}="{_escape(value)}"' for name, value in login.items()
     )
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 

@@ -113,7 +113,7 @@ class KafkaTopic:
             with suppress(KafkaException):
                 producer.abort_transaction(5)
             if isinstance(error, KafkaException):
-                raise self._failure(error, complaints.of(producer), verify) from None
+                raise self._failure(error, complaints.fetch(producer), verify) from None
             raise
 
     def _failure(
@@ -139,7 +139,7 @@ class KafkaTopic:
             _insist(producer.init_transactions)
         except KafkaException as error:
             what = f"Kafka, topic {self._target.topic}, beginning a transaction"
-            raise complaints.of(producer).failure(error, what) from None
+            raise complaints.fetch(producer).failure(error, what) from None
         return producer
 
     def _transactional_id(self, run: WindowRun) -> str:
@@ -213,7 +213,11 @@ class _Sending:
         while True:
             try:
                 self._producer.produce(
-                    self._topic, value, key, headers=given + self._own, on_delivery=self._delivered
+                    self._topic,
+                    value,
+                    key,
+                    headers=given + self._own,
+                    on_delivery=self._on_delivery,
                 )
             except BufferError:  # librdkafka's queue is full
                 self._producer.poll(0.5)
@@ -228,7 +232,7 @@ class _Sending:
             self._stop_if_failed()
         self._stop_if_failed()
 
-    def _delivered(self, error: Any, _message: Any) -> None:
+    def _on_delivery(self, error: Any, _message: Any) -> None:
         if error is not None:
             self._failed.append(error)
 

@@ -80,11 +80,11 @@ def report(
     run_log = open_run_log(loaded)
     found = reports.read_report(loaded, run_log, first, last, job or ())
     if output == "-":
-        write_document(reports.rendered(found, single.value))
+        write_document(reports.render(found, single.value))
     elif output is not None:
         path = Path(output)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(reports.rendered(found, single.value), encoding="utf-8")
+        path.write_text(reports.render(found, single.value), encoding="utf-8")
         print_line(f"wrote {path}")
     else:
         asked = {item.value for item in formats or ()} or reports.BY_DEFAULT

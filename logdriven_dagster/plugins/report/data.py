@@ -77,19 +77,19 @@ class Report:
         return as_html(self.project, self.start, self.end, self.attempts, self.job_runs)
 
     def _cells(self, row: shown.Row) -> list[Any]:
-        step = shown.failed_step(row) if row["status"] == "FAILURE" else None
+        step = shown.find_failed_step(row) if row["status"] == "FAILURE" else None
         error = " ".join(in_brief(shown.error(row)).split()) if step else ""
         return [
             row["project_name"],
             row["job_name"],
             row["job_id"],
-            shown.bound(row, "data_range_start"),
-            shown.bound(row, "data_range_end"),
+            shown.format_bound(row, "data_range_start"),
+            shown.format_bound(row, "data_range_end"),
             shown.clock(row["job_start_time"], self.project.zone),
             row["status"],
             sum(step["duration"] for step in row["steps"]),
             shown.data_flow(row),
-            *(_written_to(row, kind) for kind in self.target_types),
+            *(_count_written(row, kind) for kind in self.target_types),
             step["step_id"] if step else "",
             error,
         ]
@@ -142,12 +142,12 @@ def write_files(report: Report, formats: Sequence[Format] = BY_DEFAULT) -> list[
     for kind in formats:
         path = report.project.root / ".logdriven" / "reports" / f"{file_stem(report)}.{kind}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(rendered(report, kind), encoding="utf-8")
+        path.write_text(render(report, kind), encoding="utf-8")
         written.append(path)
     return written
 
 
-def rendered(report: Report, kind: Format) -> str:
+def render(report: Report, kind: Format) -> str:
     """Serialize the report as CSV, JSON or HTML."""
     by_kind: dict[Format, Callable[[], str]] = {
         "csv": report.as_csv,
@@ -167,7 +167,7 @@ def send_report(report: Report, names: Sequence[str]) -> None:
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"no recipient {', '.join(unknown)}; known: {', '.join(known) or 'none'}")
     files = tuple(
-        Attached(f"{file_stem(report)}.{kind}", kind, rendered(report, kind).encode())
+        Attached(f"{file_stem(report)}.{kind}", kind, render(report, kind).encode())
         for kind in BY_DEFAULT
     )
     span = period_shown(report.start, report.end)
@@ -219,7 +219,7 @@ def _tables(project: Project, names: Collection[str]) -> Collection[str] | None:
     return set(project.select(own)) if own else set()
 
 
-def _written_to(row: shown.Row, kind: str) -> int | str:
+def _count_written(row: shown.Row, kind: str) -> int | str:
     counts = [step["success_count"] for step in row["steps"] if step["target_type"] == kind]
     known = [count for count in counts if count is not None]
     return sum(known) if known else ""

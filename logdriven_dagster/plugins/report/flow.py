@@ -49,7 +49,7 @@ def flow(looks: Mapping[str, str], edges: Sequence[tuple[str, str]]) -> Flow | N
     connected = [name for name in looks if any(name in edge for edge in edges)]
     if not connected or len(connected) > MOST_TABLES:
         return None
-    columns = _ordered(_columns(connected, edges), edges)
+    columns = _order_columns(_columns(connected, edges), edges)
     tallest = max(map(len, columns))
     nodes = {}
     for n, column in enumerate(columns):
@@ -71,7 +71,7 @@ def _columns(names: Iterable[str], edges: Sequence[tuple[str, str]]) -> list[lis
     return [[name for name in depth if depth[name] == n] for n in range(max(depth.values()) + 1)]
 
 
-def _ordered(columns: list[list[str]], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
+def _order_columns(columns: list[list[str]], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
     """Sort columns by Sugiyama's barycentres: few edges cross between neighbours."""
     forth = list(pairwise(range(len(columns))))
     back = [(later, earlier) for earlier, later in reversed(forth)]

@@ -129,7 +129,7 @@ def heat_maps(tables: Iterable[TableWindows]) -> list[HeatMap]:
 
 def _heat_map(tables: Sequence[TableWindows], key: tuple[bool, int]) -> HeatMap:
     sliced, minutes = key
-    kept = _kept(tables)
+    kept = _choose_tables(tables)
     if sliced:
         width = max(len(table.by_start) for table in kept)
         older = max(0, width - MOST_COLUMNS)
@@ -148,7 +148,7 @@ def _heat_map(tables: Sequence[TableWindows], key: tuple[bool, int]) -> HeatMap:
     )
 
 
-def _kept(tables: Sequence[TableWindows]) -> list[TableWindows]:
+def _choose_tables(tables: Sequence[TableWindows]) -> list[TableWindows]:
     if len(tables) <= MOST_ROWS:
         return list(tables)
     worst = sorted(tables, key=lambda table: -table.count("FAILURE"))[:MOST_ROWS]

@@ -143,7 +143,7 @@ def _failures(
 
 
 def _failure(project: Project, row: shown.Row, times: int) -> Failure:
-    step = shown.failed_step(row)
+    step = shown.find_failed_step(row)
     details = [
         f"job {row['job_id']}",
         f"failed {times} times" if times > 1 else "",
@@ -214,7 +214,7 @@ def _moves(attempts: Iterable[shown.Row]) -> list[Move]:
     return sorted(totals.values(), key=lambda move: (-move.written, move.source, move.target))
 
 
-def _written(step: shown.Row) -> int:
+def _count_written(step: shown.Row) -> int:
     return int(step["success_count"] or 0)
 
 

@@ -218,7 +218,7 @@ def _inputs(event: WindowSucceeded, space: str) -> "Iterator[Any]":
         facets: _Facets = {}
         if len(read) == 1 and len(counts) == 1:
             facets["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(counts[0])
-        yield ol.InputDataset(*_named(container, space), inputFacets=facets)
+        yield ol.InputDataset(*_build_dataset_name(container, space), inputFacets=facets)
 
 
 def _outputs(event: WindowSucceeded, space: str) -> "Iterator[Any]":
@@ -234,7 +234,7 @@ def _outputs(event: WindowSucceeded, space: str) -> "Iterator[Any]":
         own = Container(table if done.step_id == last else f"{table}#{done.step_id}")
         written = statistics.OutputStatisticsOutputDatasetFacet(step.counts.success)
         yield ol.OutputDataset(
-            *_named(own, space),
+            *_build_dataset_name(own, space),
             facets=_of_output(done, step, event, results.get(done.step_id, own), space),
             outputFacets={"outputStatistics": written},
         )
@@ -256,7 +256,7 @@ def _of_output(
         "schema": schema_dataset.SchemaDatasetFacet(columns),
         "version": dataset_version_dataset.DatasetVersionDatasetFacet(version),
     }
-    if (place := _named(Container(done.target), space))[0] != space:
+    if (place := _build_dataset_name(Container(done.target), space))[0] != space:
         link = symlinks_dataset.Identifier(*place, "LOCATION")
         facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet([link])
     if origins := find_outer_origins(event.lineage, result):
@@ -280,11 +280,11 @@ def _read(lineage: tuple[QueryLineage, ...]) -> list[Container]:
 def _field(ref: ColumnRef, space: str) -> Any:
     from openlineage.client.facet_v2 import column_lineage_dataset
 
-    namespace, name = _named(ref.container, space)
+    namespace, name = _build_dataset_name(ref.container, space)
     return column_lineage_dataset.InputField(namespace, name, str(ref.column))
 
 
-def _named(container: Container, space: str) -> tuple[str, str]:
+def _build_dataset_name(container: Container, space: str) -> tuple[str, str]:
     """Return namespace and name of a dataset; tables have their names in the project.
 
     Files are named by OpenLineage's convention: by their file system, and their path in it.

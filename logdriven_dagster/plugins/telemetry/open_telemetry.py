@@ -133,7 +133,7 @@ class WindowSpans:
         if len(attempts) > 1:
             self._pass = tracer.start_span(f"pass {claim.table}", around)
             _tell(self._pass, {"table": claim.table, "windows": len(attempts)})
-            around = _within(self._pass)
+            around = _build_context(self._pass)
         name = f"window {claim.table}"
         self._open = {attempt.job_id: tracer.start_span(name, around) for attempt in attempts}
         for attempt in attempts:
@@ -235,7 +235,7 @@ def _of_owner(owner: Owner) -> dict[str, str]:
     return {} if owner.dagster_run_id is None else {"dagster.run_id": owner.dagster_run_id}
 
 
-def _within(span: "Span") -> "Context":
+def _build_context(span: "Span") -> "Context":
     from opentelemetry.trace import set_span_in_context
 
     return set_span_in_context(span)
@@ -243,7 +243,7 @@ def _within(span: "Span") -> "Context":
 
 def _in_run(owner: Owner) -> "Context":
     run = _runs.get(owner)
-    return _around_run() if run is None else _within(run)
+    return _around_run() if run is None else _build_context(run)
 
 
 def _around_run() -> "Context":

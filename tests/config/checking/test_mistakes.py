@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from logdriven_dagster.config import examined_project
+from logdriven_dagster.config import load_examined_project
 from logdriven_dagster.config.models.jobs import MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.tables import TableConfig
@@ -53,7 +53,7 @@ def told(folder: Path, files: dict[str, str | bytes]) -> str:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content.encode() if isinstance(content, str) else content)
     try:
-        examined_project(folder)
+        load_examined_project(folder)
     except InvalidProjectError as error:
         return str(error).replace(f"{folder}/", "")
     return ""
@@ -385,7 +385,7 @@ def test_what_follows_from_a_file_that_cannot_be_read_is_not_told(tmp_path):
 
 def test_a_folder_without_a_project_is_told(tmp_path):
     with pytest.raises(InvalidProjectError) as caught:
-        examined_project(tmp_path)
+        load_examined_project(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}/logdriven.yaml: no such file; change to the folder of a project, or set "
         "--project or LOGDRIVEN_PROJECT; create a project with `logdriven init FOLDER`"

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from logdriven_dagster.config import examined_project
+from logdriven_dagster.config import load_examined_project
 from logdriven_dagster.errors import InvalidProjectError
 
 FUNCTIONS = """
@@ -24,7 +24,7 @@ FUNCTIONS = """
 
 def oversights(folder) -> str:
     with pytest.raises(InvalidProjectError) as caught:
-        examined_project(folder.root)
+        load_examined_project(folder.root)
     return str(caught.value).replace(f"{folder.root}/", "")
 
 
@@ -85,7 +85,7 @@ def test_a_query_that_cannot_run_is_told_with_its_place_and_fix(folder, sql, tol
     ],
 )
 def test_a_query_that_can_run_is_left_alone(folder, sql):
-    examined_project(table(folder, sql=sql).root)
+    load_examined_project(table(folder, sql=sql).root)
 
 
 def test_a_mistake_in_a_file_of_sql_is_told_with_the_line_of_that_file(folder):
@@ -99,7 +99,7 @@ def test_tables_that_others_may_have_made_in_spark_are_not_missed(folder):
     table(folder, sql="SELECT * FROM hive_db.customers")
     config = "{spark.sql.catalogImplementation: hive}"
     folder.write("logdriven.yaml", f"{{project: p, spark: {{config: {config}}}}}")
-    examined_project(folder.root)
+    load_examined_project(folder.root)
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_a_function_that_cannot_be_called_is_told(folder, reference, told):
 @pytest.mark.parametrize("name", ["known", "imported", "made", "guarded"])
 def test_a_function_that_can_be_called_is_left_alone(folder, name):
     folder.write("tables/dwd/own.py", textwrap.dedent(FUNCTIONS))
-    examined_project(table(folder, python=f"own.py:{name}").root)
+    load_examined_project(table(folder, python=f"own.py:{name}").root)
 
 
 def test_no_code_of_the_project_is_run(folder):
     folder.write("tables/dwd/own.py", "raise SystemExit\ndef go(spark): ...")
-    examined_project(table(folder, python="own.py:go").root)
+    load_examined_project(table(folder, python="own.py:go").root)
 
 
 def test_a_python_file_that_does_not_parse_is_told_with_its_line(folder):
@@ -228,4 +228,4 @@ def test_a_template_tells_once_what_is_wrong_with_all_items(folder):
 def test_variables_of_the_jobs_that_run_a_table_are_known(folder):
     table(folder, sql="SELECT '${season}' AS s, :season AS t FROM load")
     folder.write("jobs/j.yaml", "{job: j, tables: [dwd.joined], parameters: {season: winter}}")
-    examined_project(folder.root)
+    load_examined_project(folder.root)

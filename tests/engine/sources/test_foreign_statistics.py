@@ -316,7 +316,7 @@ def opened(lab: Lab, source: dict[str, Any]) -> Iterator[set[int]]:
         run = lab.window_run("ods.t", window)
         reading = Reading(project, lab.spark, run, lambda: None)
         if source["type"] == "delta":
-            snapshot = delta_reader._opened(reading, step.source)  # type: ignore[arg-type]
+            snapshot = delta_reader._open_table(reading, step.source)  # type: ignore[arg-type]
             paths = [each.location for each in delta_reader._files(snapshot, reading, step.source)]  # type: ignore[arg-type]
         else:
             table = open_catalog(project).load_table(source["name"])

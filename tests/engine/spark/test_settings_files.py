@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.engine.spark.classic.settings_files import left_settings, settings_file
+from logdriven_dagster.engine.spark.classic.settings_files import (
+    find_leftover_settings,
+    settings_file,
+)
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from tests.engine.laboratory import Lab
 
@@ -85,4 +88,4 @@ def test_clean_finds_what_a_killed_process_left_at_any_age(starting, tmp_path):
 
 def test_a_folder_without_settings_is_left_alone(temporary):
     (temporary / "logdriven-spark-just-made").mkdir()
-    assert left_settings() == []
+    assert find_leftover_settings() == []

@@ -17,7 +17,7 @@ from logdriven_dagster.config.models.project import STORAGE_PROPERTIES
 from logdriven_dagster.engine import needs
 from logdriven_dagster.engine.storage.locations import Folder, storage_of
 from logdriven_dagster.engine.storage.object_store import ObjectStore
-from logdriven_dagster.engine.storage.staging import data_files, staged_folders, staging_name
+from logdriven_dagster.engine.storage.staging import data_files, find_staging_folders, staging_name
 from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.errors import TerminalStepError, UnmetNeedError
 from scripts.lake import s3
@@ -196,7 +196,7 @@ def test_markers_of_folders_are_no_files(storage: Storage, tmp_path: Path):
 def test_the_windows_of_a_stretch_are_told_by_their_jobs(storage: Storage):
     for name in ("3-load.a1/x", "4-load__stretch.b2/_job=4/x", "4-load__stretch.b2/_job=5/x"):
         storage.put_if_absent(f"{FOLDER}/{name}", b"")
-    found = staged_folders(Folder(storage, FOLDER))
+    found = find_staging_folders(Folder(storage, FOLDER))
     assert {staging_name(folder): job for folder, job in found.items()} == {
         "3-load.a1": 3,
         "4-load__stretch.b2/_job=4": 4,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine.spark.actions import QueryCounts, counted
+from logdriven_dagster.engine.spark.actions import QueryCounts, run_counted
 from logdriven_dagster.engine.targets import staged_files
 from logdriven_dagster.engine.targets.iceberg import catalog as iceberg_catalog
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
@@ -372,12 +372,12 @@ def test_rows_that_executors_wrote_elsewhere_fail_the_window(
     """As on a cluster whose hosts do not share the warehouse: the files are not found here."""
 
     def counted_and_gone(*given: Any) -> QueryCounts:
-        counts = counted(*given)
+        counts = run_counted(*given)
         for file in lab.root.rglob("part-*.parquet"):
             file.unlink()
         return counts
 
     lab.table("ods.t", {"sql": QUERY, "target": TARGETS[kind]})
-    monkeypatch.setattr(staged_files, "counted", counted_and_gone)
+    monkeypatch.setattr(staged_files, "run_counted", counted_and_gone)
     with pytest.raises(TransientStepError, match=r"wrote 2 rows, of which 0 are in .* share"):
         lab.run("ods.t", day(1))

@@ -88,13 +88,13 @@ def test_every_order_of_endings_keeps_the_order_of_tables_and_loses_nothing(slot
                 assert read == DAYS or "up" in [item.table for item in book.failed]
             taken.append(planned)
             book.working.append(planned)
-            queue.taken(planned, [planned.window])
+            queue.mark_taken(planned, [planned.window])
         if not book.working:
             break
         place, well = next(following, (0, True))
         item = book.working.pop(place % len(book.working))
         (book.done if well else book.failed).append(item)
-        queue.seen(ended(item, well=well))
+        queue.record_event(ended(item, well=well))
         known = queue.plan().logs
         assert {name: unite(known[name].finished) for name in TABLES} == {
             name: unite(log.finished) for name, log in book.logs(TABLES).items()
@@ -118,7 +118,7 @@ def test_first_successes_are_known_without_reading_the_log():
     done = []
     while len(done) < 2 * DAYS and (planned := queue.next_ready()):
         done.append(planned)
-        queue.seen(ended(planned, well=True))
+        queue.record_event(ended(planned, well=True))
     assert len(done) == 2 * DAYS
     assert reads == [["free", "up"]]
 

@@ -100,7 +100,7 @@ def test_killed_between_them_and_the_read_they_are_executed_again(
 ):
     shop.table("INSERT INTO runs VALUES (1)", *FILL)
     with monkeypatch.context() as dying:
-        dying.setattr(StepResults, "of", lambda *_: kill())
+        dying.setattr(StepResults, "build_result", lambda *_: kill())
         crash(shop, monkeypatch, "ods.made")
     shop.execute("INSERT INTO live VALUES (2)")
     shop.catch_up(now=NOW)

@@ -166,7 +166,7 @@ def test_ours_are_registered_as_those_of_packages_are(monkeypatch, caplog):
     points += registered.entry_points_of(registered.GROUP)
     monkeypatch.setattr(registered, "entry_points_of", lambda group: points)
     with caplog.at_level(logging.WARNING):
-        made = registered.installed_listeners.__wrapped__()
+        made = registered.load_installed_listeners.__wrapped__()
     names = {type(each).__name__ for method in METHODS for each in made.overriding(method)}
     assert names == {"OpenTelemetry", "OpenLineage", "LogLines"}
     assert len(made.overriding("on_interruption")) == 3

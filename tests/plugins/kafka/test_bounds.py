@@ -4,13 +4,13 @@ import pytest
 from confluent_kafka import Producer
 
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
-from logdriven_dagster.plugins.kafka.offsets import Bounded, bound, parse
+from logdriven_dagster.plugins.kafka.offsets import Bounded, parse, read_range
 from tests.patience import within
 from tests.plugins.kafka.peer import Peer, running_peer
 
 
 def bounds(peer: Peer, topic: str, low: str | None, *rest: object) -> Bounded:
-    return bound({"bootstrap.servers": peer.servers}, [topic], low, *rest)
+    return read_range({"bootstrap.servers": peer.servers}, [topic], low, *rest)
 
 
 def test_earliest_latest_and_explicit_offsets(peer: Peer, topic: str):
@@ -45,7 +45,7 @@ def test_a_partition_that_the_slice_before_did_not_know(peer: Peer):
 def test_several_topics(peer: Peer, topic: str):
     other = peer.create("another")
     peer.send(other, "x")
-    slice_ = bound({"bootstrap.servers": peer.servers}, [topic, other], None)
+    slice_ = read_range({"bootstrap.servers": peer.servers}, [topic, other], None)
     assert parse(slice_.high) == {(other, 0): 1, (topic, 0): 0}
 
 
@@ -113,4 +113,4 @@ def test_a_cluster_that_is_gone_is_told_within_ten_seconds():
 
 def test_a_setting_that_does_not_exist_is_the_users_mistake(peer: Peer):
     with pytest.raises(TerminalStepError, match=r"sasl\.pasword"):
-        bound({"bootstrap.servers": peer.servers, "sasl.pasword": "x"}, ["t"], None)
+        read_range({"bootstrap.servers": peer.servers, "sasl.pasword": "x"}, ["t"], None)

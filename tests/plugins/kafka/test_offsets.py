@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.plugins.kafka.offsets import (
     Range,
-    bounded,
+    build_range,
     format_offsets,
     parse,
     ranges,
@@ -51,30 +51,30 @@ def test_what_is_no_slice_is_refused(wrong: str):
 
 def test_the_first_slice_begins_at_the_earliest_or_the_latest_offset():
     found = extents((3, 10), (0, 0))
-    assert bounded(found, ["t"], "earliest").low == '{"t":{"0":3,"1":0}}'
-    latest = bounded(found, ["t"], "latest")
+    assert build_range(found, ["t"], "earliest").low == '{"t":{"0":3,"1":0}}'
+    latest = build_range(found, ["t"], "latest")
     assert latest.low == latest.high == '{"t":{"0":10,"1":0}}'
 
 
 def test_a_partition_without_new_messages_carries_its_offset_forward():
-    slice_ = bounded(extents((0, 5), (0, 9)), ["t"], parse(offsets(p0=5, p1=4)))
+    slice_ = build_range(extents((0, 5), (0, 9)), ["t"], parse(offsets(p0=5, p1=4)))
     assert slice_.high == '{"t":{"0":5,"1":9}}'
     assert slice_.messages == 5
 
 
 def test_a_partition_that_is_new_begins_at_its_earliest_offset():
-    slice_ = bounded(extents((0, 5), (2, 9)), ["t"], parse(offsets(p0=5)))
+    slice_ = build_range(extents((0, 5), (2, 9)), ["t"], parse(offsets(p0=5)))
     assert (slice_.low, slice_.messages) == ('{"t":{"0":5,"1":2}}', 7)
 
 
 def test_offsets_have_64_bits_s19():
-    slice_ = bounded(extents((0, 2**62)), ["t"], parse(offsets(p0=BEYOND_32_BITS)))
+    slice_ = build_range(extents((0, 2**62)), ["t"], parse(offsets(p0=BEYOND_32_BITS)))
     assert slice_.low == f'{{"t":{{"0":{BEYOND_32_BITS}}}}}'
     assert slice_.messages == 2**62 - BEYOND_32_BITS
 
 
 def test_an_empty_topic_gives_an_empty_slice():
-    slice_ = bounded(extents((0, 0)), ["t"], "earliest")
+    slice_ = build_range(extents((0, 0)), ["t"], "earliest")
     assert (slice_.low, slice_.has_more) == (slice_.high, False)
 
 
@@ -90,14 +90,14 @@ GAPS = {
 def test_a_gap_stops_the_slice_and_says_what_is_lost(gap: str):
     found, problem = GAPS[gap]
     with pytest.raises(TerminalStepError, match=problem) as caught:
-        bounded(found, ["t"], parse(offsets(p0=10)))
+        build_range(found, ["t"], parse(offsets(p0=10)))
     assert "on_gap: report" in str(caught.value)
 
 
 @pytest.mark.parametrize("gap", GAPS)
 def test_a_reported_gap_is_told_and_passed(gap: str):
     found, problem = GAPS[gap]
-    slice_ = bounded(found, ["t"], parse(offsets(p0=10)), on_gap="report")
+    slice_ = build_range(found, ["t"], parse(offsets(p0=10)), on_gap="report")
     assert problem in slice_.notes
     assert parse(slice_.low) == {partition: first for partition, (first, _) in found.items()}
     assert parse(slice_.high) == {partition: end for partition, (_, end) in found.items()}
@@ -105,11 +105,11 @@ def test_a_reported_gap_is_told_and_passed(gap: str):
 
 def test_an_offset_at_either_end_is_no_gap():
     for start in (5, 20):
-        assert not bounded(extents((5, 20)), ["t"], parse(offsets(p0=start))).notes
+        assert not build_range(extents((5, 20)), ["t"], parse(offsets(p0=start))).notes
 
 
 def test_a_topic_that_is_not_configured_any_more_is_left_out_and_told():
-    slice_ = bounded(extents((0, 5)), ["t"], parse('{"old":{"0":7},"t":{"0":2}}'))
+    slice_ = build_range(extents((0, 5)), ["t"], parse('{"old":{"0":7},"t":{"0":2}}'))
     assert slice_.low == '{"t":{"0":2}}'
     assert "old is not a topic of the source any more" in slice_.notes
 
@@ -153,7 +153,7 @@ def test_slices_one_after_the_other_take_every_message_once(growth: list[list[in
             (ends[n] if n < len(ends) else 0) + (step[n] if n < len(step) else 0)
             for n in range(max(len(ends), len(step)))
         ]
-        slice_ = bounded(extents(*((0, end) for end in ends)), ["t"], low, limit)
+        slice_ = build_range(extents(*((0, end) for end in ends)), ["t"], low, limit)
         assert slice_.messages <= limit
         assert slice_.has_more == (ends != list(parse(slice_.high).values()))
         for part in ranges(slice_.low, slice_.high):

@@ -17,7 +17,7 @@ from logdriven_dagster.plugins.kafka import messages as kafka_messages
 from logdriven_dagster.plugins.kafka import reader as kafka_source
 from logdriven_dagster.plugins.kafka.messages import MessageReader
 from logdriven_dagster.plugins.kafka.models import KafkaSource
-from logdriven_dagster.plugins.kafka.offsets import bound
+from logdriven_dagster.plugins.kafka.offsets import read_range
 from logdriven_dagster.plugins.kafka.reader import java_settings
 from tests.builders import UTC, day
 from tests.engine.laboratory import Lab
@@ -38,7 +38,7 @@ COLUMNS = [
 
 
 def slice_of(peer: Peer, *topics: str, low: str = "earliest", number: int = 0) -> Slice:
-    found = bound({"bootstrap.servers": peer.servers}, topics, low)
+    found = read_range({"bootstrap.servers": peer.servers}, topics, low)
     return Slice.nth(number, found.low, found.high, UTC)
 
 
@@ -238,7 +238,7 @@ def test_a_password_that_is_refused_is_no_reason_to_try_again(peer: Peer):
         "sasl.password": SECRET,
     }
     with pytest.raises(TerminalStepError) as caught:
-        bound(settings, ["t"], None)
+        read_range(settings, ["t"], None)
     assert SECRET not in str(caught.value)
 
 

@@ -89,7 +89,7 @@ class TimeColumn(Model):
         """The number of characters of each value of the format."""
         return sum(len(between) + digits for between, digits in self.parts)
 
-    def bound(self, moment: datetime, zone: ZoneInfo, *, as_text: bool) -> int | str:
+    def format_bound(self, moment: datetime, zone: ZoneInfo, *, as_text: bool) -> int | str:
         """Return the least value that represents this instant or a later one.
 
         `zone` is that of the wall clock that a format shows, and `as_text` selects text over
@@ -110,7 +110,7 @@ class TimeColumn(Model):
     def range_of(self, window: TimeWindow, *, as_text: bool) -> tuple[Any, Any]:
         """Return the bounds `[first, end)` of a window as values of the column."""
         bounds = (window.start, window.end)
-        first, end = (self.bound(each, window.zone, as_text=as_text) for each in bounds)
+        first, end = (self.format_bound(each, window.zone, as_text=as_text) for each in bounds)
         return first, end
 
     @property

@@ -128,7 +128,7 @@ def _is_hidden(path: str, base: str) -> bool:
 
 def _file(url: str, system: Any, path: str, info: Mapping[str, Any], version: str) -> FoundFile:
     server = url.partition("://")[0] + "://" if "://" in url else ""
-    modified = _modified(info)
+    modified = _get_modification_time(info)
     tag = next((str(info[name]) for name in _TAGS if info.get(name)), "")
     token = _digest(system, path) if version == "hash" else f"{info['size']}-{modified}{tag}"
     location = system.unstrip_protocol(path) if server else path
@@ -136,7 +136,7 @@ def _file(url: str, system: Any, path: str, info: Mapping[str, Any], version: st
     return FoundFile(server, location.removeprefix(server), info["size"], token[:128], created)
 
 
-def _modified(info: Mapping[str, Any]) -> float:
+def _get_modification_time(info: Mapping[str, Any]) -> float:
     """Return the modification time in epoch seconds; 0 if the file system has no times."""
     for name in _TIMES:
         value = info.get(name)

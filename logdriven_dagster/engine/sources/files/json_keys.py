@@ -12,10 +12,14 @@ from urllib.parse import unquote
 
 from logdriven_dagster.config.models.types.files import JsonSource, TextSource
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.engine.queries.quoting import quoted, text_literal
-from logdriven_dagster.engine.sources.files.readers import known_as, load_files
-from logdriven_dagster.engine.sources.files.records import declared, read_as, record_options
-from logdriven_dagster.engine.sources.files.texts import encoding_of, placed, shown
+from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
+from logdriven_dagster.engine.sources.files.readers import build_cache_key, load_files
+from logdriven_dagster.engine.sources.files.records import (
+    parse_declared_columns,
+    read_as,
+    record_options,
+)
+from logdriven_dagster.engine.sources.files.texts import add_location, encoding_of, format_file
 from logdriven_dagster.engine.sources.readers import Reading, values_of
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
@@ -48,11 +52,11 @@ def refuse_keys(reading: Reading, source: Source) -> None:
         return
     if source.multiline:
         _refuse_several_documents(reading, source)
-    if (columns := declared(source)) is None:
+    if (columns := parse_declared_columns(source)) is None:
         return
     if not source.is_strict and source.unknown_fields == "ignore":
         return
-    key = known_as(reading, source)
+    key = build_cache_key(reading, source)
     what = (key, source.unknown_fields)
     if reading.sources.are_trusted(what, key.path, reading.run.files):
         return
@@ -63,7 +67,9 @@ def refuse_keys(reading: Reading, source: Source) -> None:
         reading.sources.trust(what, key.path, reading.run.files)
         return
     if name := source.window_name:
-        found = _within(reading, source, found, name if name in found.columns else f"parsed.{name}")
+        found = _filter_by_window(
+            reading, source, found, name if name in found.columns else f"parsed.{name}"
+        )
         rows = run_action(reading.spark, label, found.limit(1).collect)
     if rows:
         raise TerminalStepError(_problem(source, rows[0]))
@@ -71,20 +77,20 @@ def refuse_keys(reading: Reading, source: Source) -> None:
 
 def _refuse_several_documents(reading: Reading, source: JsonSource) -> None:
     """Raise TerminalStepError for a file with several documents; Spark reads only the first."""
-    key = known_as(reading, source)
+    key = build_cache_key(reading, source)
     what = (key, "documents")
     if reading.sources.are_trusted(what, key.path, reading.run.files):
         return
     keys = _Keys(source)
-    as_one = keys.parsed("'[' || value || ']'", "ARRAY<STRING>")
-    first = [keys.parsed("value", f"{kind}STRING>") for kind in ("MAP<STRING, ", "ARRAY<")]
+    as_one = keys.build_parsing("'[' || value || ']'", "ARRAY<STRING>")
+    first = [keys.build_parsing("value", f"{kind}STRING>") for kind in ("MAP<STRING, ", "ARRAY<")]
     several = f"coalesce({_size(as_one)}, 2) > 1 AND coalesce({', '.join(map(_size, first))}) > 0"
     found = _texts(reading, source).where(several)
     label = f"{reading.run.table}: documents of {key.path}"
     found = found.selectExpr("_metadata.file_path AS file").limit(1)
     for row in run_action(reading.spark, label, found.collect):
         raise TerminalStepError(
-            f"{shown(unquote(row['file']))}: the file has several JSON documents, but "
+            f"{format_file(unquote(row['file']))}: the file has several JSON documents, but "
             "multiline: true reads only the first one; remove it if each line is a "
             "document, or write the documents as one list"
         )
@@ -96,12 +102,14 @@ def _problem(source: JsonSource, row: "Row") -> str:
     problem = row["problems"][0]
     message = f"{problem} {_PROBLEMS[problem.partition(' ')[0]]}"
     files = [unquote(row["file"])]
-    return placed(files, message, encoding_of(source), lambda line: line.strip() == first)
+    return add_location(files, message, encoding_of(source), lambda line: line.strip() == first)
 
 
-def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: str) -> "DataFrame":
+def _filter_by_window(
+    reading: Reading, source: JsonSource, found: "DataFrame", moment: str
+) -> "DataFrame":
     """Return the records of the window; a line with several records belongs to every window."""
-    columns = declared(source)
+    columns = parse_declared_columns(source)
     assert columns is not None
     lenient = source.model_copy(update={"mode": "PERMISSIVE"})
     parsed = sf.from_json("value", read_as(lenient, columns), record_options(lenient))
@@ -159,18 +167,18 @@ class _Keys:
         if isinstance(kind, ty.StructType):
             found = self._of_struct(text, kind, place, depth)
         elif isinstance(kind, ty.MapType) and _has_keys(kind.valueType):
-            values = f"map_values({self.parsed(text, 'MAP<STRING, STRING>')})"
+            values = f"map_values({self.build_parsing(text, 'MAP<STRING, STRING>')})"
             found = [self._of_each(values, kind.valueType, place, depth)]
         if self.source.is_strict:
-            found.append(_doubled(keys, place))
+            found.append(_build_doubled_keys(keys, place))
         # Spark's own function is fast, but supports no reader options.
-        others = f"map_keys({self.parsed(text, 'MAP<STRING, STRING>')})"
+        others = f"map_keys({self.build_parsing(text, 'MAP<STRING, STRING>')})"
         known = f"coalesce(json_object_keys({text}), {others}, array())"
         return _let(keys, known, f"concat({', '.join(found or ['array()'])})")
 
     def of_elements(self, text: str, kind: "DataType", place: str, depth: int) -> str:
         """Return the problems within a text that holds an array of values of the type."""
-        return self._of_each(self.parsed(text, "ARRAY<STRING>"), kind, place, depth)
+        return self._of_each(self.build_parsing(text, "ARRAY<STRING>"), kind, place, depth)
 
     def _of_each(self, texts: str, kind: "DataType", place: str, depth: int) -> str:
         text = f"text{depth}"
@@ -182,21 +190,21 @@ class _Keys:
         found, fields = [], f"fields{depth}"
         if self.source.unknown_fields == "refuse":
             names = ", ".join(text_literal(field.name) for field in kind.fields)
-            found.append(_named("field", f"array_except(keys{depth}, array({names}))", place))
+            found.append(_add_label("field", f"array_except(keys{depth}, array({names}))", place))
         nested = [field for field in kind.fields if _has_keys(field.dataType)]
         if nested:
-            columns = ", ".join(f"{quoted(field.name)} STRING" for field in nested)
+            columns = ", ".join(f"{quote_name(field.name)} STRING" for field in nested)
             within = [
                 self.of_text(
-                    f"{fields}.{quoted(f.name)}", f.dataType, f"{place}{f.name}.", depth + 1
+                    f"{fields}.{quote_name(f.name)}", f.dataType, f"{place}{f.name}.", depth + 1
                 )
                 for f in nested
             ]
-            parsed = self.parsed(text, f"STRUCT<{columns}>")
+            parsed = self.build_parsing(text, f"STRUCT<{columns}>")
             found.append(_let(fields, parsed, f"concat({', '.join(within)})"))
         return found
 
-    def parsed(self, text: str, kind: str) -> str:
+    def build_parsing(self, text: str, kind: str) -> str:
         """Return SQL that parses the text with the options of the source."""
         options = record_options(self.source) | {"mode": "PERMISSIVE"}
         pairs = ", ".join(f"{text_literal(k)}, {text_literal(v)}" for k, v in options.items())
@@ -212,13 +220,13 @@ def _let(name: str, value: str, body: str) -> str:
     return f"transform(array({value}), {name} -> {body})[0]"
 
 
-def _doubled(keys: str, place: str) -> str:
+def _build_doubled_keys(keys: str, place: str) -> str:
     doubled = f"array_distinct(filter({keys}, (k, i) -> array_position({keys}, k) <= i))"
     is_so = f"size(array_distinct({keys})) < size({keys})"
-    return f"CASE WHEN {is_so} THEN {_named('key', doubled, place)} ELSE array() END"
+    return f"CASE WHEN {is_so} THEN {_add_label('key', doubled, place)} ELSE array() END"
 
 
-def _named(what: str, keys: str, place: str) -> str:
+def _add_label(what: str, keys: str, place: str) -> str:
     return f"transform({keys}, k -> {text_literal(f'{what} {place}')} || k)"
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from logdriven_dagster.config.models.types.files import CsvSource, JsonSource, RecordsSource
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.window_values import window_values
 from logdriven_dagster.engine.sources.files.records import (
     CORRUPT,
@@ -23,13 +23,19 @@ from logdriven_dagster.engine.sources.files.records import (
     REPLACEMENT,
     SKIPPED,
     UNDECODABLE,
-    declared,
+    parse_declared_columns,
     read_as,
     record_options,
 )
-from logdriven_dagster.engine.sources.files.texts import decodes, encoding_of, placed, short, shown
+from logdriven_dagster.engine.sources.files.texts import (
+    add_location,
+    decodes,
+    encoding_of,
+    format_file,
+    short,
+)
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.spark.jvm_errors import thrown_by
+from logdriven_dagster.engine.spark.jvm_errors import list_jvm_errors
 from logdriven_dagster.engine.storage.locations import literal_path
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -73,7 +79,7 @@ class Suspect:
 
     def refusal(self, error: Exception) -> str | None:
         """Return the problem of the record that caused the error; None if no record did."""
-        thrown = thrown_by(error)
+        thrown = list_jvm_errors(error)
         text = "\n".join(each.message for each in thrown)
         if problem := self._of_header(text):
             return f"{problem}; {_FIX_OF_HEADERS}"
@@ -88,17 +94,17 @@ class Suspect:
         return all(decodes(file, encoding_of(self.source)) for file in self.files())
 
     def _of_values(self, text: str) -> str | None:
-        """Return the problem that `records.checked` raised, with the location of the value."""
+        """Return the problem that `records.check_values` raised, with the location of the value."""
         if found := _UNDECODABLE.search(text):
-            return self._placed(self.files(), found[0], lambda line: REPLACEMENT in line)
+            return self._add_location(self.files(), found[0], lambda line: REPLACEMENT in line)
         if found := _MISFIT.search(text):
-            return self._placed(self.files(), found[0], _holds(found["text"], found["shown"]))
+            return self._add_location(self.files(), found[0], _holds(found["text"], found["shown"]))
         return None
 
     def _of_header(self, text: str) -> str | None:
         if (known := _FILE.search(text)) is None:
             return None
-        place = f"{shown(unquote(known[1]))}, line 1"
+        place = f"{format_file(unquote(known[1]))}, line 1"
         if found := _HEADER.search(text):
             return f"{place}: the header is {found[1]}, the columns are {found[2]}"
         if found := _HEADER_LENGTH.search(text):
@@ -112,39 +118,46 @@ class Suspect:
         file = unquote(known[1])
         if found := _QUOTE.search(text):
             problem = f"a quote after {short(found[1])} neither ends the value nor is doubled"
-            return self._placed([file], problem, lambda line: f'"{found[1]}"' in line)
+            return self._add_location([file], problem, lambda line: f'"{found[1]}"' in line)
         if "MALFORMED_RECORD_IN_PARSING" not in text:
             return None
-        return self._of_record(file, text) or f"{shown(file)}: a record does not match the columns"
+        return (
+            self._of_record(file, text)
+            or f"{format_file(file)}: a record does not match the columns"
+        )
 
     def _of_record(self, file: str, text: str) -> str | None:
         """Find the record to which the value or text in Spark's error belongs."""
         columns = self._columns(file)
         found = [
             (record, *self._finding(record, row, columns))
-            for record, row in self._malformed(file, columns)
+            for record, row in self._find_malformed(file, columns)
         ]
         blamed = [each for each in found if each[0] in text or (each[2] and each[2] in text)]
         for record, problem, _ in blamed or found:
             first = record.strip().partition("\n")[0].strip()
-            return self._placed([file], problem, lambda line, first=first: line.strip() == first)  # type: ignore[misc]
+            return self._add_location(
+                [file],
+                problem,
+                lambda line, first=first: line.strip() == first,  # type: ignore[misc]
+            )
         return None
 
     def _columns(self, file: str) -> "StructType":
-        given = declared(self.source)
+        given = parse_declared_columns(self.source)
         return given or self._reader().load(literal_path(file)).schema
 
-    def _malformed(
+    def _find_malformed(
         self, file: str, columns: "StructType"
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield malformed records of a file, with their readable values."""
         lenient = self.source.model_copy(update={"mode": "PERMISSIVE"})
         frame = self._reader().schema(read_as(lenient, columns)).load(literal_path(file))
-        frame = frame.where(f"{quoted(CORRUPT)} IS NOT NULL")
+        frame = frame.where(f"{quote_name(CORRUPT)} IS NOT NULL")
         if column := self.source.window_column:
             values = window_values(column, frame, self.window.zone)
             frame = frame.where(f"coalesce({values.lies_within(self.window)}, true)")
-        label = f"{shown(file)}: malformed records"
+        label = f"{format_file(file)}: malformed records"
         for row in run_action(self.spark, label, frame.limit(_MOST_RECORDS).collect):
             values = row.asDict()
             yield values.pop(CORRUPT), values
@@ -178,7 +191,7 @@ class Suspect:
     def _values(self, record: str, names: Sequence[str]) -> Mapping[str, str | None]:
         """Return the texts of a record by column; ValueError if the record cannot be split."""
         if isinstance(self.source, JsonSource):
-            values = _parsed(record)
+            values = _parse(record)
             texts = {name: values.get(name) for name in names}
             return {
                 name: value if value is None or isinstance(value, str) else json.dumps(value)
@@ -198,8 +211,10 @@ class Suspect:
         csv.field_size_limit(max(csv.field_size_limit(), len(record)))
         return next(csv.reader(io.StringIO(record), delimiter=self.source.sep), [])
 
-    def _placed(self, files: Sequence[str], problem: str, is_it: Callable[[str], bool]) -> str:
-        return placed(files, problem, encoding_of(self.source), is_it)
+    def _add_location(
+        self, files: Sequence[str], problem: str, is_it: Callable[[str], bool]
+    ) -> str:
+        return add_location(files, problem, encoding_of(self.source), is_it)
 
 
 def _fix(problem: str) -> str:
@@ -216,7 +231,7 @@ def _fix(problem: str) -> str:
     return _FIX
 
 
-def _parsed(record: str) -> Mapping[str, Any]:
+def _parse(record: str) -> Mapping[str, Any]:
     try:
         value = json.loads(record)
     except json.JSONDecodeError as error:

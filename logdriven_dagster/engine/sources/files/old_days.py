@@ -7,7 +7,7 @@ calendar, and so shows other days.
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.nested_values import any_leaf
-from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.quoting import plain, quote_name
 from logdriven_dagster.engine.spark import functions as sf
 
 if TYPE_CHECKING:
@@ -27,11 +27,13 @@ def without_old_days(frame: "DataFrame", path: str) -> "DataFrame":
     changes = {}
     for field in frame.schema.fields:
         name = field.name
-        if condition := any_leaf(quoted(name), field.dataType, _is_old):
+        if condition := any_leaf(quote_name(name), field.dataType, _is_old):
             problem = f"column {plain(name)} holds a day before 1582-10-15, which Java libraries"
             writer = f"read as another one from ORC files of other writers, as {plain(path)}"
             error = f"raise_error('{problem} {writer}; {_FIX}')"
-            changes[name] = sf.expr(f"CASE WHEN {condition} THEN {error} ELSE {quoted(name)} END")
+            changes[name] = sf.expr(
+                f"CASE WHEN {condition} THEN {error} ELSE {quote_name(name)} END"
+            )
     return frame.withColumns(changes) if changes else frame
 
 

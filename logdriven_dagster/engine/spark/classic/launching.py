@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _BOUND_TO = "spark.driver.bindAddress"
 
 
-def started_session(settings: Mapping[str, str]) -> "SparkSession":
+def start_session(settings: Mapping[str, str]) -> "SparkSession":
     """Start a JVM with these settings and return a classic session in it."""
     from pyspark.sql import SparkSession
 

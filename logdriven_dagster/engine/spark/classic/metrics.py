@@ -41,7 +41,7 @@ def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
         PlanNode(node["id"], node["name"].strip(), node["desc"], _rows(node["metrics"], values))
         for node in graph["allNodes"]
     ]
-    plan = QueryPlan.of(nodes, [(edge["fromId"], edge["toId"]) for edge in graph["edges"]])
+    plan = QueryPlan.build(nodes, [(edge["fromId"], edge["toId"]) for edge in graph["edges"]])
     if plan.is_sampled or not is_one_jvm(str(session.sparkContext().master())):
         plan = replace(plan, runs=list(_runs(session, executions)))
     return plan
@@ -53,7 +53,7 @@ def _runs(session: Any, executions: list[int]) -> Iterator[StageRun]:
     defaults = [getattr(stages, f"stageData$default${place}")() for place in range(2, 6)]
     for execution in executions:
         for stage in python_value(plans.execution(execution).get().stages()):
-            yield from map(StageRun.of, python_value(stages.stageData(stage, *defaults)))
+            yield from map(StageRun.from_json, python_value(stages.stageData(stage, *defaults)))
 
 
 def _executions(store: Any, mark: "Mark") -> list[int]:

@@ -86,7 +86,7 @@ class ClassicMode:
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
         return query_plan(spark, mark)
 
-    def counted_reads(self, spark: "SparkSession") -> "CountedReads | None":  # noqa: ARG002 - as SparkMode has it
+    def create_read_counter(self, spark: "SparkSession") -> "CountedReads | None":  # noqa: ARG002 - as SparkMode has it
         """Return None: Spark's status store has the plan of each query."""
         return None
 
@@ -119,12 +119,12 @@ class ClassicMode:
     ) -> "DataFrame":
         return spark.sql(sql, args=dict(values)) if values else spark.sql(sql)
 
-    def observed(self, observation: "Observation") -> Mapping[str, Any]:
+    def read_observation(self, observation: "Observation") -> Mapping[str, Any]:
         """Read without the wait of `get`, which never ends if the observation was removed."""
         has_ended = internals.java_observation(observation).future().isCompleted()
         return observation.get if has_ended else {}
 
-    def estimated_bytes(self, frame: "DataFrame") -> int:
+    def estimate_bytes(self, frame: "DataFrame") -> int:
         plan = internals.java_frame(frame).queryExecution().optimizedPlan()
         return int(str(plan.stats().sizeInBytes()))
 

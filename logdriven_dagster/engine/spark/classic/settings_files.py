@@ -25,16 +25,16 @@ def settings_file(settings: Mapping[str, str]) -> Iterator[Path]:
 
     Files that killed processes left behind are removed first.
     """
-    for folder in left_settings():
+    for folder in find_leftover_settings():
         remove_settings(folder)
-    with TemporaryDirectory(prefix=_FOLDERS) as made, _locked(Path(made)):
+    with TemporaryDirectory(prefix=_FOLDERS) as made, _lock_folder(Path(made)):
         path = Path(made, _FILE)
         with private_file(path) as file:
             file.writelines(f"{_name(k)}={_value(v)}\n" for k, v in settings.items())
         yield path
 
 
-def left_settings() -> list[Path]:
+def find_leftover_settings() -> list[Path]:
     """Find the folders with settings that no process needs any more.
 
     A folder without the file is left alone: it has no secrets, and its process may be about to lock
@@ -46,12 +46,12 @@ def left_settings() -> list[Path]:
 
 
 def remove_settings(folder: Path) -> None:
-    """Remove a folder that `left_settings` found; another process may have removed it already."""
+    """Remove a folder of `find_leftover_settings`; another process may have removed it already."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -112,7 +112,7 @@ def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
     problem: object = "the server does not know the query"
     while time.monotonic() < deadline:
         try:
-            if found := _finished(pages, tag):
+            if found := _find_finished(pages, tag):
                 plans = [pages.ask(f"/sql/{id_}?planDescription=false") for id_ in found]
                 return None if _hides_what_matters(pages, plans[-1]) else _plan(pages, plans)
         except OSError as error:
@@ -141,7 +141,7 @@ def _pages_of(spark: "SparkSession") -> StatusPages | None:
 _known_pages: dict[tuple[str, str | None], StatusPages | None] = {}
 
 
-def _finished(pages: StatusPages, tag: str) -> list[int]:
+def _find_finished(pages: StatusPages, tag: str) -> list[int]:
     """Return the execution ids under a tag in ascending order; empty until all of them have ended.
 
     Jobs refer to tags, executions refer to jobs. A JDBC write consists of several executions below
@@ -199,7 +199,7 @@ def _plan(pages: StatusPages, executions: Sequence[Json]) -> QueryPlan:
         )
         for node in latest["nodes"]
     ]
-    plan = QueryPlan.of(nodes, [(edge["fromId"], edge["toId"]) for edge in latest["edges"]])
+    plan = QueryPlan.build(nodes, [(edge["fromId"], edge["toId"]) for edge in latest["edges"]])
     if plan.is_sampled or not pages.is_one_jvm:
         plan = replace(plan, runs=list(_runs(pages, executions)))
     return plan
@@ -222,7 +222,7 @@ def _runs(pages: StatusPages, executions: Sequence[Json]) -> Iterator[StageRun]:
         if {run["status"] for run in runs} == {_NOT_RUN}:
             not_run -= 1
         else:
-            yield from map(StageRun.of, runs)
+            yield from map(StageRun.from_json, runs)
 
 
 def _key(token: str) -> bytes:

@@ -84,12 +84,12 @@ class ConnectMode:
     def clone(self, spark: "SparkSession", settings: Mapping[str, str]) -> "SparkSession | None":
         from logdriven_dagster.engine.spark.connect.clones import clone
 
-        def made(given: Mapping[str, str]) -> "SparkSession":
+        def make_session(given: Mapping[str, str]) -> "SparkSession":
             session = self.new_session(spark)
             self.configure(session, given)
             return session
 
-        cloned = clone(spark, settings, made)
+        cloned = clone(spark, settings, make_session)
         return None if cloned is None else patient(cloned)
 
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
@@ -123,7 +123,7 @@ class ConnectMode:
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
         return query_plan(spark, mark.tag)
 
-    def counted_reads(self, spark: "SparkSession") -> "CountedReads | None":
+    def create_read_counter(self, spark: "SparkSession") -> "CountedReads | None":
         from logdriven_dagster.engine.spark.connect.observed_reads import ObservedReads
 
         return None if tells_plans(spark) else ObservedReads(spark)
@@ -149,19 +149,19 @@ class ConnectMode:
 
         PySpark would have the server analyze it earlier, since it may be a command.
         """
-        from logdriven_dagster.engine.spark.connect.queries import query_over, watched_query
+        from logdriven_dagster.engine.spark.connect.queries import build_watched_query, query_over
 
-        watched = watched_query(spark, sql, values, frames)
+        watched = build_watched_query(spark, sql, values, frames)
         if watched is not None:
             return watched
         if is_query(sql):
             return query_over(spark, sql, values, {})
         return spark.sql(sql, args=dict(values))
 
-    def observed(self, observation: "Observation") -> Mapping[str, Any]:
+    def read_observation(self, observation: "Observation") -> Mapping[str, Any]:
         return observation.get
 
-    def estimated_bytes(self, frame: "DataFrame") -> int:
+    def estimate_bytes(self, frame: "DataFrame") -> int:
         size = _SIZE.search(internals.explanation(frame))
         return int(float(size[1]) * 1024 ** _UNITS.index(size[2])) if size else _UNKNOWN_SIZE
 

@@ -41,11 +41,11 @@ class ObservedReads:
     ) -> "DataFrame":
         """Return the frame with a counter, which counts the rows that any query reads from it."""
         _ = index
-        observed = self._observed(frame, metric)
+        observed = self._observe(frame, metric)
         self._bare[id(observed)] = observed, frame, metric
         return observed
 
-    def narrowed(
+    def push_filters(
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
         """Return the query and its frames, changed so that its WHERE applies before the counts."""
@@ -61,7 +61,7 @@ class ObservedReads:
             sql = f"{sql[: use.start]}`{name}`{alias}{sql[use.end :]}"
         return sql, {**frames, **own}
 
-    def found(
+    def read_counts(
         self, frame: "DataFrame", written: Sequence[int | None]
     ) -> list[Mapping[str, Any]] | None:
         """Return the counts of each source of a written frame; None if any is missing.
@@ -78,7 +78,7 @@ class ObservedReads:
         found: list[Mapping[str, Any]] = [each.get for name, each in counts if name in named]
         return found if all(found) else None
 
-    def _observed(self, frame: "DataFrame", metric: Metric) -> "DataFrame":
+    def _observe(self, frame: "DataFrame", metric: Metric) -> "DataFrame":
         from pyspark.sql import Observation
 
         name = f"read-{uuid.uuid4().hex}"
@@ -93,7 +93,7 @@ class ObservedReads:
             name = f"bare_{uuid.uuid4().hex}"
             sql = f"SELECT * FROM `{name}` AS `{use.alias}` WHERE {use.condition}"  # noqa: S608 - the user's SQL
             bare = query_over(self._spark, sql, values, {name: bare})
-        return self._observed(bare, metric)
+        return self._observe(bare, metric)
 
     def _is_counted(self, relation: Any) -> bool:
         """Return whether all relations below that deliver a source's rows have a counter."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def watched_query(
+def build_watched_query(
     spark: "SparkSession", sql: str, values: Mapping[str, Any], frames: Mapping[str, Any]
 ) -> DataFrame | None:
     """Return the result of a query over the observed frames that it names; None if it names none.

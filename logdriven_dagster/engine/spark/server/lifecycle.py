@@ -15,7 +15,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.classic.installation import pyspark_version
 from logdriven_dagster.engine.spark.connect.metrics import status_pages
 from logdriven_dagster.engine.spark.server import state as server_state
-from logdriven_dagster.engine.spark.server.process import SERVER_SETTINGS, launched
+from logdriven_dagster.engine.spark.server.process import SERVER_SETTINGS, launch_server
 from logdriven_dagster.engine.spark.server.state import Server
 from logdriven_dagster.engine.spark.settings import project_settings
 
@@ -55,7 +55,7 @@ def start(project: Project, before_stop: Callable[[Server], None]) -> StartedSer
                 return StartedServer(old, 0.0)
             before_stop(old)
             _end(project, old)
-        server = launched(project, digest)
+        server = launch_server(project, digest)
         server_state.write(project, server)
         return StartedServer(server, time.monotonic() - began, replaced=old is not None)
 

@@ -79,7 +79,7 @@ SERVER_SETTINGS = {
 _OF_CLIENTS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
 
-def launched(project: Project, digest: str) -> Server:
+def launch_server(project: Project, digest: str) -> Server:
     """Start a server, run its first queries and return it; raise UsageError if it fails."""
     refuse_client_alone()
     ensure_java()
@@ -90,7 +90,7 @@ def launched(project: Project, digest: str) -> Server:
     folder = server_state.folder(project)
     folder.mkdir(parents=True, exist_ok=True)
     with settings_file(_settings(project, digest, token, ports)) as settings:
-        process = _spawned(project, settings, token)
+        process = _spawn(project, settings, token)
         server = Server(
             host=socket.gethostname(),
             pid=process.pid,
@@ -136,7 +136,7 @@ def _free_ports(wanted: str | None) -> tuple[int, int]:
     return port, pages
 
 
-def _spawned(project: Project, settings: Path, token: str) -> psutil.Popen:
+def _spawn(project: Project, settings: Path, token: str) -> psutil.Popen:
     package = find_spec("pyspark")
     assert package is not None
     assert package.origin is not None

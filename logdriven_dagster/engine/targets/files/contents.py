@@ -10,7 +10,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.parquet import rows_of_file
 from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.arrow.types import arrow_schema
-from logdriven_dagster.engine.queries.schemas import columns_of, merged
+from logdriven_dagster.engine.queries.schemas import columns_of, merge_schemas
 from logdriven_dagster.engine.storage.garbage import (
     Garbage,
     Search,
@@ -33,7 +33,7 @@ class FilesContents(Contents):
     """Reader of the contents of targets of types parquet, orc, csv and json."""
 
     def holdings(self, project: Project, table: str, target: FileTarget) -> Holdings:
-        held = visible(_published(project, table, target), project.zone)
+        held = visible(_read_pointers(project, table, target), project.zone)
         if not held:
             return Holdings()
         return Holdings(columns_of(_schema(held, table)), total(held))
@@ -44,13 +44,13 @@ class FilesContents(Contents):
         """Return the rows of Parquet files; only Spark can read back its text and ORC files."""
         if target.type != "parquet":
             return None
-        pointers, zone = _published(project, table, target), project.zone
+        pointers, zone = _read_pointers(project, table, target), project.zone
         if not pointers:
             raise NotPublishedError(f"{table} was never published, so it cannot be read")
         schema = arrow_schema(_schema(pointers.values(), table))
         if schema is None:
             return None
-        data = files_folder(project, table, target).within("data")
+        data = files_folder(project, table, target).get_subfolder("data")
         files = (
             f"{data.location}/{pointer.folder}/{name}"
             for pointer in visible(pointers, zone)
@@ -82,11 +82,11 @@ class FilesContents(Contents):
 
     def list_parts(self, project: Project, table: str, target: FileTarget) -> Iterator[Garbage]:
         folder = files_folder(project, table, target)
-        refuse_other_files(folder.within("data"))
+        refuse_other_files(folder.get_subfolder("data"))
         return list_folder_parts(folder, table, {"_windows": "pointer", "data": "rows"})
 
 
-def _published(project: Project, table: str, target: FileTarget) -> dict[str, Pointer]:
+def _read_pointers(project: Project, table: str, target: FileTarget) -> dict[str, Pointer]:
     """Return the pointers of windows by name, without fences."""
     pointers = Pointers(files_folder(project, table, target), project.zone).current()
     return {name: each for name, each in pointers.items() if each.folder}
@@ -94,4 +94,4 @@ def _published(project: Project, table: str, target: FileTarget) -> dict[str, Po
 
 def _schema(pointers: Iterable[Pointer], table: str) -> "StructType":
     schemas = {pointer.columns: pointer.schema() for pointer in pointers}
-    return merged(list(schemas.values()), table)
+    return merge_schemas(list(schemas.values()), table)

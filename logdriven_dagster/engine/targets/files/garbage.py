@@ -11,9 +11,9 @@ from logdriven_dagster.engine.targets.files.table import files_folder
 def leftovers(search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
     """Yield the garbage of one target of plain files: unnamed folders and old pointers."""
     folder = files_folder(search.project, table, target)
-    data, pointers = folder.within("data"), Pointers(folder, search.project.zone)
+    data, pointers = folder.get_subfolder("data"), Pointers(folder, search.project.zone)
     idle = search.idle(data)
-    needed = {data.within(each).location for each in pointers.folders()}
+    needed = {data.get_subfolder(each).location for each in pointers.folders()}
     for staged in idle:
         if staged not in needed:
             yield from search.old(table, "rows", staged)

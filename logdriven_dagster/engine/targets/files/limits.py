@@ -9,7 +9,7 @@ times within a second before 1970, and the ten days that were left out in 1582. 
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.nested_values import any_leaf
-from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.quoting import plain, quote_name
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 
@@ -35,9 +35,9 @@ def storable(frame: "DataFrame", form: str) -> "DataFrame":
         if form == "json" and (problem := _problem_in_json(kind)):
             refused = f"a JSON file cannot store {kind.simpleString()}"
             raise TerminalStepError(f"column {name}: {refused}, {problem}")
-        if form == "orc" and (changed := any_leaf(quoted(name), kind, _changed_by_orc)):
+        if form == "orc" and (changed := any_leaf(quote_name(name), kind, _build_orc_condition)):
             error = f"column {plain(name)}: an ORC file cannot store this time; write it as text"
-            v = quoted(name)
+            v = quote_name(name)
             changes[name] = sf.expr(f"CASE WHEN {changed} THEN raise_error('{error}') ELSE {v} END")
     return frame.withColumns(changes) if changes else frame
 
@@ -60,7 +60,7 @@ def _problem_in_json(kind: "DataType") -> str | None:
     return next(filter(None, map(_problem_in_json, inner)), None)
 
 
-def _changed_by_orc(v: str, kind: "DataType") -> str | None:
+def _build_orc_condition(v: str, kind: "DataType") -> str | None:
     """Return SQL that is true for a time or date that ORC would return changed."""
     if kind.typeName() == "date":
         return f"{v} {_LEFT_OUT}"

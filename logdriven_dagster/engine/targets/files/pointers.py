@@ -82,12 +82,12 @@ class Pointers:
     """The pointer files in a target's folder; `zone` is the project's."""
 
     def __init__(self, target: Folder, zone: ZoneInfo) -> None:
-        self._folder, self._zone = target.within("_windows"), zone
+        self._folder, self._zone = target.get_subfolder("_windows"), zone
 
     def current(self) -> dict[str, Pointer]:
         """Map each name to its current pointer, including fences before the first publication."""
         newest: dict[str, Pointer] = {}
-        for name, _, pointer in self._listed():
+        for name, _, pointer in self._list_pointers():
             known = newest.get(name)
             if known is None or pointer.rank(self._zone) > known.rank(self._zone):
                 newest[name] = pointer
@@ -100,7 +100,7 @@ class Pointers:
         """
         again = old is not None and old.fencing_token == pointer.fencing_token
         pointer = replace(pointer, edition=old.edition + 1 if old and again else 1)
-        place = self._at(f"{name}.{pointer.fencing_token}.{pointer.edition}.json")
+        place = self._build_path(f"{name}.{pointer.fencing_token}.{pointer.edition}.json")
         content = json.dumps(asdict(pointer), indent=1).encode()
         if not self._folder.storage.put_if_absent(place, content):
             raise TransientStepError(f"another writer has just created {as_path(place)}")
@@ -113,19 +113,21 @@ class Pointers:
 
     def folders(self) -> set[str]:
         """Return the folders that any pointer names, current or previous."""
-        named = [p for _, _, pointer in self._listed() for p in (pointer.folder, pointer.previous)]
+        named = [
+            p for _, _, pointer in self._list_pointers() for p in (pointer.folder, pointer.previous)
+        ]
         return {folder for folder in named if folder}
 
     def leftovers(self) -> list[str]:
         """Return files that no reader needs: drafts, and pointers before the last two of a name."""
         drafts = [name for name in self._folder.names() if name.endswith(DRAFT)]
         superseded = [place for places in self._by_rank().values() for place in places[2:]]
-        return [*superseded, *map(self._at, drafts)]
+        return [*superseded, *map(self._build_path, drafts)]
 
     def _by_rank(self, only: str | None = None) -> dict[str, list[str]]:
         """Map names, or only one, to the locations of their pointers, the current one first."""
         found: dict[str, list[tuple[tuple[float, int, int], str]]] = {}
-        for name, location, pointer in self._listed():
+        for name, location, pointer in self._list_pointers():
             if only in (None, name):
                 found.setdefault(name, []).append((pointer.rank(self._zone), location))
         return {
@@ -137,7 +139,7 @@ class Pointers:
         """Return the file pattern of a name's pointers, for messages."""
         return f"{as_path(self._folder.location)}/{name}.*json"
 
-    def _listed(self) -> Iterator[tuple[str, str, Pointer]]:
+    def _list_pointers(self) -> Iterator[tuple[str, str, Pointer]]:
         for _ in range(_LISTINGS):
             try:
                 yield from list(self._read())
@@ -159,13 +161,13 @@ class Pointers:
             found[file] = _KNOWN[self._key(file, files[file])] = pointer
         for file, known in found.items():
             if known is not None:
-                yield file.partition(".")[0], self._at(file), known
+                yield file.partition(".")[0], self._build_path(file), known
 
-    def _at(self, file: str) -> str:
+    def _build_path(self, file: str) -> str:
         return f"{self._folder.location}/{file}"
 
     def _key(self, file: str, version: int) -> "_Key":
-        return self._folder.storage, self._at(file), version
+        return self._folder.storage, self._build_path(file), version
 
 
 _Key: TypeAlias = tuple[Storage, str, int]

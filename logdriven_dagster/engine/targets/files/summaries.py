@@ -29,7 +29,7 @@ def read_many(
     if len(wanted) < MANY or not folder.storage.is_remote:
         return {name: _values(folder, name) for name in wanted}
     summaries = sorted(name for name in listed if name.partition(".")[0] == _NAME)
-    known = _summarised(folder, summaries[-1]) if summaries else {}
+    known = _read_summary(folder, summaries[-1]) if summaries else {}
     found = {n: known[n][1] for n, version in wanted.items() if known.get(n, [None])[0] == version}
     others = {name: _values(folder, name) for name in wanted.keys() - found.keys()}
     found |= others
@@ -37,15 +37,15 @@ def read_many(
         whole = {name: [listed[name], values] for name, values in found.items()}
         _put(folder, {**{n: e for n, e in known.items() if listed.get(n) == e[0]}, **whole})
         for name in summaries:
-            folder.storage.remove(folder.within(name).location)
+            folder.storage.remove(folder.get_subfolder(name).location)
     return found
 
 
 def _values(folder: Folder, name: str) -> Any:
-    return json.loads(folder.storage.read(folder.within(name).location))
+    return json.loads(folder.storage.read(folder.get_subfolder(name).location))
 
 
-def _summarised(folder: Folder, name: str) -> Mapping[str, Any]:
+def _read_summary(folder: Folder, name: str) -> Mapping[str, Any]:
     """Return the contents of a summary: name → version and values; empty if it was replaced."""
     with suppress(FileNotFoundError):
         return _values(folder, name)  # type: ignore[no-any-return]
@@ -56,4 +56,6 @@ def _put(folder: Folder, pointers: Mapping[str, Any]) -> None:
     """Write a summary. It is optional, so missing write permission is ignored."""
     name = f"{_NAME}.{len(pointers):09}.{uuid4().hex}.json"
     with suppress(PermissionError):
-        folder.storage.put_if_absent(folder.within(name).location, json.dumps(pointers).encode())
+        folder.storage.put_if_absent(
+            folder.get_subfolder(name).location, json.dumps(pointers).encode()
+        )

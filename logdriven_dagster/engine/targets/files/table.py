@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from logdriven_dagster.config.locations import as_path, resolve_location, validate_location
 from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.queries.schemas import conform, merged
+from logdriven_dagster.engine.queries.schemas import conform, merge_schemas
 from logdriven_dagster.engine.sources.files.records import NOTHING
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import Folder, folder_at, name_of
@@ -81,7 +81,7 @@ class WindowFiles:
     def __init__(self, context: StoreContext, table: str, target: FileTarget) -> None:
         self._context, self._table, self._target = context, table, target
         self._folder = files_folder(context.project, table, target)
-        self._data = self._folder.within("data")
+        self._data = self._folder.get_subfolder("data")
         self._zone = context.project.zone
         self._pointers = Pointers(self._folder, self._zone)
         given = option_texts(target.options)
@@ -100,7 +100,7 @@ class WindowFiles:
         """Write files into folders that no pointer names yet."""
         self._refuse_others()
         missing = self._context.missing_columns(runs[0].table)
-        frame = conform(frame, self._known_schema(), self._table, missing=missing)
+        frame = conform(frame, self._read_known_schema(), self._table, missing=missing)
         frame = storable(frame, self._target.type)
         form, options = self._target.type, self._options
         return stage_files(frame, self._data, runs, form=form, options=options)
@@ -181,14 +181,14 @@ class WindowFiles:
             return
         texts = filter(None, (old.data_range_start, old.fences))
         if run.window.span[0] in {moment(text, self._zone) for text in texts}:
-            raise run.superseded(old.fencing_token)
+            raise run.build_superseded_error(old.fencing_token)
 
     def _forget(self, pointers: dict[str, Pointer], name: str, window: TimeWindow) -> None:
         """Remove pointers and folders that the new pointer hides."""
         if old := pointers.get(name):
             self._pointers.forget(name, keep=2)
             if old.previous:
-                self._data.within(old.previous).remove()
+                self._data.get_subfolder(old.previous).remove()
         for other, pointer in list(pointers.items()):
             if other != name and (name == ALL or window.contains(pointer.window(self._zone))):
                 self._pointers.forget(other, keep=0)
@@ -215,10 +215,10 @@ class WindowFiles:
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Return the rows of the files that the pointers of these windows name."""
-        pointers = self._published()
+        pointers = self._find_published()
         if not pointers:
             raise NotPublishedError(f"{self._table} was never published, so it cannot be read")
-        schema = merged([pointer.schema() for pointer in _distinct(pointers)], self._table)
+        schema = merge_schemas([pointer.schema() for pointer in _distinct(pointers)], self._table)
         files = [
             f"{self._data.location}/{pointer.folder}/{name}"
             for pointer in visible(pointers, self._zone)
@@ -227,14 +227,14 @@ class WindowFiles:
         ]
         return read_files(self._context.spark, self._target.type, files, schema, self._read_options)
 
-    def _published(self) -> dict[str, Pointer]:
+    def _find_published(self) -> dict[str, Pointer]:
         return {name: p for name, p in self._pointers.current().items() if p.folder}
 
-    def _known_schema(self) -> "StructType | None":
-        pointers = self._published()
+    def _read_known_schema(self) -> "StructType | None":
+        pointers = self._find_published()
         if not pointers:
             return None
-        return merged([pointer.schema() for pointer in _distinct(pointers)], self._table)
+        return merge_schemas([pointer.schema() for pointer in _distinct(pointers)], self._table)
 
     def _pointer_to(self, staged: StagedRows, old: Pointer | None) -> Pointer:
         run = staged.run

@@ -12,7 +12,7 @@ from logdriven_dagster.engine.failures import database_named, name_database
 from logdriven_dagster.engine.iceberg.opening import load_table
 from logdriven_dagster.engine.iceberg.schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.storage.locations import PATIENT, name_of, storage_of
-from logdriven_dagster.engine.targets.iceberg.commits import lost_commits
+from logdriven_dagster.engine.targets.iceberg.commits import get_commit_errors
 from logdriven_dagster.engine.targets.iceberg.history import indispensable
 from logdriven_dagster.errors import TerminalStepError
 
@@ -207,7 +207,7 @@ def remove_snapshots(table: "Table", snapshot_ids: Iterable[int]) -> bool:
         if wanted <= {snapshot.snapshot_id for snapshot in now}:
             raise
         return False
-    except lost_commits():
+    except get_commit_errors():
         return False
     return True
 

@@ -48,12 +48,12 @@ def commit_files(
                     snapshot.append_data_file(new)
     except ValidationException:
         return False
-    except lost_commits():
+    except get_commit_errors():
         return False
     return True
 
 
-def lost_commits() -> tuple[type[BaseException], ...]:
+def get_commit_errors() -> tuple[type[BaseException], ...]:
     """Return the errors of commits that failed or whose result is unknown."""
     from pyiceberg.exceptions import (
         CommitFailedException,

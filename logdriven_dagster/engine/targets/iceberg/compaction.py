@@ -9,8 +9,8 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.engine.iceberg.files import (
     all_within,
+    build_window_filter,
     is_partitioned_by,
-    within,
 )
 from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
@@ -61,7 +61,7 @@ class IcebergNow:
     def rows(self, spark: "SparkSession", paths: Collection[str]) -> "DataFrame":
         return rows_of(spark, self._table, [t for t in self._tasks if t.file.file_path in paths])
 
-    def divided(self, frame: "DataFrame") -> "DataFrame":
+    def add_partition_column(self, frame: "DataFrame") -> "DataFrame":
         return with_partition(frame, self._table)
 
     def swap(self, removed: Collection[str], added: Sequence[str]) -> bool:
@@ -92,7 +92,7 @@ def _windows(
         if moment is None:
             return None
         number = grid.index(moment)
-        condition = within(table.schema(), column, grid.window(number))
+        condition = build_window_filter(table.schema(), column, grid.window(number))
         return number if all_within(table, condition, [file]) else None
 
     return index

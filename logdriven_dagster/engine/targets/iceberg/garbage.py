@@ -23,12 +23,15 @@ def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Gar
     """Yield the garbage of one target of type iceberg."""
     name, catalog = target.name or table, open_catalog(search.project)
     folder = find_table_folder(search.project, name, load_existing(catalog, identifier(name)))
-    idle, known = search.idle(folder.within("data")), _files(folder.within("metadata"))
+    idle, known = (
+        search.idle(folder.get_subfolder("data")),
+        _files(folder.get_subfolder("metadata")),
+    )
     files = {staged: data_files(Folder(folder.storage, staged)) for staged in idle}
     found = load_existing(catalog, identifier(name))
     named = Named(set(), set(map(normalize_location, known)))
     if found:
-        named = named_files(found, found.metadata.snapshots)
+        named = list_named_files(found, found.metadata.snapshots)
     needed = _folders(named.data)
     for staged in idle:
         for location in files[staged] if normalize_location(staged) in needed else [staged]:
@@ -75,7 +78,7 @@ class Named:
         return self.data | self.metadata
 
 
-def named_files(table: "Table", snapshots: "Sequence[Snapshot]") -> Named:
+def list_named_files(table: "Table", snapshots: "Sequence[Snapshot]") -> Named:
     """Return the data files and metadata files that these snapshots of the table name."""
     locations = [table.metadata_location]
     locations += [entry.metadata_file for entry in table.metadata.metadata_log]

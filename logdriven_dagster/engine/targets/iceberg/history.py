@@ -62,7 +62,7 @@ def snapshots_of(table: "Table", staged: Sequence[StagedRows]) -> list[str | Non
     return [found.get((each["staging"], each["staged_by"])) for each in wanted]
 
 
-def merged_by(table: "Table", snapshot_id: str | None) -> Merged | None:
+def get_merge_counts(table: "Table", snapshot_id: str | None) -> Merged | None:
     """Return the counts of the upsert that a snapshot published; None for other modes."""
     snapshot = table.snapshot_by_id(int(snapshot_id)) if snapshot_id else None
     if snapshot is None or snapshot.summary is None:
@@ -81,7 +81,7 @@ def refuse_superseded(table: "Table", runs: Sequence[WindowRun]) -> None:
         run = mine.get(tuple(properties.get(name, "") for name in names))
         token = int(properties.get("fencing_token", 0))
         if run is not None and token > run.fencing_token:
-            raise run.superseded(token)
+            raise run.build_superseded_error(token)
 
 
 def is_out_of_date(table: "Table", run: WindowRun) -> bool:

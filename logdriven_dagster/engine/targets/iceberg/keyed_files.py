@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.iceberg.files import between
+from logdriven_dagster.engine.iceberg.files import build_range_filter
 from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
 from logdriven_dagster.engine.iceberg.scan import matching_files, plan
@@ -36,7 +36,7 @@ class IcebergFiles:
         tasks = [self._all[path] for path in files]
         return rows_of(spark, self._table, tasks, with_files=True)
 
-    def divided(self, frame: "DataFrame") -> "DataFrame":
+    def add_partition_column(self, frame: "DataFrame") -> "DataFrame":
         return with_partition(frame, self._table)
 
     def with_keys(self, ranges: KeyRanges) -> list[str]:
@@ -45,9 +45,9 @@ class IcebergFiles:
 
         if not ranges:
             return list(self._all)
-        terms = [between(name, low, high) for name, (low, high) in ranges.items()]
+        terms = [build_range_filter(name, low, high) for name, (low, high) in ranges.items()]
         return [file.file_path for file in matching_files(self._table, reduce(And, terms))]
 
-    def named(self, paths: "Iterable[str]") -> "list[DataFile]":
+    def find_files(self, paths: "Iterable[str]") -> "list[DataFile]":
         """Return the table's files at these locations."""
         return [self._all[path].file for path in paths]

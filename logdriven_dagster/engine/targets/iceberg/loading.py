@@ -23,7 +23,7 @@ def load_ordered(name: str, properties: Mapping[str, str]) -> Catalog:
         given = {**given, "py-catalog-impl": _OUR_REST}
         del given["type"]
     catalog = load_catalog(name, **given)
-    catalog.__class__ = _ordered(type(catalog))
+    catalog.__class__ = _make_ordered(type(catalog))
     return catalog
 
 
@@ -51,7 +51,7 @@ class _OrderedCommits(Catalog):
 
 
 @cache
-def _ordered(kind: type[Catalog]) -> type[Catalog]:
+def _make_ordered(kind: type[Catalog]) -> type[Catalog]:
     return type(f"Ordered{kind.__name__}", (_OrderedCommits, kind), {})
 
 

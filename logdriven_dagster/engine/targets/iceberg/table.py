@@ -23,8 +23,8 @@ from logdriven_dagster.engine.iceberg.added_files import (
 )
 from logdriven_dagster.engine.iceberg.files import (
     all_within,
+    build_window_filter,
     is_partitioned_by,
-    within,
 )
 from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.iceberg.partitions import with_partition
@@ -32,11 +32,11 @@ from logdriven_dagster.engine.iceberg.rows import rows_of
 from logdriven_dagster.engine.iceberg.scan import matching_files, plan, refuse_unreadable
 from logdriven_dagster.engine.iceberg.schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.queries.instants import lies_within
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.schemas import (
     WINDOW_START,
     conform,
-    given_columns,
+    select_given_columns,
     window_column,
 )
 from logdriven_dagster.engine.spark.settings import option_texts
@@ -48,12 +48,12 @@ from logdriven_dagster.engine.targets.iceberg.catalog import (
     properties_of_new_tables,
     total_rows,
 )
-from logdriven_dagster.engine.targets.iceberg.commits import commit_files, lost_commits
+from logdriven_dagster.engine.targets.iceberg.commits import commit_files, get_commit_errors
 from logdriven_dagster.engine.targets.iceberg.first_contact import files_of_others
 from logdriven_dagster.engine.targets.iceberg.history import (
+    get_merge_counts,
     identities,
     is_out_of_date,
-    merged_by,
     publication,
     refuse_superseded,
     snapshots_of,
@@ -122,7 +122,7 @@ class IcebergTable:
     def _data(self, table: "Table | None") -> Folder:
         """Return the folder for new files; in another program's table, its data folder."""
         if table is None:
-            return choose_table_folder(self._context.project, self._name).within("data")
+            return choose_table_folder(self._context.project, self._name).get_subfolder("data")
         return folder_at(data_location(table), self._context.project.storage)
 
     @property
@@ -140,7 +140,7 @@ class IcebergTable:
         upserts = self._target.write_mode.merges_by_key
         fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
         fitting = conform(frame, schema, self._name, missing=missing, missing_fields=fields)
-        frame = given_columns(fitting, frame) if upserts else fitting
+        frame = select_given_columns(fitting, frame) if upserts else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
         options, check = option_texts(self._target.options), partial(self._check, known)
         frame = with_partition(frame, known)
@@ -177,8 +177,8 @@ class IcebergTable:
             refuse_superseded(table, runs)
             if self._target.write_mode.replaces_whole_table and is_out_of_date(table, runs[0]):
                 return (Published(step, self._name, rows=0, table_rows=total_rows(table)),)
-            if left := self._unpublished(table, staged):
-                made = self._changed(table, left)
+            if left := self._list_unpublished(table, staged):
+                made = self._build_change(table, left)
                 verify()
                 if not self._commit(table, left, made):
                     continue
@@ -191,20 +191,20 @@ class IcebergTable:
                     self._name,
                     snapshot_id=by,
                     rows=None if upserted else rows.rows,
-                    merged=merged_by(table, by),
+                    merged=get_merge_counts(table, by),
                     table_rows=held,
                 )
                 for rows, by in done
             )
         raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
 
-    def _unpublished(self, table: "Table", staged: Sequence[StagedRows]) -> list[StagedRows]:
+    def _list_unpublished(self, table: "Table", staged: Sequence[StagedRows]) -> list[StagedRows]:
         done = snapshots_of(table, staged)
         return [rows for rows, snapshot in zip(staged, done, strict=True) if snapshot is None]
 
-    def _changed(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
+    def _build_change(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
         if self._target.write_mode.merges_by_key:
-            return self._merged(table, staged[0])
+            return self._merge(table, staged[0])
         if others := files_of_others(table, self._target):
             return FileChange(others, tuple(path for rows in staged for path in rows.files))
         return self._replacing(table, staged)
@@ -218,7 +218,7 @@ class IcebergTable:
                     update = transaction.update_snapshot(snapshot_properties=identities(runs))
                     with update.fast_append():
                         pass
-            except lost_commits():
+            except get_commit_errors():
                 continue
             forget_old_snapshots(table)
             return
@@ -261,7 +261,7 @@ class IcebergTable:
         table = self._existing()
         named: set[str] = set()
         if table is not None:
-            staged = self._unpublished(table, staged)
+            staged = self._list_unpublished(table, staged)
             named = {file.file_path for file in matching_files(table)}
         for rows in staged:
             if not named & set(rows.files):
@@ -275,11 +275,11 @@ class IcebergTable:
         spark, column = self._context.spark, self._window_column
         if window is None:
             return rows_of(spark, table, plan(table))
-        tasks = plan(table, within(table.schema(), column, window))
+        tasks = plan(table, build_window_filter(table.schema(), column, window))
         frame = rows_of(spark, table, tasks)
         if is_partitioned_by(table, column, [task.file for task in tasks]):
             return frame  # each file lies in one window as a whole
-        return frame.where(lies_within(quoted(column), window))
+        return frame.where(lies_within(quote_name(column), window))
 
     @property
     def _window_column(self) -> str:
@@ -296,24 +296,24 @@ class IcebergTable:
         if column == WINDOW_START and WINDOW_START not in schema.column_names:
             return FileChange([], added)  # no window wrote any of the rows, which stay
         ranges = [mode.range_to_replace(rows.run.window) for rows in staged]
-        condition = within(schema, column, ranges[0].up_to_end_of(ranges[-1]))
+        condition = build_window_filter(schema, column, ranges[0].up_to_end_of(ranges[-1]))
         tasks = plan(table, condition)
         files = [task.file for task in tasks]
         if is_partitioned_by(table, column, files) or all_within(table, condition, files):
             return FileChange(files, added)
         # A file of a larger window, of another mode or of another program keeps its other rows.
-        replaced = " OR ".join(f"({lies_within(quoted(column), each)})" for each in ranges)
+        replaced = " OR ".join(f"({lies_within(quote_name(column), each)})" for each in ranges)
         cut, kept = without(
             self._context.spark, table, tasks, replaced, staged[0], data=self._data(table)
         )
         return FileChange(cut, (*added, *kept))
 
-    def _merged(self, table: "Table", staged: StagedRows) -> FileChange:
+    def _merge(self, table: "Table", staged: StagedRows) -> FileChange:
         files = IcebergFiles(table)
         removed, added, merged = merge(
             self._context.spark, files, self._target.key, staged, self._data(table)
         )
-        return FileChange(files.named(removed), added, merged=merged)
+        return FileChange(files.find_files(removed), added, merged=merged)
 
     def _existing(self) -> "Table | None":
         return load_existing(self._catalog, self._identifier)
@@ -325,7 +325,7 @@ class IcebergTable:
             namespace = self._identifier[:length]
             create(partial(self._catalog.create_namespace_if_not_exists, namespace))
         # Another process may create it, or the answer may be lost: the caller loads it afterwards.
-        with suppress(TableAlreadyExistsError, *lost_commits()):
+        with suppress(TableAlreadyExistsError, *get_commit_errors()):
             self._catalog.create_table(
                 self._identifier,
                 iceberg_schema(schema),

@@ -16,7 +16,7 @@ from logdriven_dagster.engine.targets.iceberg.catalog import (
 )
 from logdriven_dagster.engine.targets.iceberg.commits import tries
 from logdriven_dagster.engine.targets.iceberg.compaction import IcebergNow
-from logdriven_dagster.engine.targets.iceberg.garbage import named_files
+from logdriven_dagster.engine.targets.iceberg.garbage import list_named_files
 from logdriven_dagster.engine.targets.iceberg.history import indispensable, of_windows
 from logdriven_dagster.engine.targets.upkeep import Expiring, Upkeep, remove_files, sizes_of
 from logdriven_dagster.model.upkeep import Upkept
@@ -52,7 +52,7 @@ class IcebergUpkeep(Upkeep):
         first = self._now()
         assert first is not None
         for table in chain([first], tries(self._now)):
-            old = _expired(table, rule)
+            old = _find_expired(table, rule)
             sizes = sizes_of(self.project, _only_of(table, old))
             verb = "removed" if really else "would be removed"
             text = f"{len(old)} of {len(table.metadata.snapshots)} snapshots {verb}"
@@ -61,7 +61,9 @@ class IcebergUpkeep(Upkeep):
             if not really:
                 return done
             if not old or remove_snapshots(table, old):
-                remove_files(self.project, sizes, named_files(table, table.metadata.snapshots).all)
+                remove_files(
+                    self.project, sizes, list_named_files(table, table.metadata.snapshots).all
+                )
                 return done
         text = "it is being written: nothing is removed this time"
         return Upkept(text, table=self.table.table)
@@ -74,7 +76,7 @@ class IcebergUpkeep(Upkeep):
         return load_existing(self._catalog, identifier(self.name))
 
 
-def _expired(table: "Table", rule: Expiring) -> list[int]:
+def _find_expired(table: "Table", rule: Expiring) -> list[int]:
     """Return the snapshots that may be removed, oldest first."""
     before = (datetime.now(timezone.utc) - rule.older_than).timestamp() * 1000
     snapshots = table.metadata.snapshots
@@ -92,4 +94,4 @@ def _only_of(table: "Table", expired: Collection[int]) -> set[str]:
         return set()
     gone = set(expired)
     kept = [item for item in table.metadata.snapshots if item.snapshot_id not in gone]
-    return named_files(table, table.metadata.snapshots).all - named_files(table, kept).all
+    return list_named_files(table, table.metadata.snapshots).all - list_named_files(table, kept).all

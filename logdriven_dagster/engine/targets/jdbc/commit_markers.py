@@ -85,7 +85,7 @@ def publication(conn: "Connection", markers: "Table", staged: StagedRows) -> "Ro
     return conn.execute(select(markers).where(markers.c.staging == staged.location)).first()
 
 
-def merged_by(marker: "Row[Any]") -> Merged | None:
+def get_merge_counts(marker: "Row[Any]") -> Merged | None:
     """Return the counts of the upsert that wrote a marker; None for other modes."""
     if marker.inserted_count is None:
         return None
@@ -153,7 +153,7 @@ def take(conn: "Connection", markers: "Table", run: WindowRun, target: str) -> N
     # It exists: with a greater token, or just inserted by another attempt.
     if conn.execute(taken.values(**values)).rowcount == 0:
         token = conn.scalar(select(markers.c.fencing_token).where(*mine))
-        raise run.superseded(token or 0)
+        raise run.build_superseded_error(token or 0)
 
 
 def mark(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.connections import database, is_missing_file, spark_type
-from logdriven_dagster.engine.databases.tables import reflected, split_name
+from logdriven_dagster.engine.databases.tables import reflect_table, split_name
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.contents import Contents, Holdings
@@ -28,10 +28,10 @@ class JdbcContents(Contents):
     def holdings(self, project: Project, table: str, target: JdbcTarget) -> Holdings:
         _ = table
         with database(project.connection(target.connection)) as engine, engine.connect() as conn:
-            found = _reflected(target, conn)
+            found = _reflect(target, conn)
             if found is None:
                 return Holdings()
-            rows = _counted(conn, found)
+            rows = _count_rows(conn, found)
         kinds = [(each.name, spark_type(each.type, engine.dialect.name)) for each in found.columns]
         columns = tuple(Column(name, kind) for name, kind in kinds if name != WINDOW_START)
         return Holdings(columns, rows)
@@ -45,7 +45,7 @@ class JdbcContents(Contents):
             return
         with database(connection) as engine, engine.connect() as conn:
             for _, target in targets:
-                found = _reflected(target, conn)
+                found = _reflect(target, conn)
                 holds = found is not None and holds_others(conn, found)
                 yield what_becomes(target.table, target, target.pre_sql) if holds else None
 
@@ -56,12 +56,12 @@ class JdbcContents(Contents):
         return list_table_parts(project, table, target)
 
 
-def _reflected(target: JdbcTarget, conn: "Connection") -> "Table | None":
+def _reflect(target: JdbcTarget, conn: "Connection") -> "Table | None":
     schema, name = split_name(target.table)
-    return reflected(name, schema, conn)
+    return reflect_table(name, schema, conn)
 
 
-def _counted(conn: "Connection", table: "Table") -> int | None:
+def _count_rows(conn: "Connection", table: "Table") -> int | None:
     """Return the row count of a database table by counting; None for very many rows."""
     from sqlalchemy import func, literal, select
 

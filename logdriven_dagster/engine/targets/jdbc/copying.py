@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.databases.tables import plain_quoted
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_checks
 from logdriven_dagster.engine.storage.storage import Storage
@@ -36,7 +36,7 @@ def has_copy(url: "URL") -> bool:
 def copyable(frame: "DataFrame") -> "DataFrame":
     """Convert the frame into the form whose files `copy_in` accepts."""
     changes = {
-        name: sf.expr(_FORMS[kind].format(v=quoted(name)))
+        name: sf.expr(_FORMS[kind].format(v=quote_name(name)))
         for name, kind in frame.dtypes
         if kind in _FORMS
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.connections import database, is_missing_file
-from logdriven_dagster.engine.databases.tables import reflected, split_name
+from logdriven_dagster.engine.databases.tables import reflect_table, split_name
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.jdbc.commit_markers import markers_in
 from logdriven_dagster.engine.targets.jdbc.first_contact import has_rows_of_others
@@ -40,7 +40,7 @@ def list_table_parts(project: Project, table: str, target: JdbcTarget) -> Iterat
     schema, name = split_name(target.table)
     with database(connection) as engine:
         with engine.connect() as conn:
-            found = reflected(name, schema, conn)
+            found = reflect_table(name, schema, conn)
             was_written = _has_markers(conn, target)
             if found is not None and (not was_written or has_rows_of_others(conn, found)):
                 problem = "has rows that no window wrote" if was_written else "has no commit marker"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.databases.tables import column_of, plain_quoted, reflected
+from logdriven_dagster.engine.databases.tables import column_of, plain_quoted, reflect_table
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ def grow_table(engine: "Engine", wanted: "Table", key: tuple[str, ...]) -> "Tabl
     """Create the table, or add its missing columns, and return it as reflected."""
     from sqlalchemy import Index, text
 
-    target = reflected(wanted.name, wanted.schema, engine)
+    target = reflect_table(wanted.name, wanted.schema, engine)
     if target is None:
         if WINDOW_START in wanted.c:
             Index(f"ix_{wanted.name}{WINDOW_START}"[:LONGEST_NAME], wanted.c[WINDOW_START])
@@ -31,6 +31,6 @@ def grow_table(engine: "Engine", wanted: "Table", key: tuple[str, ...]) -> "Tabl
             added = f"{plain_quoted(engine, column.name)} {column.type.compile(engine.dialect)}"
             with engine.begin() as conn:
                 conn.execute(text(f"ALTER TABLE {place} ADD COLUMN {added}".replace(":", "\\:")))
-    grown = reflected(wanted.name, wanted.schema, engine)
+    grown = reflect_table(wanted.name, wanted.schema, engine)
     assert grown is not None
     return grown

@@ -93,8 +93,8 @@ def list_moves(
     """Return the moves of the named columns, by default all, of an alias of a staging table."""
     alias: Any = source
     staging: Table = alias.element
-    given = _known(conn, staging)
-    known = _known(conn, target)
+    given = _read_declarations(conn, staging)
+    known = _read_declarations(conn, target)
     stores = has_declarations(conn.dialect.name) and stores_what_it_is_given(conn, target)
     return tuple(
         _move(conn, column, source, target, (given, known), stores=stores)
@@ -103,7 +103,7 @@ def list_moves(
     )
 
 
-def _known(conn: "Connection", table: "Table") -> Mapping[str, Declaration]:
+def _read_declarations(conn: "Connection", table: "Table") -> Mapping[str, Declaration]:
     return declarations(conn, table) if has_declarations(conn.dialect.name) else {}
 
 
@@ -132,9 +132,9 @@ def _move(
         inserted = "CAST({v} AS CHAR)"
     value = source.c[staged.name]
     if inserted != "{v}":
-        value = literal_column(filled(conn, inserted, value), column.type)
+        value = literal_column(fill_template(conn, inserted, value), column.type)
     scale = max(getattr(each.type, "scale", None) or 0 for each in (staged, column))
-    sent, found = _compared(backend, kind, base)
+    sent, found = _build_comparison(backend, kind, base)
     return Move(
         staged,
         column,
@@ -143,12 +143,14 @@ def _move(
         found.replace("{scale}", str(scale)),
         is_proven=not has_declarations(backend)
         or (stores and theirs is not None and ours == theirs),
-        unchanged=_unchanged(kind, ours, theirs) if stores else None,
+        unchanged=_build_unchanged_condition(kind, ours, theirs) if stores else None,
         declared=theirs.text if theirs else str(column.type),
     )
 
 
-def _unchanged(kind: str, ours: Declaration | None, theirs: Declaration | None) -> str | None:
+def _build_unchanged_condition(
+    kind: str, ours: Declaration | None, theirs: Declaration | None
+) -> str | None:
     if kind != "text" or ours is None or theirs is None or theirs.holds is None:
         return None
     if ours.collation != theirs.collation:
@@ -156,7 +158,7 @@ def _unchanged(kind: str, ours: Declaration | None, theirs: Declaration | None) 
     return f"CHAR_LENGTH({{v}}) <= {theirs.holds}"
 
 
-def filled(conn: "Connection", template: str, column: "ColumnElement[Any]") -> str:
+def fill_template(conn: "Connection", template: str, column: "ColumnElement[Any]") -> str:
     """Fill a template with a column of an alias."""
     found: Any = column
     return template.replace("{v}", f"{found.table.name}.{plain_quoted(conn, found.name)}")
@@ -188,7 +190,7 @@ def _is_label(backend: str, kind: str, base: str) -> bool:
     return backend in MARIADB and base in ("enum", "set") and kind in _NUMBERS
 
 
-def _compared(backend: str, kind: str, base: str) -> tuple[str, str]:
+def _build_comparison(backend: str, kind: str, base: str) -> tuple[str, str]:
     """Return the expressions of a staged and a published value that are equal if the values are."""
     if backend == "sqlite" or not has_declarations(backend):
         return "quote({v})", "quote({v})"

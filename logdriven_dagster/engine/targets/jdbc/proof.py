@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.databases.declarations import MARIADB
-from logdriven_dagster.engine.targets.jdbc.moves import Move, filled
+from logdriven_dagster.engine.targets.jdbc.moves import Move, fill_template
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Proof:
             return
         for move in self._moves:
             if (values := self._differences([move])) is not None:
-                raise TerminalStepError(_changed(table, move, values))
+                raise TerminalStepError(_describe_change(table, move, values))
         raise TerminalStepError(
             f"{table}: the target does not contain the rows that were written to it; a "
             "trigger, a rule, a policy or the condition of a view changes or hides "
@@ -67,9 +67,10 @@ class Proof:
         """Return the columns in which the database may have changed a staged value."""
         from sqlalchemy import literal, literal_column, or_, select
 
+        staged = self._source.c
         conditions: list[ColumnElement[Any]] = [
             literal_column(
-                f"NOT ({filled(self._conn, move.unchanged, self._source.c[move.staged.name])})"
+                f"NOT ({fill_template(self._conn, move.unchanged, staged[move.staged.name])})"
             )
             for move in self._moves
             if move.unchanged
@@ -130,7 +131,7 @@ class Proof:
 
     def _text(self, move: Move, table: "FromClause", side: str) -> str:
         column = table.c[move.staged.name if side == "sent" else move.target.name]
-        return filled(self._conn, move.sent if side == "sent" else move.found, column)
+        return fill_template(self._conn, move.sent if side == "sent" else move.found, column)
 
 
 _ABSENT = object()
@@ -143,10 +144,10 @@ def _hash_of(conn: "Connection") -> str | None:
     return _HASHES.get(conn.dialect.name)
 
 
-def _changed(table: str, move: Move, values: "tuple[Any, Any]") -> str:
+def _describe_change(table: str, move: Move, values: "tuple[Any, Any]") -> str:
     sent, found = values
-    is_held = "" if found is _ABSENT else f"; it contains {_shown(found)} instead"
-    was = "a row that was not written" if sent is _ABSENT else f"{_shown(sent)}"
+    is_held = "" if found is _ABSENT else f"; it contains {_format_value(found)} instead"
+    was = "a row that was not written" if sent is _ABSENT else f"{_format_value(sent)}"
     return (
         f"{table}: column {move.target.name} ({move.declared}) does not store {was}{is_held}. "
         "Nothing was written; convert the value in the step's SQL, or change the "
@@ -154,6 +155,6 @@ def _changed(table: str, move: Move, values: "tuple[Any, Any]") -> str:
     )
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     return "NULL" if value is None else repr(text[:_LONGEST])

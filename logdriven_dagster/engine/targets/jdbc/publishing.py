@@ -10,8 +10,8 @@ from logdriven_dagster.engine.databases.declarations import MARIADB
 from logdriven_dagster.engine.databases.tables import plain_quoted
 from logdriven_dagster.engine.targets.jdbc.moves import Move, list_moves
 from logdriven_dagster.engine.targets.jdbc.proof import Proof
-from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_moments, replaced_rows
-from logdriven_dagster.engine.targets.jdbc.upsert import upsert, upserted_rows
+from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_moments, match_replaced_rows
+from logdriven_dagster.engine.targets.jdbc.upsert import select_upserted_rows, upsert
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged, WindowRun
 
@@ -51,15 +51,17 @@ def move_rows(
     with _columns_named(conn, moves, source, config.table):
         if config.write_mode.merges_by_key:
             merged = upsert(conn, source, target, moves, key=config.key, window=run.window)
-            staged, published = upserted_rows(
+            staged, published = select_upserted_rows(
                 source, found, moves, key=config.key, window=run.window
             )
         else:
-            conn.execute(delete(target).where(*replaced_rows(target, run.window, config, backend)))
+            conn.execute(
+                delete(target).where(*match_replaced_rows(target, run.window, config, backend))
+            )
             values = select(*(move.value for move in moves)).select_from(source)
             conn.execute(insert(target).from_select([move.target for move in moves], values))
             staged = select().select_from(source)
-            replaced = replaced_rows(found, run.window, config, backend)
+            replaced = match_replaced_rows(found, run.window, config, backend)
             published = select().select_from(found).where(*replaced)
     Proof(conn, moves, (source, staged), (found, published)).require(config.table)
     return merged

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, FromClause, Table
 
 
-def replaced_rows(
+def match_replaced_rows(
     table: "FromClause", window: TimeWindow, target: JdbcTarget, backend: str
 ) -> "list[ColumnElement[bool]]":
     """Return the conditions of the rows that the new ones replace, by mode; empty for all rows.
@@ -25,7 +25,8 @@ def replaced_rows(
     column = column_of(table, window_column(target))
     replaced = target.write_mode.range_to_replace(window)
     start, end = (
-        _bound(column, moment, backend) for moment in (replaced.start_clock, replaced.end_clock)
+        _convert_bound(column, moment, backend)
+        for moment in (replaced.start_clock, replaced.end_clock)
     )
     return [column >= start, column < end]
 
@@ -35,7 +36,7 @@ def has_moments(table: "Table") -> bool:
     return any(holds_moments(column.type) for column in table.columns)
 
 
-def _bound(column: Any, moment: datetime, backend: str) -> Any:
+def _convert_bound(column: Any, moment: datetime, backend: str) -> Any:
     """Return a window's bound, on the project's wall clock, as a value of the column's type."""
     import sqlalchemy as sa
 

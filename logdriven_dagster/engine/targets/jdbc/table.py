@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.config.sql.committing import find_publication_mistake
 from logdriven_dagster.engine.databases.connections import (
-    created_as,
     custom_schema,
     database,
+    get_replacement_types,
     reader_options,
     writer_options,
 )
@@ -28,11 +28,11 @@ from logdriven_dagster.engine.databases.declarations import (
 )
 from logdriven_dagster.engine.databases.exact_columns import ExactFrame, read_exactly
 from logdriven_dagster.engine.databases.scripts import statement_text
-from logdriven_dagster.engine.databases.stored_columns import stored
+from logdriven_dagster.engine.databases.stored_columns import convert_for_write
 from logdriven_dagster.engine.databases.tables import (
     define,
     plain_quoted,
-    reflected,
+    reflect_table,
     schema_for,
     schema_of,
     split_name,
@@ -41,13 +41,13 @@ from logdriven_dagster.engine.databases.tables import (
 from logdriven_dagster.engine.databases.wall_clocks import fit_clocks
 from logdriven_dagster.engine.failures import database_named
 from logdriven_dagster.engine.queries.instants import lies_within
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.rendering import render_for_database
 from logdriven_dagster.engine.queries.schemas import (
     WINDOW_START,
     conform,
     ddl,
-    given_columns,
+    select_given_columns,
     window_column,
 )
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
@@ -57,12 +57,12 @@ from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.targets.jdbc.commit_markers import (
     MARKERS,
+    get_merge_counts,
     grow_markers,
     has_newer,
     lock_target,
     mark,
     markers_in,
-    merged_by,
     publication,
     publishing_transaction,
     take,
@@ -72,7 +72,7 @@ from logdriven_dagster.engine.targets.jdbc.first_contact import meet_in_database
 from logdriven_dagster.engine.targets.jdbc.growth import LONGEST_NAME, grow_table
 from logdriven_dagster.engine.targets.jdbc.publishing import move_rows
 from logdriven_dagster.engine.targets.jdbc.upsert import refuse_bad_keys
-from logdriven_dagster.engine.targets.staged_files import kept_for_a_while, staged_frame
+from logdriven_dagster.engine.targets.staged_files import keep_temporarily, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Published, WindowRun
@@ -114,15 +114,15 @@ class JdbcTable:
             if mistake := find_publication_mistake(statement, self._backend):
                 raise TerminalStepError(": ".join(filter(None, ("target.pre_sql", *mistake))))
         with database(self._connection) as engine:
-            frame = self._conformed(_with_start_texts(frame, runs), engine)
+            frame = self._conform(_with_start_texts(frame, runs), engine)
             schema = frame.drop(WINDOW_INDEX).schema
             with engine.connect() as conn:
                 refuse_without_transactions(conn, self._schema, self._name, MARKERS)
                 collations = collations_of(conn, self._define(self._name, schema))
             tables = [self._define(self._staging_name(run), schema, collations) for run in runs]
-            frame = stored(self._connection, frame, copied=self._copies)
+            frame = convert_for_write(self._connection, frame, copied=self._copies)
             frame = copyable(frame) if self._copies else frame
-            with kept_for_a_while(frame, self._staging, runs) as kept:
+            with keep_temporarily(frame, self._staging, runs) as kept:
                 try:
                     return tuple(
                         self._load(rows, run, table, schema, engine)
@@ -159,7 +159,7 @@ class JdbcTable:
             )
         if self._target.write_mode.merges_by_key:
             with engine.connect() as conn:
-                known = reflected(self._name, self._schema, conn)
+                known = reflect_table(self._name, self._schema, conn)
                 refuse_bad_keys(conn, staging, self._target, known)
         return replace(kept, run=run, location=staging.name, schema=schema, files=())
 
@@ -173,7 +173,7 @@ class JdbcTable:
             return 0
         options = writer_options(self._connection) | option_texts(self._target.options)
         writer = staged_frame(self._context.spark, [kept]).write.format("jdbc").options(**options)
-        writer = writer.mode("append").option("dbtable", self._quoted(staging, engine))
+        writer = writer.mode("append").option("dbtable", self._quote_table(staging, engine))
         run_action(self._context.spark, f"{run.label}: load", writer.save)
         with engine.connect() as conn:
             return conn.scalar(select(func.count()).select_from(staging)) or 0
@@ -182,7 +182,7 @@ class JdbcTable:
         """Return the staged rows, read with the types that wrote them."""
         with database(self._connection) as engine:
             place = self._together([self._define(r.location, r.schema) for r in staged], engine)
-        return self._read(place, staged[0].schema).converted()
+        return self._read(place, staged[0].schema).convert()
 
     def holds(self, staged: StagedRows) -> bool:
         """Return True if the staging table exists with all its rows."""
@@ -251,7 +251,7 @@ class JdbcTable:
             ):
                 done = replace(done, rows=0)
             elif marker := publication(conn, markers, staged):
-                done = replace(done, merged=merged_by(marker))
+                done = replace(done, merged=get_merge_counts(marker))
             else:
                 for statement in self._pre_sql(run):
                     conn.execute(statement_text(statement, {}))
@@ -271,19 +271,19 @@ class JdbcTable:
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Read the target's rows; Spark pushes the window's filter down to the database."""
         with database(self._connection) as engine:
-            target = reflected(self._name, self._schema, engine)
+            target = reflect_table(self._name, self._schema, engine)
             if target is None:
                 raise NotPublishedError(f"{self._target.table} does not exist yet")
             known = schema_of(target, self._backend)
-            read = self._read(self._quoted(target, engine), known)
+            read = self._read(self._quote_table(target, engine), known)
         if window is None:
-            return read.converted()
+            return read.convert()
         name = window_column(self._target)
-        frame = read.converted(read.near(name, window))
+        frame = read.convert(read.near(name, window))
         if name == WINDOW_START:
             column, start, end = frame[name], utc_text(window.start), utc_text(window.end)
             return frame.where((column >= start) & (column < end))
-        return frame.where(lies_within(quoted(name), window))
+        return frame.where(lies_within(quote_name(name), window))
 
     def _read(self, table: str, schema: "StructType") -> "ExactFrame":
         options = reader_options(self._connection) | {"dbtable": table}
@@ -292,17 +292,17 @@ class JdbcTable:
         zone = self._context.project.zone
         return read_exactly(self._context.spark, self._connection, options, zone)
 
-    def _conformed(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
+    def _conform(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
         """Convert the frame to the types of the target, with new columns last.
 
         Columns that only the target has are left to the database: new rows get its defaults, and an
         upsert leaves them unchanged.
         """
-        target = reflected(self._name, self._schema, engine)
+        target = reflect_table(self._name, self._schema, engine)
         known = None if target is None else schema_for(target, self._backend, frame.schema)
         types = {f.name.lower(): f.dataType.simpleString() for f in known or ()}
         zone = str(self._context.project.zone)
-        frame = fit_clocks(frame, types, created_as(self._backend), zone)
+        frame = fit_clocks(frame, types, get_replacement_types(self._backend), zone)
         if target is None or known is None:
             return conform(frame, None, self._target.table)
         refuse_in_database(engine, target, self._target)
@@ -313,7 +313,7 @@ class JdbcTable:
                     f"{self._target.table}: column {old.name} is too narrow for the result\n"
                     f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
                 )
-        return given_columns(fitting, frame)
+        return select_given_columns(fitting, frame)
 
     def _define(
         self, name: str, schema: "StructType", collations: Mapping[str, str] | None = None
@@ -325,15 +325,15 @@ class JdbcTable:
         suffix = f"{_STAGING}{run.job_id}_{uuid.uuid4().hex[:6]}"
         return staging_prefix(self._name, suffix) + suffix
 
-    def _quoted(self, table: "Table", engine: "Engine") -> str:
+    def _quote_table(self, table: "Table", engine: "Engine") -> str:
         return plain_quoted(engine, table.schema, table.name)
 
     def _together(self, tables: "Sequence[Table]", engine: "Engine") -> str:
         """Return an expression that Spark reads as a table with the rows of all these tables."""
         if len(tables) == 1:
-            return self._quoted(tables[0], engine)
+            return self._quote_table(tables[0], engine)
         columns = ", ".join(plain_quoted(engine, name) for name in tables[0].columns.keys())  # noqa: SIM118
-        rows = [f"SELECT {columns} FROM {self._quoted(table, engine)}" for table in tables]  # noqa: S608
+        rows = [f"SELECT {columns} FROM {self._quote_table(table, engine)}" for table in tables]  # noqa: S608
         return f"({' UNION ALL '.join(rows)}) staged"
 
 

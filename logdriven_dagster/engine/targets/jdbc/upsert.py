@@ -80,7 +80,7 @@ def upsert(
     return Merged(inserted, updated)
 
 
-def upserted_rows(
+def select_upserted_rows(
     source: "FromClause",
     found: "FromClause",
     moves: Sequence[Move],

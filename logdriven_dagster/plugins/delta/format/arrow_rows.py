@@ -41,7 +41,7 @@ def arrow_rows(
         return ArrowRows(schema, ())
     wanted = Selection(snapshot, named, [window])
     rows = ArrowRows(schema, _batches(snapshot, wanted.possible(), schema, open_file))
-    return rows.within(named, window)
+    return rows.filter_by_window(named, window)
 
 
 def _batches(
@@ -50,7 +50,7 @@ def _batches(
     schema: "pa.Schema",
     open_file: Callable[[str], BinaryIO],
 ) -> "Iterator[pa.RecordBatch]":
-    deleted = _deleted(snapshot)
+    deleted = _read_deleted_rows(snapshot)
     for file in files:
         values = {
             name: snapshot.bounds(name)[file.number][0] for name in snapshot.partition_columns
@@ -59,7 +59,7 @@ def _batches(
         yield from rows_of_file(open_file(file.location), schema, values, gone)
 
 
-def _deleted(snapshot: Snapshot) -> dict[str, set[int]]:
+def _read_deleted_rows(snapshot: Snapshot) -> dict[str, set[int]]:
     """Return the row numbers in deletion vectors, by the location of the file."""
     found: dict[str, set[int]] = defaultdict(set)
     for file, keeps in snapshot.deletion_vectors() if lists_deletion_vectors(snapshot) else ():

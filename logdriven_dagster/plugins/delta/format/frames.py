@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 from logdriven_dagster.config.locations import resolve_location
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
 from logdriven_dagster.engine.storage.spark_files import read_files
@@ -49,7 +49,7 @@ def frame_of(
     frame = frame.selectExpr("*", f"{_PLACE} AS {_FILE}", f"_metadata.row_index AS {_ROW}")
     frame = _with_partitions(spark, snapshot, files, frame)
     frame = _without_deleted(spark, snapshot, frame)
-    return frame.select([quoted(field.name) for field in snapshot.schema.fields])
+    return frame.select([quote_name(field.name) for field in snapshot.schema.fields])
 
 
 def _with_partitions(
@@ -65,7 +65,7 @@ def _with_partitions(
         for file in files
     ]
     fields = [StructField(_FILE, StringType()), StructField(_KNOWN, BooleanType()), *kinds]
-    known = _looked_up(spark.createDataFrame(rows, StructType(fields)))
+    known = _exclude_from_counts(spark.createDataFrame(rows, StructType(fields)))
     problem = sf.concat(sf.lit(f"{snapshot.name}: its log does not name the file "), sf.col(_FILE))
     there = sf.coalesce(sf.col(_KNOWN), sf.raise_error(problem).cast("boolean"))
     return frame.join(sf.broadcast(known), _FILE, "left").where(there)
@@ -82,11 +82,11 @@ def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFram
     ]
     if not gone:
         return frame
-    rows = _looked_up(spark.createDataFrame(gone, f"{_FILE} STRING, {_ROW} BIGINT"))
+    rows = _exclude_from_counts(spark.createDataFrame(gone, f"{_FILE} STRING, {_ROW} BIGINT"))
     return frame.join(sf.broadcast(rows), [_FILE, _ROW], "left_anti")
 
 
-def _looked_up(frame: "DataFrame") -> "DataFrame":
+def _exclude_from_counts(frame: "DataFrame") -> "DataFrame":
     """Mark rows that serve only for comparison, so that they do not count as rows of a source."""
     # Two observations of one query must have different names.
     return frame.observe(f"{LOOKED_UP}_{uuid4().hex}", sf.count(sf.lit(1)))

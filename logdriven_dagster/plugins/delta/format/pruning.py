@@ -10,7 +10,7 @@ from typing import Any
 
 from logdriven_dagster.config.models.types.time_columns import TimeColumn
 from logdriven_dagster.engine.queries.instants import lies_within
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot
@@ -29,7 +29,7 @@ class Selection:
     @property
     def condition(self) -> str:
         """SQL condition that is true for these rows only."""
-        return " OR ".join(f"({lies_within(quoted(self.column), w)})" for w in self._windows)
+        return " OR ".join(f"({lies_within(quote_name(self.column), w)})" for w in self._windows)
 
     def possible(self) -> list[DataFile]:
         """Return the files that may contain such a row."""

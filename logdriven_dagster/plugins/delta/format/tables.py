@@ -122,11 +122,11 @@ class Snapshot:
             self._nulls[column] = self._column(f"null_count.{column}") or unknown
         return self._nulls[column]
 
-    def named_files(self) -> set[str]:
+    def list_named_files(self) -> set[str]:
         """Return the locations of active files, and of those that were recently removed."""
-        return self.removed_files(0) | {file.location for file in self.files}
+        return self.list_removed_files(0) | {file.location for file in self.files}
 
-    def removed_files(self, hours: int, *, keep: int = 1) -> set[str]:
+    def list_removed_files(self, hours: int, *, keep: int = 1) -> set[str]:
         """Return the locations of files that were removed at least `hours` ago, existing or not.
 
         Files of the newest `keep` versions are excluded.

@@ -47,7 +47,7 @@ class DeltaNow:
         files = [file for file in self._snapshot.files if file.location in paths]
         return read_files(spark, "parquet", sizes(files), self._snapshot.schema)
 
-    def divided(self, frame: "DataFrame") -> "DataFrame":
+    def add_partition_column(self, frame: "DataFrame") -> "DataFrame":
         return frame
 
     def swap(self, removed: Collection[str], added: Sequence[str]) -> bool:

@@ -70,5 +70,5 @@ class DeltaContents(Contents):
             place = as_path(folder.location)
             raise UsageError(f"{place} holds rows that no window wrote; remove it with other tools")
         if found is None:
-            refuse_other_files(folder.within("data"))
+            refuse_other_files(folder.get_subfolder("data"))
         return list_folder_parts(folder, table, {"_delta_log": "metadata", "data": "rows"})

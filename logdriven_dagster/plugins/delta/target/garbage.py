@@ -14,10 +14,10 @@ def leftovers(search: Search, table: str, target: DeltaTarget) -> Iterator[Garba
     Files that were removed from the table do not count: readers of an older version may need them.
     """
     folder = delta_folder(search.project, table, target)
-    idle = search.idle(folder.within("data"))
+    idle = search.idle(folder.get_subfolder("data"))
     files = {staged: _parquet_files(Folder(folder.storage, staged)) for staged in idle}
     found = open_target(search.project, table, target) if idle else None
-    named = found.named_files() if found else set()
+    named = found.list_named_files() if found else set()
     needed = {folder_of(location) for location in named}
     for staged in idle:
         for location in files[staged] if staged in needed else [staged]:

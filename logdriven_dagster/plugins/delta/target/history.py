@@ -50,10 +50,10 @@ def refuse_superseded(snapshot: Snapshot, runs: Sequence[WindowRun]) -> None:
         if run.fencing_token < newest:  # otherwise no window of the step has a newer one
             token = snapshot.transaction(_window(run)) or 0
             if token > run.fencing_token:
-                raise run.superseded(token)
+                raise run.build_superseded_error(token)
 
 
-def unpublished(snapshot: Snapshot, staged: Sequence[StagedRows]) -> list[StagedRows]:
+def list_unpublished(snapshot: Snapshot, staged: Sequence[StagedRows]) -> list[StagedRows]:
     """Return the staged rows that no commit has published."""
     newest = _newest_token(snapshot, staged[0].run)
     return [
@@ -74,7 +74,7 @@ def was_published_to(snapshot: Snapshot) -> bool:
     return snapshot.transaction(_NEWEST) is not None
 
 
-def described(staged: Sequence[StagedRows], merged: Merged | None) -> dict[str, Any]:
+def describe_commit(staged: Sequence[StagedRows], merged: Merged | None) -> dict[str, Any]:
     """Return the metadata of a commit, for users and for later publications of the same rows."""
     counts = {"inserted": merged.inserted, "updated": merged.updated} if merged else {}
     return {KEPT: [_identity(rows) | counts for rows in staged]}
@@ -98,7 +98,7 @@ def commit_of(snapshot: Snapshot, folder: Folder, staged: StagedRows) -> Mapping
     return {}
 
 
-def merged_by(said: Mapping[str, Any]) -> Merged | None:
+def get_merge_counts(said: Mapping[str, Any]) -> Merged | None:
     """Return the counts of the upsert that a commit published; None if the commit has none."""
     return Merged(said["inserted"], said["updated"]) if "inserted" in said else None
 

@@ -26,10 +26,10 @@ class DeltaFiles:
         return self._snapshot.schema
 
     def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
-        frame = read_files(spark, "parquet", sizes(self.named(files)), self.schema)
+        frame = read_files(spark, "parquet", sizes(self.find_files(files)), self.schema)
         return frame.withColumn(FILE, sf.col("_metadata.file_path"))
 
-    def divided(self, frame: "DataFrame") -> "DataFrame":
+    def add_partition_column(self, frame: "DataFrame") -> "DataFrame":
         return frame
 
     def with_keys(self, ranges: KeyRanges) -> list[str]:
@@ -41,7 +41,7 @@ class DeltaFiles:
             numbers &= within_keys(self._snapshot, name, low, high)
         return [file.location for file in self._snapshot.files if file.number in numbers]
 
-    def named(self, locations: Iterable[str]) -> list[DataFile]:
+    def find_files(self, locations: Iterable[str]) -> list[DataFile]:
         """Return the table's files at these locations."""
         wanted = set(locations)
         return [file for file in self._snapshot.files if file.location in wanted]

@@ -14,7 +14,7 @@ from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.schemas import (
     conform,
-    given_columns,
+    select_given_columns,
     window_column,
 )
 from logdriven_dagster.engine.spark.settings import option_texts
@@ -40,13 +40,13 @@ from logdriven_dagster.plugins.delta.target.commits import (
 from logdriven_dagster.plugins.delta.target.first_contact import files_of_others
 from logdriven_dagster.plugins.delta.target.history import (
     commit_of,
-    described,
+    describe_commit,
     fences,
+    get_merge_counts,
     is_out_of_date,
-    merged_by,
+    list_unpublished,
     publications,
     refuse_superseded,
-    unpublished,
 )
 from logdriven_dagster.plugins.delta.target.keyed_files import DeltaFiles
 from logdriven_dagster.plugins.delta.target.rewriting import rows_but
@@ -91,7 +91,7 @@ class DeltaTable:
     def __init__(self, context: StoreContext, table: str, target: DeltaTarget) -> None:
         self._context, self._table, self._target = context, table, target
         self._folder = delta_folder(context.project, table, target)
-        self._data = self._folder.within("data")
+        self._data = self._folder.get_subfolder("data")
 
     @property
     def takes_stretches(self) -> bool:
@@ -108,7 +108,7 @@ class DeltaTable:
         upserts = self._target.write_mode.merges_by_key
         fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
         fitting = conform(frame, schema, self._table, missing=missing, missing_fields=fields)
-        frame = given_columns(fitting, frame) if upserts else fitting
+        frame = select_given_columns(fitting, frame) if upserts else fitting
         # Before any work: every column must have a type in Delta, and keep it.
         _ = new_columns(known, frame.schema) if known else delta_fields(frame.schema)
         options, check = option_texts(self._target.options), self._refuse_duplicates
@@ -137,35 +137,37 @@ class DeltaTable:
         for snapshot in self._tries(staged[0].schema):
             refuse_superseded(snapshot, runs)
             if self._target.write_mode.replaces_whole_table and is_out_of_date(snapshot, runs[0]):
-                outdated = self._published(staged[0], snapshot, snapshot.rows)
+                outdated = self._build_published(staged[0], snapshot, snapshot.rows)
                 return (replace(outdated, rows=0),)
-            left = unpublished(snapshot, staged)
+            left = list_unpublished(snapshot, staged)
             if not left:
-                return tuple(self._found(snapshot, rows, snapshot.rows) for rows in staged)
+                return tuple(self._find_published(snapshot, rows, snapshot.rows) for rows in staged)
             if new_columns(snapshot, staged[0].schema):
                 verify()
                 evolve(snapshot, staged[0].schema)
                 continue
-            change = self._changed(snapshot, left)
+            change = self._build_change(snapshot, left)
             added = {path: statistics(path, self._data.storage) for path in change.added}
-            said, tokens = described(left, change.merged), publications(snapshot, left)
+            said, tokens = describe_commit(left, change.merged), publications(snapshot, left)
             verify()
             if commit_files(snapshot, change.removed, added, tokens, said):
                 held = _rows_after(snapshot, change, added)
                 return tuple(
-                    self._published(rows, snapshot, held, change.merged, snapshot.version + 1)
+                    self._build_published(rows, snapshot, held, change.merged, snapshot.version + 1)
                     if rows in left
-                    else self._found(snapshot, rows, held)
+                    else self._find_published(snapshot, rows, held)
                     for rows in staged
                 )
-        raise self._lost()
+        raise self._build_lost_error()
 
-    def _found(self, snapshot: Snapshot, rows: StagedRows, held: int | None) -> Published:
+    def _find_published(self, snapshot: Snapshot, rows: StagedRows, held: int | None) -> Published:
         """Describe rows that an earlier commit has published."""
         said = commit_of(snapshot, self._folder, rows)
-        return self._published(rows, snapshot, held, merged_by(said), said.get("version"))
+        return self._build_published(
+            rows, snapshot, held, get_merge_counts(said), said.get("version")
+        )
 
-    def _published(
+    def _build_published(
         self,
         staged: StagedRows,
         snapshot: Snapshot,
@@ -189,7 +191,7 @@ class DeltaTable:
             if commit_files(snapshot, (), {}, fences(snapshot, runs), {}):
                 return
         if self._now() is not None:
-            raise self._lost()
+            raise self._build_lost_error()
 
     def _tries(self, schema: "StructType | None" = None) -> Iterator[Snapshot]:
         """Yield the current snapshot for each try, with back-off between tries.
@@ -212,7 +214,7 @@ class DeltaTable:
     def _now(self) -> Snapshot | None:
         return open_target(self._context.project, self._table, self._target)
 
-    def _lost(self) -> TransientStepError:
+    def _build_lost_error(self) -> TransientStepError:
         return TransientStepError(f"{self._table}: {_COMMIT_TRIES} commits lost to other writers")
 
     def discard(self, staged: Sequence[StagedRows]) -> None:
@@ -220,7 +222,7 @@ class DeltaTable:
         snapshot = self._now()
         named: set[str] = set()
         if snapshot is not None:
-            staged = unpublished(snapshot, staged)
+            staged = list_unpublished(snapshot, staged)
             named = {file.location for file in snapshot.files}
         for rows in staged:
             if not named & set(rows.files):
@@ -245,16 +247,16 @@ class DeltaTable:
     def _frame(self, snapshot: Snapshot, files: Sequence[DataFile]) -> "DataFrame":
         return read_files(self._context.spark, "parquet", sizes(files), snapshot.schema)
 
-    def _changed(self, snapshot: Snapshot, staged: Sequence[StagedRows]) -> FileChange:
+    def _build_change(self, snapshot: Snapshot, staged: Sequence[StagedRows]) -> FileChange:
         """Return the files to remove and to add, by mode; the windows adjoin each other."""
         added = tuple(path for rows in staged for path in rows.files)
         if self._target.write_mode.merges_by_key:
-            return self._merged(snapshot, staged[0])
+            return self._merge(snapshot, staged[0])
         if self._target.write_mode.replaces_whole_table:
             return FileChange(snapshot.files, added)
         if others := files_of_others(snapshot, self._target):
             return FileChange(others, added)
-        replaced = self._replaced(snapshot, [rows.run.window for rows in staged])
+        replaced = self._select_replaced(snapshot, [rows.run.window for rows in staged])
         files = replaced.possible()
         empty = {file for file in replaced.unknown(files) if not self._has(file, replaced.column)}
         files = [file for file in files if file not in empty]
@@ -276,18 +278,18 @@ class DeltaTable:
         names = column_names(file.location, self._data.storage)
         return column.lower() in map(str.lower, names)
 
-    def _replaced(self, snapshot: Snapshot, windows: Sequence[TimeWindow]) -> Selection:
+    def _select_replaced(self, snapshot: Snapshot, windows: Sequence[TimeWindow]) -> Selection:
         """Select the rows that these adjoining windows replace."""
         column = snapshot.column_name(window_column(self._target))
         assert column is not None  # the table has gained the columns of the staged rows
         return Selection(snapshot, column, [windows[0].up_to_end_of(windows[-1])])
 
-    def _merged(self, snapshot: Snapshot, staged: StagedRows) -> FileChange:
+    def _merge(self, snapshot: Snapshot, staged: StagedRows) -> FileChange:
         files = DeltaFiles(snapshot)
         removed, added, merged = merge(
             self._context.spark, files, self._target.key, staged, self._data
         )
-        return FileChange(files.named(removed), added, merged)
+        return FileChange(files.find_files(removed), added, merged)
 
 
 def _rows_after(

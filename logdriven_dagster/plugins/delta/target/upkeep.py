@@ -25,7 +25,7 @@ class DeltaUpkeep(Upkeep):
 
     @property
     def data(self) -> Folder:
-        return delta_folder(self.project, self.name, self.target).within("data")
+        return delta_folder(self.project, self.name, self.target).get_subfolder("data")
 
     def load(self) -> DeltaNow | None:
         snapshot = self._now()
@@ -41,9 +41,9 @@ class DeltaUpkeep(Upkeep):
         snapshot = self._now()
         assert snapshot is not None
         hours = max(0, ceil(rule.older_than / timedelta(hours=1)))
-        sizes = sizes_of(self.project, snapshot.removed_files(hours, keep=rule.options.keep))
+        sizes = sizes_of(self.project, snapshot.list_removed_files(hours, keep=rule.options.keep))
         if really:
-            remove_files(self.project, sizes, snapshot.named_files() - set(sizes))
+            remove_files(self.project, sizes, snapshot.list_named_files() - set(sizes))
             snapshot.table.create_checkpoint()
             snapshot.table.cleanup_metadata()
         verb = "removed" if really else "would be removed"

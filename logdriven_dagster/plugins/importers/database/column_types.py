@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.plugins.importers.database.reflection import DatabaseColumn
 
 if TYPE_CHECKING:
@@ -33,16 +33,16 @@ class ExactReading:
 
     @property
     def custom_schema(self) -> str:
-        return ", ".join(f"{quoted(name)} {kind}" for name, kind in self.schema.items())
+        return ", ".join(f"{quote_name(name)} {kind}" for name, kind in self.schema.items())
 
     def query(self, columns: Iterable[DatabaseColumn]) -> str | None:
         """Return the query over `source` that casts, or None if there is nothing to cast."""
         if not self.casts:
             return None
         parts = [
-            f"CAST({quoted(c.name)} AS {self.casts[c.name]}) AS {quoted(c.name)}"
+            f"CAST({quote_name(c.name)} AS {self.casts[c.name]}) AS {quote_name(c.name)}"
             if c.name in self.casts
-            else quoted(c.name)
+            else quote_name(c.name)
             for c in columns
             if c.name not in self.left_out
         ]
@@ -66,7 +66,7 @@ def _sqlite(reading: ExactReading, column: DatabaseColumn) -> None:
     kind = column.kind
     if isinstance(kind, (sa.DateTime, sa.Date)):
         reading.casts[column.name] = "TIMESTAMP" if isinstance(kind, sa.DateTime) else "DATE"
-    named = _named(kind, _SQLITE())
+    named = _find_name(kind, _SQLITE())
     if isinstance(kind, sa.Numeric) and not isinstance(kind, sa.Float):
         known = kind.precision is not None and kind.precision <= _DIGITS
         named = f"DECIMAL({kind.precision},{kind.scale or 0})" if known else None
@@ -88,7 +88,7 @@ def _SQLITE() -> Mapping[type, str]:  # noqa: N802 - a constant whose import is 
     }
 
 
-def _named(kind: "TypeEngine[Any]", names: Mapping[type, str]) -> str | None:
+def _find_name(kind: "TypeEngine[Any]", names: Mapping[type, str]) -> str | None:
     return next((name for family, name in names.items() if isinstance(kind, family)), None)
 
 
@@ -98,7 +98,7 @@ def _server(reading: ExactReading, column: DatabaseColumn) -> None:
     kind, name = column.kind, column.name
     item = getattr(kind, "item_type", None)
     if type(kind).__name__ == "MONEY" or isinstance(kind, sa.types.NullType):
-        reading.notes[name] = f"{_spelled(kind)} is read as text, or as bytes"
+        reading.notes[name] = f"{_format_type(kind)} is read as text, or as bytes"
     elif isinstance(item, sa.Time):
         reading.schema[name] = "STRING"
         reading.notes[name] = f"Spark cannot read {kind!r}: it is read as text"
@@ -126,6 +126,6 @@ def _decimal(reading: ExactReading, column: DatabaseColumn, kind: "TypeEngine[An
         reading.notes[column.name] = f"{kind!r} is read as text: Spark has {_DIGITS} digits"
 
 
-def _spelled(kind: "TypeEngine[Any]") -> str:
+def _format_type(kind: "TypeEngine[Any]") -> str:
     name = type(kind).__name__
     return "a type that SQLAlchemy does not know" if name == "NullType" else name

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
-def disabled_steps(root: "Element", steps: "Mapping[str, Element]") -> set[str]:
+def find_disabled_steps(root: "Element", steps: "Mapping[str, Element]") -> set[str]:
     """Return the steps all of whose hops are disabled; Kettle does not start them.
 
     It starts a step that has no hop at all. Source: Kettle, TransMeta.getTransHopSteps.
@@ -24,7 +24,7 @@ def disabled_steps(root: "Element", steps: "Mapping[str, Element]") -> set[str]:
 
 def leads(root: "Element", steps: "Mapping[str, Element]", start: str, end: str) -> bool:
     """Return True if enabled hops lead from `start` to `end`, or both are the same step."""
-    hops, reached, waiting = _enabled(root, steps), set[str](), [start]
+    hops, reached, waiting = _map_enabled(root, steps), set[str](), [start]
     while waiting:
         step = waiting.pop()
         if step not in reached:
@@ -55,7 +55,7 @@ def refuse_other_paths(
 
     `start` and `end` are the names of the input and output in `steps`.
     """
-    hops = _enabled(root, steps)
+    hops = _map_enabled(root, steps)
     if not leads(root, steps, start, end):
         raise UntranslatableError("there is no enabled hop from the table input to the output")
     for name, following in hops.items():
@@ -71,7 +71,7 @@ def refuse_other_paths(
             raise UntranslatableError(f"{name}: its rows reach {end} on several paths, each time")
 
 
-def _enabled(root: "Element", steps: "Mapping[str, Element]") -> dict[str, list[str]]:
+def _map_enabled(root: "Element", steps: "Mapping[str, Element]") -> dict[str, list[str]]:
     """Return the successors of each step by enabled hops, in the order of the file."""
     hops: dict[str, list[str]] = {}
     for hop in root.iterfind("order/hop"):

@@ -90,7 +90,7 @@ class _KettleImport:
             self._name(name)
         for name, own in by_table.items():
             self._table(name, own)
-        self._unused_relations(set(by_table))
+        self._report_unused_relations(set(by_table))
         for job in jobs.values():
             self._standard_job(job, [row for row in rows if row.job == job.name])
 
@@ -209,7 +209,7 @@ class _KettleImport:
         outside = naming.table_name(relation.upstream, layer)
         return {"table": outside, "managed": False}
 
-    def _unused_relations(self, tables: set[str]) -> None:
+    def _report_unused_relations(self, tables: set[str]) -> None:
         for relation in self.found.relations:
             if relation.to not in tables:
                 reason = f"no transformation writes {relation.to}"

@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.hops import (
-    disabled_steps,
+    find_disabled_steps,
     leads,
     refuse_other_paths,
     refuse_other_ways,
@@ -114,7 +114,7 @@ def read_ktr(path: Path) -> Ktr:
     """Read a transformation. Raises UntranslatableError for steps without a counterpart."""
     root = _parse(path)
     every = {_text(step, "name"): step for step in root.findall("step")}
-    disabled = disabled_steps(root, every)
+    disabled = find_disabled_steps(root, every)
     steps = {name: step for name, step in every.items() if name not in disabled}
     foreign = sorted(
         f"{name} ({_text(step, 'type')})"

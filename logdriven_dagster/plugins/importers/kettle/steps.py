@@ -87,7 +87,7 @@ class Translator:
         target: Values = {
             "type": "jdbc",
             "connection": self._connection(output.connection, found),
-            "table": names.replaced(output.table),
+            "table": names.replace(output.table),
             "mode": "overwrite" if output.truncate else "append",
         }
         if output.key:
@@ -97,13 +97,13 @@ class Translator:
         source = {
             "type": "jdbc",
             "connection": self._connection(origin.connection, found),
-            "query": names.replaced_in(origin, _query(found, origin)),
+            "query": names.replace_in(origin, _query(found, origin)),
         }
         scripts = self._scripts(row, found, source, target, names)
         step: Values = {"step": "load", **scripts, "source": source}
         if sql := _renaming(origin, output):
             step["sql"] = sql
-        return self._finished({**step, "target": target}, row, names)
+        return self._build_step({**step, "target": target}, row, names)
 
     def _scripts(
         self,
@@ -167,9 +167,9 @@ class Translator:
         step: Values = {"connection": connection, "sql": sql}
         if find_script_mistake(texts, find_backend(self.project.config.connections[connection])):
             step["transaction"] = False
-        return self._finished(step, row, names)
+        return self._build_step(step, row, names)
 
-    def _finished(self, step: Values, row: Transformation, names: "_Variables") -> KtrStep:
+    def _build_step(self, step: Values, row: Transformation, names: "_Variables") -> KtrStep:
         reasons = []
         if names.unknown:
             variables = ", ".join(names.unknown)
@@ -229,13 +229,13 @@ class _Variables:
         }
         self.unknown: list[str] = []
 
-    def replaced(self, text: str) -> str:
+    def replace(self, text: str) -> str:
         return _VARIABLE.sub(self._value, text)
 
-    def replaced_in(self, origin: ktr.Script | ktr.Input, text: str) -> str:
+    def replace_in(self, origin: ktr.Script | ktr.Input, text: str) -> str:
         """Replace variables in a step's text. Raises UntranslatableError for a literal `${…}`."""
         if origin.has_variables:
-            return self.replaced(text)
+            return self.replace(text)
         if "${" in text:
             raise UntranslatableError(
                 f"{origin.step}: it does not replace variables, but ${{…}} is always a "
@@ -260,7 +260,7 @@ def _texts(found: ktr.Ktr, script: ktr.Script, names: _Variables) -> list[str]:
     texts = ktr.statements(found, script.connection, script.sql)
     if script.is_one_statement:
         texts = iter([script.sql.strip()] if any(texts) else [])
-    return [names.replaced_in(script, block(text)) for text in texts]
+    return [names.replace_in(script, block(text)) for text in texts]
 
 
 def _query(found: ktr.Ktr, origin: ktr.Input) -> str:

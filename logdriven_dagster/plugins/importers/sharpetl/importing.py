@@ -144,7 +144,7 @@ class _WorkflowDraft:
         for step in workflow.steps:
             steps.add(step)
         self._at_least_one_target(steps)
-        self._kept_kind(steps)
+        self._check_kind(steps)
         depends_on = self._depends_on()
         if steps.incomplete or self._incomplete:
             values["release_state"] = "offline"
@@ -252,7 +252,7 @@ class _WorkflowDraft:
                 f"upstream={name}",
                 "this workflow was not imported; time windows are used instead",
             )
-        for line, other in self._awaited():
+        for line, other in self._list_awaited():
             ours = self._ours(other)
             if ours is None:
                 ours = naming.table_name(other)
@@ -263,7 +263,7 @@ class _WorkflowDraft:
             depends.setdefault(ours, {"table": ours, "read": "none"})
         return list(depends.values())
 
-    def _awaited(self) -> list[tuple[int, str]]:
+    def _list_awaited(self) -> list[tuple[int, str]]:
         """Return the workflows that this one waits for, with the line of each declaration."""
         found = []
         if header := self._workflow.headers.get("dependsOn"):
@@ -274,7 +274,7 @@ class _WorkflowDraft:
                 found += [(step.line, name) for name in names]
         return [(line, name.strip()) for line, name in found if name.strip()]
 
-    def _kept_kind(self, steps: Steps) -> None:
+    def _check_kind(self, steps: Steps) -> None:
         """Fall back to time windows if the step that reads by range is a stub."""
         sources = [step.get("source") or {} for step in steps.steps]
         cut = {

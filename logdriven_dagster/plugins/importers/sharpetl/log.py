@@ -48,7 +48,9 @@ def read_progress(
         try:
             if table.is_sliced:
                 last = max(done, key=lambda row: row["job_id"])
-                found.append(Progress(ours, place, str(last["data_range_end"]), _looked(last)))
+                found.append(
+                    Progress(ours, place, str(last["data_range_end"]), _get_start_time(last))
+                )
             else:
                 found.append(_of_windows(ours, place, rows))
         except ValueError as error:
@@ -62,7 +64,7 @@ def _of_windows(table: str, place: str, rows: "list[RowMapping]") -> Progress:
     (_, until), last = max(done, key=lambda item: item[0][1])
     finished = sorted(span for span, _ in done)
     undone = {span for span, _ in spans if span[0] < until and not _holds(finished, span)}
-    return Progress(table, place, until, _looked(last), tuple(sorted(undone)))
+    return Progress(table, place, until, _get_start_time(last), tuple(sorted(undone)))
 
 
 def _holds(finished: list[Span], span: Span) -> bool:
@@ -81,7 +83,7 @@ def _span(row: "RowMapping") -> Span:
     return start, end
 
 
-def _looked(row: "RowMapping") -> datetime:
+def _get_start_time(row: "RowMapping") -> datetime:
     moment = row["job_start_time"]
     if isinstance(moment, datetime):
         return moment

@@ -186,10 +186,10 @@ class _Parser:
         number, value = self._at, match["value"].strip()
         if value == "|":
             # Without continuation lines it is a column separator.
-            value = "\n".join(self._continued(indent)) or value
+            value = "\n".join(self._read_continuation(indent)) or value
         return Header(match["key"], value, number)
 
-    def _continued(self, indent: int) -> Iterator[str]:
+    def _read_continuation(self, indent: int) -> Iterator[str]:
         mark = "--" + " " * indent + "|"
         while self._line is not None and self._line.startswith(mark):
             yield self._line.removeprefix(mark)

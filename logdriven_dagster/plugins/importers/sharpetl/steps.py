@@ -48,24 +48,24 @@ class Steps:
             return  # its tables are among depends_on
         name = self._name(step)
         try:
-            made = self._made(step)
+            made = self._build_step(step)
         except UntranslatableError as error:
             made = self._stub(step, str(error))
         values: Values = {"step": name}
         if made.source is not None:
             values["source"] = made.source
         if made.sql is not None:
-            values["sql"] = block(self._renamed(made.sql))
+            values["sql"] = block(self._rename_tables(made.sql))
         values |= made.extra
         if made.target is not None:
-            values["target"] = self._wrapped(values, made.target)
+            values["target"] = self._wrap_query(values, made.target)
         self._finish(step, values)
         self.steps.append(values)
         self.comments[f"steps.{name}"] = made.comments
         if step.target.kind == "temp" and step.target.get("tableName"):
             self.context.temps[_temp(self.context, step).lower()] = name
 
-    def _made(self, step: Step) -> WorkflowStep:
+    def _build_step(self, step: Step) -> WorkflowStep:
         made = read_from(self.context, step)
         made.target = write_to(self.context, step)
         if not (made.source or made.sql):
@@ -99,7 +99,7 @@ class Steps:
         wanted = wanted or (f"step_{step.name}" if step.name[:1].isdigit() else step.name)
         return step_name(wanted, taken)
 
-    def _renamed(self, sql: str) -> str:
+    def _rename_tables(self, sql: str) -> str:
         """Replace temporary tables in a query by the names of the steps that produce them."""
         views = {t: s for t, s in self.context.temps.items() if t != s.lower()}
         try:
@@ -107,7 +107,7 @@ class Steps:
         except UnreadableSqlError:
             return sql
 
-    def _wrapped(self, values: Values, target: Values) -> Values:
+    def _wrap_query(self, values: Values, target: Values) -> Values:
         """Wrap a query for Kafka: one message for each row, with its columns as JSON."""
         if target["type"] in _SPARK_TYPES:
             inner = str(values.get("sql", "SELECT * FROM source")).strip()

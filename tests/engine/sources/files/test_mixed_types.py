@@ -14,7 +14,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from logdriven_dagster.engine.sources.files.typed.footers import Footer, footers
 from logdriven_dagster.engine.sources.files.typed.held_types import UNION, Array, Struct
-from logdriven_dagster.engine.sources.files.typed.reading import typed_reading
+from logdriven_dagster.engine.sources.files.typed.reading import plan_reading
 from logdriven_dagster.errors import TerminalStepError
 from tests.engine.laboratory import Lab
 from tests.engine.sources.files.loading import load, refused
@@ -156,9 +156,9 @@ def test_periods_of_pandas_are_refused_unless_columns_asks_for_their_numbers(tmp
     with pytest.raises(
         TerminalStepError, match=r'f\.parquet: the column v is a period, .*"n BIGINT, v BIGINT"'
     ):
-        typed_reading(found, None, missing="")
+        plan_reading(found, None, missing="")
     fields = [StructField(name, LongType()) for name in ("n", "v")]
-    typed_reading(found, StructType(fields), missing="")
+    plan_reading(found, StructType(fields), missing="")
 
 
 def footers_of(path: str | Path) -> Sequence[Footer]:
@@ -174,4 +174,4 @@ def test_files_with_a_union_are_refused_whichever_columns_are_declared():
         with pytest.raises(
             TerminalStepError, match=r"f\.orc: the column v\.element is a union, and"
         ):
-            typed_reading(found, columns, missing="")
+            plan_reading(found, columns, missing="")

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.config.models.types.files import FileTarget
-from logdriven_dagster.engine.queries.window_check import placed
+from logdriven_dagster.engine.queries.window_check import assign_windows
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.connect.sail.engine_type import connect_to_sail
-from logdriven_dagster.engine.spark.dead_sessions import served_by_others
+from logdriven_dagster.engine.spark.dead_sessions import register_session
 from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import session_settings
@@ -37,7 +37,7 @@ def divided(spark: Any, asked: dict[str, Any]) -> list[list[int]]:
     rows = spark.read.schema("id BIGINT, at TIMESTAMP, day DATE")
     rows = rows.parquet(Path(asked["file"]).as_uri()).repartition(asked["tasks"])
     target = FileTarget(type="parquet", mode=asked["mode"], window_column=asked["column"])
-    frame = placed(rows, target, windows)
+    frame = assign_windows(rows, target, windows)
     if asked["lost"] is not None:
         kept = sf.when(sf.col("id") != asked["lost"], sf.col(WINDOW_INDEX))
         frame = frame.withColumn(WINDOW_INDEX, kept)
@@ -54,7 +54,7 @@ def _ids(file: str) -> list[int]:
 
 def main() -> None:
     project = load_project(Path(sys.argv[1]))
-    spark = connect_to_sail(project, served_by_others)
+    spark = connect_to_sail(project, register_session)
     mode_of(spark).configure(spark, session_settings(project))
     for line in sys.stdin:
         try:

@@ -13,7 +13,7 @@ from pyarrow import feather
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine.spark.connect.sail.engine_type import connect_to_sail
 from logdriven_dagster.engine.spark.connect.sail.queries import sail_query
-from logdriven_dagster.engine.spark.dead_sessions import served_by_others
+from logdriven_dagster.engine.spark.dead_sessions import register_session
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import session_settings
 
@@ -39,7 +39,7 @@ def _say(answered: dict[str, Any]) -> None:
 
 def main() -> None:
     project = load_project(Path(sys.argv[1]))
-    spark = connect_to_sail(project, served_by_others)
+    spark = connect_to_sail(project, register_session)
     mode_of(spark).configure(spark, session_settings(project))
     _say({"ready": True})
     for line in sys.stdin:

@@ -65,7 +65,7 @@ def fence(project: Project, token: int) -> None:
     """What the successor of a dead attempt does first."""
     catalog = open_catalog(project)
     context: Any = StoreContext(project, None, lambda: catalog)  # type: ignore[arg-type]
-    run = WindowRun(token, "ods.t", day(1), token).at("load")
+    run = WindowRun(token, "ods.t", day(1), token).for_step("load")
     try:
         with step_errors():
             IcebergTable(context, "ods.t", project.table("ods.t").output).fence([run])  # type: ignore[arg-type]

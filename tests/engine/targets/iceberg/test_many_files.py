@@ -35,13 +35,13 @@ ORDERS = {"type": "iceberg", "name": "sales.orders"}
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The length of each list that Spark was given."""
     lengths = []
-    before = file_lists.FileLists.listed
+    before = file_lists.FileLists.write_list
 
     def listing(self: Any, sizes: Any) -> str:
         lengths.append(len(sizes))
         return before(self, sizes)
 
-    monkeypatch.setattr(file_lists.FileLists, "listed", listing)
+    monkeypatch.setattr(file_lists.FileLists, "write_list", listing)
     return lengths
 
 

@@ -25,7 +25,7 @@ from logdriven_dagster.engine.databases.declarations import (
     collations_of,
     refuse_without_transactions,
 )
-from logdriven_dagster.engine.databases.tables import define, reflected, schema_for, split_name
+from logdriven_dagster.engine.databases.tables import define, reflect_table, schema_for, split_name
 from logdriven_dagster.engine.queries.common_types import MisfitError, common_type
 from logdriven_dagster.engine.targets.jdbc.commit_markers import publishing_transaction
 from logdriven_dagster.engine.targets.jdbc.copying import copy_in
@@ -90,7 +90,7 @@ class Shop:
             if rows:
                 conn.execute(staging.insert(), [{**row, **start} for row in rows])
         with self.engine.connect() as conn:
-            known = reflected("t", None, conn)
+            known = reflect_table("t", None, conn)
             if target.key:
                 refuse_bad_keys(conn, staging, target, known)
         assert known is not None

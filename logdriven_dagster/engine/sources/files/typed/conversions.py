@@ -12,7 +12,7 @@ from logdriven_dagster.engine.queries.nested_values import (
     of_entries,
     sql_type,
 )
-from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.quoting import plain, quote_name
 from logdriven_dagster.engine.queries.schemas import ddl_type
 from logdriven_dagster.engine.sources.files.typed.held_types import (
     HALF,
@@ -79,7 +79,7 @@ def read_as(held: Held, wanted: "DataType") -> "DataType":
             return wanted
 
 
-def converted(v: str, held: Held, wanted: "DataType", place: str, path: Path) -> str:
+def build_conversion(v: str, held: Held, wanted: "DataType", place: str, path: Path) -> str:
     """Return the SQL of a wanted value: `v` itself if Spark reads it unchanged.
 
     `place` and `path` are for the error of a row whose value the type cannot hold.
@@ -91,18 +91,18 @@ def converted(v: str, held: Held, wanted: "DataType", place: str, path: Path) ->
             return _struct(v, _parts(held), wanted, place, path)
         case Array() if isinstance(wanted, ty.ArrayType):
             kinds = held.element, wanted.elementType, place, (*path, "element")
-            if converted(v, *kinds) == v:
+            if build_conversion(v, *kinds) == v:
                 return v
-            return of_each(v, lambda element: converted(element, *kinds), len(path))
+            return of_each(v, lambda element: build_conversion(element, *kinds), len(path))
         case Map() if isinstance(wanted, ty.MapType):
             keys = held.key, wanted.keyType, place, (*path, "key")
             values = held.value, wanted.valueType, place, (*path, "value")
-            if converted(v, *keys) == converted(v, *values) == v:
+            if build_conversion(v, *keys) == build_conversion(v, *values) == v:
                 return v
             return of_entries(
                 v,
-                lambda key: converted(key, *keys),
-                lambda each: converted(each, *values),
+                lambda key: build_conversion(key, *keys),
+                lambda each: build_conversion(each, *values),
                 len(path),
             )
         case str() if is_null(held) and _carrier(held, wanted) != wanted:
@@ -129,10 +129,10 @@ def _struct(v: str, held: dict[str, Held], wanted: "DataType", place: str, path:
     assert isinstance(wanted, ty.StructType)
     values, same = [], True
     for field in wanted.fields:
-        own = value = f"{v}.{quoted(field.name)}"
+        own = value = f"{v}.{quote_name(field.name)}"
         key = field.name.lower()
         if key in held:
-            value = converted(own, held[key], field.dataType, place, (*path, key))
+            value = build_conversion(own, held[key], field.dataType, place, (*path, key))
         same &= value == own
         values.append(f"'{plain(field.name)}', {value}")
     if same:

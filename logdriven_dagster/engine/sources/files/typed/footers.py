@@ -123,11 +123,11 @@ def _footer(path: str, _size: int, _changed: int, form: str) -> Footer | None:
 
     try:
         if form == "parquet":
-            return Footer(path, _shared(_columns_of_parquet(path)))
+            return Footer(path, _share(_columns_of_parquet(path)))
         file = orc.ORCFile(path)
         held = Struct(tuple((field.name, _of_orc(field)) for field in file.schema))
         held = mark_nanoseconds(file, held)
-        return Footer(path, _shared(held), file.writer == "ORC_JAVA", form="orc")
+        return Footer(path, _share(held), file.writer == "ORC_JAVA", form="orc")
     except pa.ArrowNotImplementedError as error:
         fix = "write the column as text, or leave it out"
         raise TerminalStepError(
@@ -213,7 +213,7 @@ def _is_empty(group: Any, number: int) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def _shared(columns: Struct) -> Struct:
+def _share(columns: Struct) -> Struct:
     """Return one object for equal types, which many files share."""
     return columns
 
@@ -227,13 +227,13 @@ def _of_parquet(fields: Any, columns: Iterator[Any], physical: Mapping[str, str]
 
 
 def _of_field(field: "pa.Field", columns: Iterator[Any], physical: Mapping[str, str]) -> Held:
-    held = _held(field.type, columns, physical)
+    held = _parse_type(field.type, columns, physical)
     # PyArrow knows the type only in a process that has imported pandas' own part for it.
     named = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode()
     return PERIOD if getattr(field.type, "extension_name", named) == "pandas.period" else held
 
 
-def _held(kind: "pa.DataType", columns: Iterator[Any], physical: Mapping[str, str]) -> Held:
+def _parse_type(kind: "pa.DataType", columns: Iterator[Any], physical: Mapping[str, str]) -> Held:
     import pyarrow as pa
 
     kind = getattr(kind, "storage_type", kind)

@@ -156,7 +156,7 @@ _NARROW = {"tinyint", "smallint", *(kind for kind in _DIGITS if kind.startswith(
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
-def merged(columns: "Collection[Held]") -> Held:
+def merge_types(columns: "Collection[Held]") -> Held:
     """Return a type with the fields of all; a leaf that differs gets the first one's kind."""
     first = next((each for each in columns if not is_null(each)), next(iter(columns)))
     match first:
@@ -167,12 +167,14 @@ def merged(columns: "Collection[Held]") -> Held:
                 for name, part in each.fields if isinstance(each, Struct) else ():
                     names.setdefault(name.lower(), name)
                     parts.setdefault(name.lower(), []).append(part)
-            return Struct(tuple((name, merged(parts[key])) for key, name in names.items()))
+            return Struct(tuple((name, merge_types(parts[key])) for key, name in names.items()))
         case Array():
-            return Array(merged([each.element for each in columns if isinstance(each, Array)]))
+            return Array(merge_types([each.element for each in columns if isinstance(each, Array)]))
         case Map():
             maps = [each for each in columns if isinstance(each, Map)]
-            return Map(merged([each.key for each in maps]), merged([each.value for each in maps]))
+            return Map(
+                merge_types([each.key for each in maps]), merge_types([each.value for each in maps])
+            )
         case str():
             return first
 
@@ -210,16 +212,16 @@ def with_kinds(held: Held, kind_at: Callable[[Path, str], str], path: Path = ())
             return Map(key, with_kinds(held.value, kind_at, (*path, "value")))
 
 
-def declared_type(kind: "DataType") -> Held:
+def convert_spark_type(kind: "DataType") -> Held:
     """Convert a Spark type into a tree of the same form."""
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.StructType):
-        return Struct(tuple((f.name, declared_type(f.dataType)) for f in kind.fields))
+        return Struct(tuple((f.name, convert_spark_type(f.dataType)) for f in kind.fields))
     if isinstance(kind, ty.ArrayType):
-        return Array(declared_type(kind.elementType))
+        return Array(convert_spark_type(kind.elementType))
     if isinstance(kind, ty.MapType):
-        return Map(declared_type(kind.keyType), declared_type(kind.valueType))
+        return Map(convert_spark_type(kind.keyType), convert_spark_type(kind.valueType))
     name = kind.simpleString()
     return "string" if re.match(r"(var)?char\(", name) else name
 

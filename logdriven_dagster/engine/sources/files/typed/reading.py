@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.schemas import ddl_type
-from logdriven_dagster.engine.sources.files.typed.conversions import converted, read_as
+from logdriven_dagster.engine.sources.files.typed.conversions import build_conversion, read_as
 from logdriven_dagster.engine.sources.files.typed.footers import Footer
 from logdriven_dagster.engine.sources.files.typed.held_types import (
     OF_96_BITS_NTZ,
@@ -17,7 +17,7 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     Struct,
     carrier,
     leaves,
-    merged,
+    merge_types,
     natural_type,
     wider,
 )
@@ -49,7 +49,7 @@ class Part:
     """Column → SQL of its value, if it differs from the value that is read."""
     paths: list[str] = field(default_factory=list)
 
-    def converted(self, frame: "DataFrame") -> "DataFrame":
+    def convert(self, frame: "DataFrame") -> "DataFrame":
         """Return the rows with the converted values."""
         changes = {name: sf.expr(value) for name, value in self.changes.items()}
         return frame.withColumns(changes) if changes else frame
@@ -67,7 +67,7 @@ class TypedReading:
     """The files by schema and conversions; empty if Spark infers them."""
 
 
-def typed_reading(
+def plan_reading(
     found: Sequence[Footer],
     columns: "StructType | None",
     *,
@@ -97,7 +97,7 @@ def typed_reading(
     if columns is not None:
         refuse_inexact(found, kinds, _without(columns, folders))
         return TypedReading(columns=columns, parts=_parts(found, columns, place))
-    one = merged([footer.columns for footer in found])
+    one = merge_types([footer.columns for footer in found])
     assert isinstance(one, Struct)
     refuse_mixed_types(found, kinds, one)
     merges = missing == "allow" or columns_differ(found)
@@ -136,9 +136,9 @@ def _changes(held: Struct, columns: "StructType", place: str) -> Mapping[str, st
     kinds = {name.lower(): kind for name, kind in held.fields}
     changes = {}
     for each in columns.fields:
-        own, key = quoted(each.name), each.name.lower()
+        own, key = quote_name(each.name), each.name.lower()
         if key in kinds:
-            value = converted(own, kinds[key], each.dataType, place, (key,))
+            value = build_conversion(own, kinds[key], each.dataType, place, (key,))
             if value != own:
                 changes[each.name] = value
     return changes

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.sources.files.typed.footers import Footer, empty_leaves
 from logdriven_dagster.engine.sources.files.typed.held_types import (
     ALL_NULL,
@@ -21,7 +21,7 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     Held,
     Map,
     Struct,
-    declared_type,
+    convert_spark_type,
     have_one_meaning,
     is_exact,
     is_null,
@@ -54,7 +54,7 @@ def refuse_lost_columns(found: Iterable[Footer]) -> None:
         ]:
             older = seen[lost[0]]
             raise TerminalStepError(
-                f"{footer.path}: the file has no column {_listed(lost)}, which {older} has; "
+                f"{footer.path}: the file has no column {_format_paths(lost)}, which {older} has; "
                 "fix the file, or set missing_columns: allow for the table to read NULL"
             )
         if names is not known:
@@ -68,7 +68,7 @@ def refuse_unions(found: Iterable[Footer]) -> None:
         for path, kind in leaves(footer.columns):
             if kind == UNION:
                 raise TerminalStepError(
-                    f"{footer.path}: the column {_shown(path)} is a union, and Spark cannot "
+                    f"{footer.path}: the column {_format_path(path)} is a union, and Spark cannot "
                     "read a file with a union; write the file without it, or with a column for "
                     "each type"
                 )
@@ -98,7 +98,7 @@ def with_columns_of_null(found: Sequence[Footer], columns: "StructType | None") 
     statistics of Parquet files, and the values of ORC files.
     """
     kinds = kinds_in_files(found)
-    declared = dict(leaves(declared_type(columns))) if columns is not None else {}
+    declared = dict(leaves(convert_spark_type(columns))) if columns is not None else {}
     nested = {path[:end] for path in (*kinds, *declared) for end in range(1, len(path))}
     paths = {
         path
@@ -138,8 +138,8 @@ def refuse_mixed_types(
         for kind, file in files.items():
             if natural_type(kind) is None:
                 raise TerminalStepError(
-                    f"{file}: the column {_shown(path)} is a {kind}, which Spark cannot read; "
-                    f"write {_line(columns, kinds)}, which reads it as {readable_type(kind)}"
+                    f"{file}: the column {_format_path(path)} is a {kind}, which Spark cannot "
+                    f"read; write {_line(columns, kinds)}, which reads it as {readable_type(kind)}"
                 )
         if wider(files) is None:
             held = {kind: file for kind, file in files.items() if not is_null(kind)}
@@ -163,7 +163,7 @@ _BY_TWO = "read the files with a separate step for each type, and CAST in the qu
 def _two_types(path: Names, files: Mapping[str, str], fix: str) -> str:
     (one, file), (other, another), *_ = files.items()
     return (
-        f"the column {_shown(path)} is {one} in {file} and {other} in {another}, "
+        f"the column {_format_path(path)} is {one} in {file} and {other} in {another}, "
         f"which no single type reads exactly; {fix}"
     )
 
@@ -194,7 +194,7 @@ def _ddl_of(held: Held) -> str:
 
 def _quoted_name(name: str) -> str:
     """Quote a name where DDL requires it."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quote_name(name)
 
 
 @lru_cache(maxsize=10_000)
@@ -220,7 +220,7 @@ def refuse_inexact(
 
     Names in `columns` that no file has, and nested fields missing from it, are refused, too.
     """
-    declared = declared_type(columns)
+    declared = convert_spark_type(columns)
     assert isinstance(declared, Struct)
     known = frozenset().union(*(_names(footer.columns) for footer in found))
     nulls = _nulls(found)
@@ -229,7 +229,7 @@ def refuse_inexact(
         for name in _names(declared)
         if name not in known and name[:-1] in known and name[:-1] not in nulls
     ]:
-        named = [_cased(name, columns) for name in missing]
+        named = [_restore_case(name, columns) for name in missing]
         raise TerminalStepError(f"columns has {', '.join(sorted(named))}, which is not in any file")
     for columns_of_file, file in {footer.columns: footer.path for footer in found}.items():
         for problem in _problems(columns_of_file, declared):
@@ -239,14 +239,14 @@ def refuse_inexact(
         if not have_one_meaning(files, kind):
             (one, file), (other, another), *_ = files.items()
             raise TerminalStepError(
-                f"the column {_shown(path)} is {one} in {file} and {other} in {another}; "
+                f"the column {_format_path(path)} is {one} in {file} and {other} in {another}; "
                 "read the files with a separate step for each type"
             )
 
 
 def _problems(held: Held, declared: Held, path: Names = ()) -> Iterator[str]:
     """Yield the problems of reading a file's types as the `declared` ones."""
-    name = _shown(path)
+    name = _format_path(path)
     match held, declared:
         case str(), _ if is_null(held):
             return
@@ -300,15 +300,15 @@ def _names(held: Held) -> frozenset[Names]:
     return frozenset(path[:end] for path, _ in leaves(held) for end in range(len(path) + 1))
 
 
-def _listed(paths: Iterable[Names]) -> str:
-    return ", ".join(map(_shown, paths))
+def _format_paths(paths: Iterable[Names]) -> str:
+    return ", ".join(map(_format_path, paths))
 
 
-def _shown(path: Names) -> str:
+def _format_path(path: Names) -> str:
     return ".".join(path)
 
 
-def _cased(path: Names, columns: "StructType") -> str:
+def _restore_case(path: Names, columns: "StructType") -> str:
     """Format a path with its first name spelled as in `columns`."""
     first = next(name for name in columns.fieldNames() if name.lower() == path[0])
-    return _shown((first, *path[1:]))
+    return _format_path((first, *path[1:]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.classic.java import ensure_java
-from logdriven_dagster.engine.spark.classic.launching import started_session
+from logdriven_dagster.engine.spark.classic.launching import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,7 @@ def _run_window(session: "SparkSession", rows: str, out: Path) -> None:
 def main(settings: dict[str, str], folder: Path) -> int:
     """Run the workload and return the exit code of the JVM, which writes its archive at exit."""
     ensure_java()
-    spark = started_session(settings | {"spark.master": "local[2]", "spark.local.dir": str(folder)})
+    spark = start_session(settings | {"spark.master": "local[2]", "spark.local.dir": str(folder)})
     run_windows(spark, folder)
     gateway = internals.gateway()
     assert gateway is not None

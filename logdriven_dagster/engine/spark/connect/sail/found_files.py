@@ -38,14 +38,14 @@ def refuse_gone(files: set[Path]) -> None:
 
 def _places(frame: "DataFrame") -> set[str]:
     untyped: Any = frame
-    return set(_named(plan(frame).to_proto(untyped.sparkSession.client)))
+    return set(_iter_paths(plan(frame).to_proto(untyped.sparkSession.client)))
 
 
 def _path(place: str) -> Path:
     return Path(unquote(urlsplit(place).path))
 
 
-def _named(message: Any) -> Iterator[str]:
+def _iter_paths(message: Any) -> Iterator[str]:
     """Yield the paths that a plan names."""
     if message.DESCRIPTOR.name == "DataSource":
         yield from message.paths
@@ -53,4 +53,4 @@ def _named(message: Any) -> Iterator[str]:
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue
         for each in [value] if hasattr(value, "DESCRIPTOR") else value:
-            yield from _named(each)
+            yield from _iter_paths(each)

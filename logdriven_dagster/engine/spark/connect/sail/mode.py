@@ -88,7 +88,7 @@ class SailMode(ConnectMode):
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":  # noqa: ARG002 - as SparkMode has it
         return None
 
-    def counted_reads(self, spark: "SparkSession") -> CountedReads:
+    def create_read_counter(self, spark: "SparkSession") -> CountedReads:
         return SailReads(spark)
 
     def name_frame(self, frame: "DataFrame", name: str) -> None:
@@ -104,6 +104,6 @@ class SailMode(ConnectMode):
         _ = values  # proven queries have no parameters
         return sail_query(spark, sql, frames)
 
-    def estimated_bytes(self, frame: "DataFrame") -> int:
+    def estimate_bytes(self, frame: "DataFrame") -> int:
         """Return the size of the files that the frame reads, which are on this machine."""
         return sum(file.stat().st_size for file in files_of_plan(frame))

@@ -42,7 +42,7 @@ class SailReads:
         self._files |= files_found(frame)
         return frame
 
-    def narrowed(
+    def push_filters(
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
         """Return the query as it is: Sail itself pushes conditions down to the tables."""
@@ -50,7 +50,7 @@ class SailReads:
         self._query = sql, dict(frames)
         return sql, frames
 
-    def found(
+    def read_counts(
         self, frame: "DataFrame", written: Sequence[int | None]
     ) -> list[Mapping[str, Any]] | None:
         """Return the count of each source; None if the number of written rows is unknown."""

@@ -69,7 +69,7 @@ def server_of(project: Project, meanwhile: Callable[[], None] = lambda: None) ->
         if _running and not _running[0].lives:
             _running.clear()
         if not _running:
-            _running.append(_started(project, meanwhile))
+            _running.append(_start(project, meanwhile))
         return _running[0]
 
 
@@ -90,7 +90,7 @@ def _end(server: SailServer) -> None:
     process.stdout.close()
 
 
-def _started(project: Project, meanwhile: Callable[[], None]) -> SailServer:
+def _start(project: Project, meanwhile: Callable[[], None]) -> SailServer:
     package = find_spec("pysail")
     if package is None or package.origin is None:
         raise UsageError(

@@ -131,7 +131,7 @@ def _convert_results(tree: exp.Select, values: Values, groups: list[exp.Expressi
             _refuse_ungrouped(value, groups)
         if name.lower() in {each.lower() for each in columns}:
             raise UnprovenError(f"two columns {name}")
-        kind, safe = values.typed(value)
+        kind, safe = values.resolve(value)
         if kind.kind == "void" or (tree.args.get("distinct") and kind.kind not in COMPARED):
             raise UnprovenError(f"a column of type {kind}")
         columns[name] = kind
@@ -142,7 +142,7 @@ def _convert_results(tree: exp.Select, values: Values, groups: list[exp.Expressi
 
 def _group(tree: exp.Select, values: Values) -> None:
     if group := tree.args.get("group"):
-        pairs = [values.typed(node) for node in group.expressions]
+        pairs = [values.resolve(node) for node in group.expressions]
         for kind, _ in pairs:
             if kind.kind not in COMPARED:
                 raise UnprovenError(f"GROUP BY {kind}")

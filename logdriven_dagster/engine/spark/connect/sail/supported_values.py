@@ -54,7 +54,7 @@ class Values:
     def __init__(self, column: Column) -> None:
         self._column = column
 
-    def typed(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+    def resolve(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         """Return a value's type and safe form. Raises UnprovenError if it is not on the list."""
         rule = _RULES.get(type(node))
         if rule is None:
@@ -63,7 +63,7 @@ class Values:
 
     def condition(self, node: exp.Expression) -> exp.Expression:
         """Return the safe form of a condition. Raises UnprovenError if it is not boolean."""
-        kind, safe = self.typed(node)
+        kind, safe = self.resolve(node)
         if kind != BOOLEAN:
             raise UnprovenError(f"{'NULL' if kind == VOID else kind} as a condition")
         return safe
@@ -74,7 +74,7 @@ class Values:
     def _convert_all(
         self, nodes: Sequence[exp.Expression]
     ) -> tuple[list[Type], list[exp.Expression]]:
-        pairs = [self.typed(node) for node in nodes]
+        pairs = [self.resolve(node) for node in nodes]
         return [kind for kind, _ in pairs], [safe for _, safe in pairs]
 
     def _convert_column(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
@@ -100,14 +100,14 @@ class Values:
         return kind, exp.Neg(this=safe)
 
     def _convert_paren(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        kind, safe = self.typed(node.this)
+        kind, safe = self.resolve(node.this)
         return kind, exp.Paren(this=safe)
 
     def _convert_cast(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         goal = type_written(node.args["to"])
         if isinstance(node.this, exp.Literal) and node.this.is_string and goal != STRING:
             return goal, build_constant(node.this.name, goal, node)
-        kind, safe = self.typed(node.this)
+        kind, safe = self.resolve(node.this)
         if (kind.kind, goal.kind) not in CASTS:
             raise UnprovenError(f"CAST of {kind} to {goal.kind}")
         return goal, build_safe_cast(safe, kind, goal)
@@ -148,7 +148,7 @@ class Values:
     def _convert_is_null(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if not isinstance(node.expression, exp.Null):
             raise UnprovenError("IS of anything but NULL")
-        _, safe = self.typed(node.this)
+        _, safe = self.resolve(node.this)
         return BOOLEAN, wrap_in_paren(exp.Is(this=wrap_in_paren(safe), expression=exp.Null()))
 
     def _convert_logical(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
@@ -210,7 +210,7 @@ class Values:
         )
 
     def _convert_text(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        kind, safe = self.typed(node.this)
+        kind, safe = self.resolve(node.this)
         _refuse_other(kind, "string", node)
         goal = INT if isinstance(node, exp.Length) else STRING
         return goal, type(node)(this=safe)
@@ -224,7 +224,7 @@ class Values:
 
     def _convert_date_part(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         inner = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
-        kind, safe = self.typed(inner)
+        kind, safe = self.resolve(inner)
         _refuse_other(kind, "date", node)
         return INT, exp.Anonymous(this=node.key, expressions=[safe])
 
@@ -236,17 +236,17 @@ class Values:
         if isinstance(node.this, exp.Distinct):
             if len(node.this.expressions) != 1:
                 raise UnprovenError("count(DISTINCT) of several values")
-            kind, safe = self.typed(node.this.expressions[0])
+            kind, safe = self.resolve(node.this.expressions[0])
             if kind.kind not in COMPARED:
                 raise UnprovenError(f"count(DISTINCT) of {kind}")
             return BIGINT, exp.Count(this=exp.Distinct(expressions=[safe]))
-        _, safe = self.typed(node.this)
+        _, safe = self.resolve(node.this)
         return BIGINT, exp.Count(this=safe)
 
     def _convert_sum(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if isinstance(node.this, exp.Distinct):
             raise UnprovenError("sum(DISTINCT)")
-        kind, safe = self.typed(node.this)
+        kind, safe = self.resolve(node.this)
         if kind.kind in WHOLE:
             summed = exp.Sum(this=build_plain_cast(safe, Type("decimal", MOST_SUMMED_DIGITS, 0)))
             return BIGINT, build_whole_number(summed, BIGINT)
@@ -257,7 +257,7 @@ class Values:
     def _convert_extreme(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if node.expressions:
             raise UnprovenError(f"{node.key} of several values")
-        kind, safe = self.typed(node.this)
+        kind, safe = self.resolve(node.this)
         if kind.kind not in ORDERED:
             raise UnprovenError(f"{node.key} of {kind}")
         return kind, type(node)(this=safe)
