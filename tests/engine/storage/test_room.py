@@ -28,11 +28,11 @@ ON_THIS_MACHINE = {
     "engine/spark/classic/java.py",
     "engine/spark/classic/launching.py",
     "engine/spark/classic/settings_files.py",
-    "engine/spark/connect/sail/found_files.py",  # source files
-    "engine/spark/connect/sail/mode.py",  # source files
-    "engine/spark/connect/sail/reads.py",  # source files
-    "engine/spark/connect/sail/program.py",
-    "engine/spark/connect/sail/server.py",
+    "plugins/sail/found_files.py",  # source files
+    "plugins/sail/mode.py",  # source files
+    "plugins/sail/reads.py",  # source files
+    "plugins/sail/program.py",
+    "plugins/sail/server.py",
     "engine/spark/server/process.py",
     "engine/spark/server/state.py",
     "engine/spark/settings.py",

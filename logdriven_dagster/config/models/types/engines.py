@@ -1,4 +1,4 @@
-"""Names of engines: built-in ones and those of installed packages.
+"""Names of engines: Spark and those of installed packages.
 
 A package registers an `EngineType` as an entry point of the group `logdriven.engines`
 (docs/engines.md). `config.checking.engines` loads it when a project needs it.
@@ -11,16 +11,12 @@ from logdriven_dagster.entry_points import entry_points_of
 
 GROUP = "logdriven.engines"
 SPARK, AUTO = "spark", "auto"
-_ROOM = "logdriven_dagster.engine.spark"
-_OURS = {
-    SPARK: f"{_ROOM}.session:Spark",
-    "sail": f"{_ROOM}.connect.sail.engine_type:Sail",
-}
+_SPARK = EntryPoint(SPARK, "logdriven_dagster.engine.spark.session:Spark", GROUP)
 
 
 def list_engines() -> dict[str, EntryPoint]:
-    """Return the entry points of engines by name, the built-in ones first."""
-    found = {name: EntryPoint(name, value, GROUP) for name, value in _OURS.items()}
+    """Return the entry points of engines by name, Spark first."""
+    found = {SPARK: _SPARK}
     for point in entry_points_of(GROUP):
         if point.name != AUTO:
             found.setdefault(point.name, point)

@@ -1,4 +1,4 @@
-"""Features of a project that are not proven to behave on Sail as on Spark; see docs/sail.md.
+"""Features of a project that are not proven to behave on Sail as on Spark; see docs/plugins/sail.md.
 
 Features that are not on a list here, or in `supported_sql`, are rejected before anything runs.
 """
@@ -21,10 +21,10 @@ from logdriven_dagster.config.models.types.time_columns import TimeColumn, Windo
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.config.yaml.documents import Document, Location
-from logdriven_dagster.engine.spark.connect.sail.supported_casts import UnprovenError, type_named
-from logdriven_dagster.engine.spark.connect.sail.supported_queries import Columns, build_safe_query
-from logdriven_dagster.engine.spark.connect.sail.supported_sql import COMPARED, STORED
 from logdriven_dagster.errors import ConfigError
+from logdriven_dagster.plugins.sail.supported_casts import UnprovenError, type_named
+from logdriven_dagster.plugins.sail.supported_queries import Columns, build_safe_query
+from logdriven_dagster.plugins.sail.supported_sql import COMPARED, STORED
 
 SOURCES: Final[Mapping[str, frozenset[str]]] = {
     "parquet": frozenset({"type", "path", "columns", "window_column"}),

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.engine.spark.sail.cases import Case, cases, entries, queries
-from tests.engine.spark.sail.engines import Sail, SailError, Spark, differences
-from tests.engine.spark.sail.tables import Example
+from tests.plugins.sail.cases import Case, cases, entries, queries
+from tests.plugins.sail.engines import Sail, SailError, Spark, differences
+from tests.plugins.sail.tables import Example
 
 Tables = Mapping[str, Example]
 MOST_FAILURES = 2

@@ -13,7 +13,7 @@ import pytest
 from logdriven_dagster.config import load_project
 from logdriven_dagster.execution.opening import open_runner
 from tests.builders import at
-from tests.engine.spark.sail.projects import (
+from tests.plugins.sail.projects import (
     COUNTS,
     IN_ONE_PASS,
     READING,
@@ -95,7 +95,7 @@ def test_a_server_that_dies_is_replaced(tmp_path: Path) -> None:
     program = """
 from datetime import datetime, timezone
 from logdriven_dagster.config import load_project
-from logdriven_dagster.engine.spark.connect.sail import server
+from logdriven_dagster.plugins.sail import server
 from logdriven_dagster.execution.opening import open_runner
 runner = open_runner(load_project("."))
 now = datetime(2024, 1, 4, tzinfo=timezone.utc)

@@ -11,11 +11,11 @@ from typing import Any
 from pyarrow import feather
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.engine.spark.connect.sail.engine_type import connect_to_sail
-from logdriven_dagster.engine.spark.connect.sail.queries import sail_query
 from logdriven_dagster.engine.spark.dead_sessions import register_session
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import session_settings
+from logdriven_dagster.plugins.sail.engine_type import connect_to_sail
+from logdriven_dagster.plugins.sail.queries import sail_query
 
 
 def answer(spark: Any, asked: dict[str, Any]) -> dict[str, Any]:

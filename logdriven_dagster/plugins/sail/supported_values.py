@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from logdriven_dagster.engine.spark.connect.sail.supported_casts import (
+from logdriven_dagster.plugins.sail.supported_casts import (
     BIGINT,
     BOOLEAN,
     INT,
@@ -25,7 +25,7 @@ from logdriven_dagster.engine.spark.connect.sail.supported_casts import (
     type_written,
     wrap_in_paren,
 )
-from logdriven_dagster.engine.spark.connect.sail.supported_sql import (
+from logdriven_dagster.plugins.sail.supported_sql import (
     CASTS,
     COMPARED,
     MOST_DIGITS,

@@ -16,7 +16,7 @@ import pytest
 
 from logdriven_dagster.model.periods import Grid, Period
 from tests.builders import at
-from tests.engine.spark.sail.engines import ROOT
+from tests.plugins.sail.engines import ROOT
 
 pytestmark = pytest.mark.usefixtures("long")
 
@@ -66,7 +66,7 @@ def dividing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     spark = "spark: {engine: sail, master: 'local[2]'}"
     (folder / "logdriven.yaml").write_text(f"project: sail\ntimezone: UTC\n{spark}\n")
     process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "tests.engine.spark.sail.dividing", str(folder)],
+        [sys.executable, "-u", "-m", "tests.plugins.sail.dividing", str(folder)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

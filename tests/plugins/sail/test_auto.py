@@ -9,7 +9,7 @@ import yaml
 from logdriven_dagster.config import load_project
 from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.errors import InvalidProjectError
-from tests.engine.spark.sail.projects import log_of, published, run_on_sail
+from tests.plugins.sail.projects import log_of, published, run_on_sail
 
 pytestmark = pytest.mark.usefixtures("long")
 

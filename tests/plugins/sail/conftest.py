@@ -9,8 +9,8 @@ import pytest
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import session_settings
-from tests.engine.spark.sail.engines import Sail, Spark
-from tests.engine.spark.sail.tables import Example, characters, pairs
+from tests.plugins.sail.engines import Sail, Spark
+from tests.plugins.sail.tables import Example, characters, pairs
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import InvalidProjectError
 from logdriven_dagster.execution.opening import open_runner
 from tests.builders import at
-from tests.engine.spark.sail.projects import COUNTS, log_of, published, run_on_sail, write
+from tests.plugins.sail.projects import COUNTS, log_of, published, run_on_sail, write
 
 pytestmark = pytest.mark.usefixtures("long")
 

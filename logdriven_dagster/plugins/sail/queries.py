@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.sql.references import UnreadableSqlError, find_named_tables
 from logdriven_dagster.engine.spark.connect.queries import query_over
-from logdriven_dagster.engine.spark.connect.sail.supported_casts import UnprovenError, type_named
-from logdriven_dagster.engine.spark.connect.sail.supported_queries import Columns, build_safe_query
-from logdriven_dagster.engine.spark.connect.sail.supported_sql import Type
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.plugins.sail.supported_casts import UnprovenError, type_named
+from logdriven_dagster.plugins.sail.supported_queries import Columns, build_safe_query
+from logdriven_dagster.plugins.sail.supported_sql import Type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +90,7 @@ def parse_supported_columns(ddl: str) -> "StructType":
     """
     from pyspark.sql.types import StructField, StructType
 
-    from logdriven_dagster.engine.spark.connect.sail.supported_projects import (
+    from logdriven_dagster.plugins.sail.supported_projects import (
         parse_declared_columns,
     )
 

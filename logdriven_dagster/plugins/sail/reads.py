@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.config.sql.own_filters import TableUse, find_table_uses
-from logdriven_dagster.engine.spark.connect.sail.found_files import files_found, refuse_gone
-from logdriven_dagster.engine.spark.connect.sail.queries import proven, sail_query
 from logdriven_dagster.engine.spark.mode import ROWS, WINDOWS
+from logdriven_dagster.plugins.sail.found_files import files_found, refuse_gone
+from logdriven_dagster.plugins.sail.queries import proven, sail_query
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

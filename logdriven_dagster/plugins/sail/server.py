@@ -1,6 +1,6 @@
 """Sail's server: a child process, started on first use and ended with this process.
 
-It listens on 127.0.0.1 and has no authentication, which Sail does not support: docs/sail.md
+It listens on 127.0.0.1 and has no authentication, which Sail does not support: docs/plugins/sail.md
 describes the consequences.
 """
 
@@ -21,8 +21,8 @@ from typing import IO, Any
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.engine.spark.connect.sail.supported_sql import VERSION
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.plugins.sail.supported_sql import VERSION
 
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 5.0

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, reject, settings
 from pyspark.errors import ArithmeticException
 
-from tests.engine.spark.sail.engines import Sail, SailError, Spark, differences
-from tests.engine.spark.sail.random_queries import queries, with_exact_sum
-from tests.engine.spark.sail.tables import VALUES, WIDE, Example, pairs
+from tests.plugins.sail.engines import Sail, SailError, Spark, differences
+from tests.plugins.sail.random_queries import queries, with_exact_sum
+from tests.plugins.sail.tables import VALUES, WIDE, Example, pairs
 
 pytestmark = pytest.mark.usefixtures("long")
 

@@ -11,9 +11,9 @@ from itertools import pairwise
 from sqlglot import exp
 
 from logdriven_dagster.config.sql.references import parse_query
-from logdriven_dagster.engine.spark.connect.sail.supported_casts import UnprovenError
-from logdriven_dagster.engine.spark.connect.sail.supported_sql import COMPARED, JOINS, Type
-from logdriven_dagster.engine.spark.connect.sail.supported_values import Values, is_aggregate
+from logdriven_dagster.plugins.sail.supported_casts import UnprovenError
+from logdriven_dagster.plugins.sail.supported_sql import COMPARED, JOINS, Type
+from logdriven_dagster.plugins.sail.supported_values import Values, is_aggregate
 
 Columns = Mapping[str, Type]
 """Columns by name, in their order."""

@@ -5,7 +5,7 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
-from logdriven_dagster.engine.spark.connect.sail.supported_sql import WHOLE, Kind, Type
+from logdriven_dagster.plugins.sail.supported_sql import WHOLE, Kind, Type
 
 BOOLEAN, STRING, INT, BIGINT = Type("boolean"), Type("string"), Type("int"), Type("bigint")
 DATE, TIMESTAMP, VOID = Type("date"), Type("timestamp"), Type("void")

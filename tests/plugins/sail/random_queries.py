@@ -5,9 +5,9 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from logdriven_dagster.engine.spark.connect.sail import supported_sql as proven
-from tests.engine.spark.sail.cases import COLUMNS
-from tests.engine.spark.sail.tables import WIDE
+from logdriven_dagster.plugins.sail import supported_sql as proven
+from tests.plugins.sail.cases import COLUMNS
+from tests.plugins.sail.tables import WIDE
 
 Text = st.SearchStrategy[str]
 

@@ -9,7 +9,7 @@ import yaml
 from logdriven_dagster.config import load_project
 from logdriven_dagster.execution.opening import open_runner
 from tests.builders import at
-from tests.engine.spark.sail.projects import log_of, published, run_on_sail
+from tests.plugins.sail.projects import log_of, published, run_on_sail
 
 COLUMNS = (
     "id INT, big BIGINT, name STRING, amount DECIMAL(12,2), whole DECIMAL(5,0), x DOUBLE, "

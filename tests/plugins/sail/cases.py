@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from logdriven_dagster.engine.spark.connect.sail import supported_sql as proven
-from tests.engine.spark.sail.tables import VALUES
+from logdriven_dagster.plugins.sail import supported_sql as proven
+from tests.plugins.sail.tables import VALUES
 
 Entry = tuple[str, ...]
 

@@ -10,14 +10,14 @@ from logdriven_dagster.config.checking.engines import Documents
 from logdriven_dagster.config.project import PROJECT_FILE, REMOTE_VARIABLE, Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.yaml.documents import Document
-from logdriven_dagster.engine.spark.connect.sail.supported_sql import VERSION
 from logdriven_dagster.engine.spark.engine_type import SparkEngineType, Watch
 from logdriven_dagster.errors import ConfigError, UsageError
+from logdriven_dagster.plugins.sail.supported_sql import VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from logdriven_dagster.engine.spark.connect.sail.supported_queries import Columns
+    from logdriven_dagster.plugins.sail.supported_queries import Columns
 
 _sessions: "dict[str, SparkSession]" = {}
 """Name of this process's Sail server → the session on it."""
@@ -34,7 +34,7 @@ class Sail(SparkEngineType):
         self._reasons: dict[str, str | None] = {}
 
     def find_unsupported(self, documents: Documents) -> Iterator[ConfigError]:
-        from logdriven_dagster.engine.spark.connect.sail.supported_projects import find_unsupported
+        from logdriven_dagster.plugins.sail.supported_projects import find_unsupported
 
         yield from find_unsupported(self.project, documents)
 
@@ -54,7 +54,7 @@ class Sail(SparkEngineType):
     @cached_property
     def _reason_of_project(self) -> str | None:
         """The reason why no table can run on Sail, or None."""
-        from logdriven_dagster.engine.spark.connect.sail.supported_projects import (
+        from logdriven_dagster.plugins.sail.supported_projects import (
             find_unsupported_settings,  # loads sqlglot
         )
 
@@ -65,7 +65,7 @@ class Sail(SparkEngineType):
         return next(map(_format_reason, errors), None)
 
     def _judge(self, name: str) -> str | None:
-        from logdriven_dagster.engine.spark.connect.sail.supported_projects import (
+        from logdriven_dagster.plugins.sail.supported_projects import (
             find_unsupported_in_table,  # loads sqlglot
         )
 
@@ -113,13 +113,13 @@ def connect_to_sail(project: Project, watch: Watch) -> "SparkSession":
     missing.
     """
     from logdriven_dagster.engine.spark.connect.mode import require_packages
-    from logdriven_dagster.engine.spark.connect.sail.server import server_of
+    from logdriven_dagster.plugins.sail.server import server_of
 
     # PySpark's client takes as long to import as the server takes to start.
     server = server_of(project, meanwhile=require_packages)
     from pyspark.sql.connect.session import SparkSession
 
-    from logdriven_dagster.engine.spark.connect.sail.mode import SailChannel, with_short_retries
+    from logdriven_dagster.plugins.sail.mode import SailChannel, with_short_retries
 
     made: Any = _sessions.get(server.name)
     if made is not None and not made.is_stopped:

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import feather
 
-from tests.engine.spark.sail.tables import Example
+from tests.plugins.sail.tables import Example
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 _NUMBERS = count()
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _REORDERING = ",".join(
@@ -61,7 +61,7 @@ class Sail:
             "project: sail\ntimezone: UTC\nspark: {engine: sail, master: 'local[2]'}\n"
         )
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.engine.spark.sail.worker", str(folder)],
+            [sys.executable, "-m", "tests.plugins.sail.worker", str(folder)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -8,11 +8,11 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.connect import internals
 from logdriven_dagster.engine.spark.connect.channels import CauseKeepingChannel
 from logdriven_dagster.engine.spark.connect.mode import ConnectMode
-from logdriven_dagster.engine.spark.connect.sail.found_files import files_of_plan
-from logdriven_dagster.engine.spark.connect.sail.queries import parse_supported_columns, sail_query
-from logdriven_dagster.engine.spark.connect.sail.reads import SailReads
-from logdriven_dagster.engine.spark.connect.sail.server import SailServer
 from logdriven_dagster.engine.spark.mode import BackendCapabilities, CountedReads, Mark
+from logdriven_dagster.plugins.sail.found_files import files_of_plan
+from logdriven_dagster.plugins.sail.queries import parse_supported_columns, sail_query
+from logdriven_dagster.plugins.sail.reads import SailReads
+from logdriven_dagster.plugins.sail.server import SailServer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

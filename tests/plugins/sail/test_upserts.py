@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from tests.builders import at
-from tests.engine.spark.sail.engines import ROOT
-from tests.engine.spark.sail.projects import log_of, published, run_on_sail
-from tests.engine.spark.sail.tables import VALUES
-from tests.engine.spark.sail.upserting import BOUNDS, run
+from tests.plugins.sail.engines import ROOT
+from tests.plugins.sail.projects import log_of, published, run_on_sail
+from tests.plugins.sail.tables import VALUES
+from tests.plugins.sail.upserting import BOUNDS, run
 
 pytestmark = pytest.mark.usefixtures("long")
 
@@ -69,7 +69,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> tuple[Path, 
     sail, oracle = tmp_path_factory.mktemp("on-sail"), tmp_path_factory.mktemp("on-spark")
     write(sail, "sail")
     write(oracle, "spark")
-    command = [sys.executable, "-m", "tests.engine.spark.sail.upserting", str(sail)]
+    command = [sys.executable, "-m", "tests.plugins.sail.upserting", str(sail)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     run(oracle, lambda: spark)

@@ -19,7 +19,6 @@ from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.engine.queries.window_check import assign_windows
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
 from logdriven_dagster.engine.spark import functions as sf
-from logdriven_dagster.engine.spark.connect.sail.engine_type import connect_to_sail
 from logdriven_dagster.engine.spark.dead_sessions import register_session
 from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -28,6 +27,7 @@ from logdriven_dagster.engine.storage.locations import folder_at
 from logdriven_dagster.engine.targets.staged_files import stage_files
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.plugins.sail.engine_type import connect_to_sail
 
 
 def divided(spark: Any, asked: dict[str, Any]) -> list[list[int]]:
