@@ -1,4 +1,4 @@
-"""Features of a project that are not proven to behave on Sail as on Spark; see docs/plugins/sail.md.
+"""Features of a project that are not proven to behave on Sail as on Spark: docs/plugins/sail.md.
 
 Features that are not on a list here, or in `supported_sql`, are rejected before anything runs.
 """
