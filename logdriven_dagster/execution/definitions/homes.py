@@ -65,9 +65,9 @@ def settle(project: Project, run_log: RunLog, tables: Iterable[TableConfig]) -> 
         here.record(conn)
         missing = _missing(conn, project, present)
         before = homes.find_homes(conn, present)
+        homes.put(conn, missing, before)  # waits for a rename of these tables by another process
         for name in sorted(present.keys() - before.keys()):
             refuse_earlier_name(conn, project, name)
-        homes.put(conn, missing, before)
 
     if not run_log.ask(is_settled):
         run_log.write(write)
@@ -84,6 +84,19 @@ def refuse_earlier_name(conn: Connection, project: Project, name: str) -> None:
                 f" this name, remove the other one from the run log: `logdriven forget"
                 f" {rename.table}`"
             )
+
+
+def lock_to_claim(conn: Connection, project: Project, name: str) -> None:
+    """Keep a table from being renamed or forgotten until the transaction of a claim ends.
+
+    Raises RunLogError if that has happened since the project was loaded.
+    """
+    if not homes.lock_to_claim(conn, name):
+        refuse_earlier_name(conn, project, name)
+        raise RunLogError(
+            f"could not claim a window of {name}: another process has removed the table from the"
+            " run log (`logdriven forget`); load the current files and run the command again"
+        )
 
 
 @dataclass(frozen=True, slots=True)
