@@ -118,8 +118,8 @@ class LogProject:
     def _elsewhere(self, conn: Connection, row: Row[Any]) -> str:
         log = conn.engine.url.render_as_string(hide_password=True)
         return (
-            f"no window was started: according to the run log {log}, project {self.name} "
-            f"(folder {row.folder} on {row.host}) has run, and its tables are in "
+            f"could not open project {self.name}: according to the run log {log}, it has run in "
+            f"the folder {row.folder} on {row.host}, and its tables are in "
             f"{row.place}; here, in {self.folder}, the place is {self.place}. Use the "
             "old place again (`warehouse` or `path`), or, if all rows were moved to "
             "the new one, `logdriven adopt`; a second project needs a name of its own "

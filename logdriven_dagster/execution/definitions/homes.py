@@ -78,7 +78,7 @@ def refuse_earlier_name(conn: Connection, project: Project, name: str) -> None:
     for rename in find_renames(conn):
         if rename.renamed_from == name and rename.table not in project.tables:
             raise RunLogError(
-                f"nothing was begun: {name} was renamed to {rename.table}, and the files in"
+                f"{name} was renamed to {rename.table}, and the files in"
                 f" {project.root} do not have that table. Load the current files; to undo the"
                 f" rename, write `renamed_from: {rename.table}` into {name}; for a new table of"
                 f" this name, remove the other one from the run log: `logdriven forget"
@@ -190,7 +190,7 @@ def _taken(project: Project, log: str, taken: list[TakenPlace]) -> str:
     names = ", ".join(each.home.name for each in taken[:_MOST_NAMED])
     more = f" and {len(taken) - _MOST_NAMED} more" if len(taken) > _MOST_NAMED else ""
     return (
-        f"no window was started: the place of {names}{more} is {first.home.place}, "
+        f"could not open project {project.name}: the place of {names}{more} is {first.home.place}, "
         f"where project {first.project} (folder {first.folder}) keeps its "
         f"{first.table}, according to the run log {log}; give {project.name} a "
         f"place of its own (`warehouse` or `path`). If {project.name} is "
@@ -201,8 +201,8 @@ def _taken(project: Project, log: str, taken: list[TakenPlace]) -> str:
 
 def _elsewhere(project: Project, log: str, old: Home, new: Home) -> str:
     return (
-        f"no window was started: according to the run log {log}, project "
-        f"{project.name} (folder {old.folder} on {old.host}) has run, and {old.name} "
+        f"could not open project {project.name}: according to the run log {log}, it has run in "
+        f"the folder {old.folder} on {old.host}, and {old.name} "
         f"is in {old.place}; here, in {new.folder}, the place is {new.place}. Use "
         "the old place again (`warehouse` or `path`), or, if all rows were moved "
         "to the new one, `logdriven adopt`; a second project needs a name of its "
