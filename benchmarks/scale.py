@@ -26,6 +26,7 @@ from benchmarks.big_projects import Shape, make_project
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.execution.definitions.renames import settle_tables
 from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
@@ -70,6 +71,7 @@ class Measured:
         self.project: Project = register(folder).project
         self.runner: Runner = open_runner(self.project)
         self.log: RunLog = self.runner.run_log
+        settle_tables(self.project, self.log, self.project.tables.values())
         self.definitions = build_definitions(self.project)
         self.now = shape.now + timedelta(hours=1, minutes=5)
         ready = self.runner.plan(self.now).ready()

@@ -111,9 +111,11 @@ def run_window(
     runner: "Runner", table: str, window: TimeWindow, now: datetime, **options: Any
 ) -> "Iterator[WindowEvent]":
     """One unfinished window runs by itself; RefusedError if it is finished or may not run yet."""
+    from logdriven_dagster.execution.definitions.renames import settle_tables
     from logdriven_dagster.execution.window.orders import Order
 
     config = runner.project.table(table)
+    settle_tables(runner.project, runner.run_log, [config])
     order = Order(runner.project, config, window, Trigger.PENDING, now, **options)
     with runner.outbox.gather():
         yield from runner.passes.run([order])

@@ -73,6 +73,8 @@ class Metrics:
     project: Callable[[], Project]
     """A function that returns the project with the settings that determine freshness."""
     today: Today
+    data_clock: datetime | None = None
+    """The data clock of pending windows, lag and freshness; None for the current time."""
 
     def text(self) -> str:
         """Return all metrics in Prometheus's text format.
@@ -110,7 +112,7 @@ class Metrics:
         up.add_metric([], 1)
         yield up
         now = datetime.now(project.zone)
-        yield from _of_tables(project, seen, now)
+        yield from _of_tables(project, seen, self.data_clock or now)
         yield from _of_attempts(project, seen.ended)
         yield from _of_jobs(project, seen.runs, now)
 

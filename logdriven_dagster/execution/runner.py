@@ -22,6 +22,7 @@ from logdriven_dagster.execution.catching_up.on_running import (
 )
 from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
 from logdriven_dagster.execution.catching_up.refreshing import RefreshQueue, refuse_undue
+from logdriven_dagster.execution.catching_up.skipping import find_skippable_table
 from logdriven_dagster.execution.definitions.in_force import with_settings_in_force
 from logdriven_dagster.execution.definitions.renames import settle_tables
 from logdriven_dagster.execution.events import (
@@ -299,12 +300,6 @@ class Runner:
         spans = unite(sorted(windows, key=lambda window: window.span[0]))
         return [window for span in spans for window in self.windows(table, span)]
 
-    def windows_from(self, table: str, start: datetime) -> list[TimeWindow]:
-        """Return the window that begins at a time. Raises UsageError if none does."""
-        grid = self.project.table(table).grid
-        window = grid.window(grid.index(start))
-        return self.windows(table, TimeWindow(start, window.end, zone=grid.zone))
-
     def skip(
         self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str, by: str
     ) -> None:
@@ -334,12 +329,9 @@ class Runner:
     def _skipping(
         self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str
     ) -> Order:
-        config = self.project.table(table)
+        config = find_skippable_table(self.project, table)
         if not reason.strip():
             raise UsageError("the reason must not be empty; give a reason")
-        if config.is_sliced:
-            fix = "the next window begins where the last one ended"
-            raise UsageError(f"{table} has numbered windows, which cannot be skipped; {fix}")
         settle_tables(self.project, self.run_log, [config])
         return Order(self.project, config, windows[0], Trigger.SKIP, now)
 

@@ -117,14 +117,23 @@ def list_refreshable_windows(
     `finished` are the finished windows that overlap those of the range, oldest first. Windows that
     extend beyond the range are included as a whole.
     """
-    grid = table.grid
-    whole = grid.covering(span)
-    cells = [grid.window(n) for n in range(grid.index(whole.start), grid.index(whole.end))]
+    cells = list_windows_around(table, span, [])
     kept = [each for each in finished if any(_is_cut_by(cell, each) for cell in cells)]
-    if not kept:
-        return cells
-    left = [run for gap in find_uncovered(whole, kept) for run in _split_gap(grid, gap)]
-    found = [*kept, *Windows(grid, left)]
+    return list_windows_around(table, span, kept) if kept else cells
+
+
+def list_windows_around(
+    table: TableConfig, span: TimeWindow, recorded: Sequence[TimeWindow]
+) -> list[TimeWindow]:
+    """Split a range into windows of the log, as they are, and windows of the grid between them.
+
+    `recorded` are windows that overlap those of the range. Windows that extend beyond the range are
+    included as a whole.
+    """
+    grid, whole = table.grid, table.grid.covering(span)
+    gaps = find_uncovered(whole, unite(recorded))
+    left = [run for gap in gaps for run in _split_gap(grid, gap)]
+    found = [*recorded, *Windows(grid, left)]
     return sorted((each for each in found if each.overlaps(span)), key=lambda each: each.start)
 
 

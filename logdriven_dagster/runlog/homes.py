@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, delete, insert, or_, select, update
+from sqlalchemy import and_, bindparam, delete, insert, or_, select, update
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
@@ -28,6 +28,10 @@ from logdriven_dagster.runlog.store import OvertakenError
 _KNOWN = select(
     table_home.c.name, table_home.c.host, table_home.c.folder, table_home.c.place
 ).where(match_project(table_home), among(table_home.c.name))
+_HOME = select(table_home.c.name).where(
+    match_project(table_home), table_home.c.name == bindparam("name")
+)
+_SHARED, _EXCLUSIVE = _HOME.with_for_update(read=True), _HOME.with_for_update()
 _ELSEWHERE = (
     select(
         table_home.c.place,
@@ -114,8 +118,8 @@ class LogProject:
     def _elsewhere(self, conn: Connection, row: Row[Any]) -> str:
         log = conn.engine.url.render_as_string(hide_password=True)
         return (
-            f"no window was started: according to the run log {log}, project {self.name} "
-            f"(folder {row.folder} on {row.host}) has run, and its tables are in "
+            f"could not open project {self.name}: according to the run log {log}, it has run in "
+            f"the folder {row.folder} on {row.host}, and its tables are in "
             f"{row.place}; here, in {self.folder}, the place is {self.place}. Use the "
             "old place again (`warehouse` or `path`), or, if all rows were moved to "
             "the new one, `logdriven adopt`; a second project needs a name of its own "
@@ -159,6 +163,23 @@ def find_homes(conn: Connection, names: Iterable[str]) -> dict[str, Home]:
     """Return the recorded homes by the names of their tables."""
     rows = conn.execute(_KNOWN, {"names": list(names)})
     return {row.name: Home(*row) for row in rows}
+
+
+def lock_to_claim(conn: Connection, table: str) -> bool:
+    """Keep a table from being renamed or forgotten until the transaction ends.
+
+    Other claims of the table go on. Returns False if the table has no home.
+    """
+    return conn.execute(_SHARED, {"name": table}).first() is not None
+
+
+def lock_to_rename(conn: Connection, home: Home) -> None:
+    """Keep a table from being claimed until the transaction ends; record its home if it has none.
+
+    Raises OvertakenError if another process records the home at the same time.
+    """
+    if conn.execute(_EXCLUSIVE, {"name": home.name}).first() is None:
+        put(conn, [home], {})
 
 
 @dataclass(frozen=True, slots=True)

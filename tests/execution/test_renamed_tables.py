@@ -3,7 +3,10 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -19,6 +22,7 @@ from logdriven_dagster.execution.definitions.changes import set_settings
 from logdriven_dagster.execution.definitions.registering import author, consult
 from logdriven_dagster.execution.definitions.removed_tables import find_removed_tables
 from logdriven_dagster.execution.definitions.renames import find_rename_notes
+from logdriven_dagster.execution.window import passes
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.runlog import renaming
@@ -194,6 +198,59 @@ def test_a_process_with_the_old_files_is_refused(project: Renamed):
         project.run(at("2022-01-06"))
     project.write(daily(NEW), daily(OLD))  # a new table of the earlier name
     assert len(project.run()) == 3
+
+
+@pytest.mark.sampled("database_url")
+def test_a_run_that_began_before_it_claims_no_window_after_it(tmp_path: Path, database_url: URL):
+    project = Renamed(tmp_path, database_url.render_as_string(hide_password=False))
+    old = project.write(daily(OLD), daily("t.other")).runner
+    events = old.catch_up(NOW)
+    while "WindowSucceeded" not in type(next(events)).__name__:
+        pass
+    project.write(daily(NEW, renamed_from=OLD), daily("t.other")).runner  # noqa: B018 - applies it
+    with pytest.raises(RunLogError, match=r"ods\.old was renamed to ods\.new"):
+        list(events)
+    for change in (old.skip, old.unskip):
+        with pytest.raises(RunLogError, match=r"ods\.old was renamed to ods\.new"):
+            change(OLD, [day(3)], NOW, "why", "me")
+    assert project.texts(OLD) == {"table_rename.renamed_from"}
+
+
+@pytest.mark.sampled("database_url")
+@pytest.mark.parametrize("first", ["claim", "rename"])
+def test_a_claim_and_a_rename_wait_for_each_other(
+    tmp_path: Path, database_url: URL, monkeypatch: pytest.MonkeyPatch, first: str
+):
+    project = Renamed(tmp_path, database_url.render_as_string(hide_password=False))
+    old = project.write(daily(OLD)).runner
+    list(old.catch_up(at("2022-01-02")))
+    project.write(daily(NEW, renamed_from=OLD))
+    begun, goes_on = Event(), Event()
+
+    def halt(function: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            found = function(*arguments, **named)
+            begun.set()
+            goes_on.wait(0.5)  # the other side waits for the database meanwhile
+            return found
+
+        return call
+
+    place = (passes, "claim_windows") if first == "claim" else (renaming, "rename")
+    monkeypatch.setattr(*place, halt(getattr(*place)))
+    with ThreadPoolExecutor(2) as pool:
+        works = {"claim": lambda: list(old.catch_up(NOW)), "rename": lambda: project.runner}
+        one = pool.submit(works.pop(first))
+        assert begun.wait(60)
+        (other,) = (pool.submit(work) for work in works.values())
+        ended = [other.exception(60)]
+        goes_on.set()
+        ended.append(one.exception(60))
+    refused = {type(error) for error in ended if error is not None}
+    assert refused in ({AlreadyRunningError}, {RunLogError}, set()), ended
+    with old.run_log.read() as conn:
+        names = {row["job_name"] for row in history.list_attempts(conn)}
+    assert names == {OLD if AlreadyRunningError in refused else NEW}
 
 
 def test_an_interrupted_rename_continues_with_the_next_command(project: Renamed, monkeypatch):

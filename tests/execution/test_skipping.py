@@ -3,11 +3,12 @@
 import pytest
 
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, UsageError
+from logdriven_dagster.execution.catching_up.skipping import find_windows_to_skip
 from logdriven_dagster.execution.upkeep import archive_log
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.plan import State
-from tests.builders import at, day, days
-from tests.execution.conftest import NOW, SUMS, World
+from tests.builders import at, day, days, hours
+from tests.execution.conftest import NOW, NUMBERS, SUMS, World
 
 WAITING = SUMS.replace("[ods.numbers]", "[{table: ods.numbers, skipped: wait}]")
 SLICED = """
@@ -166,7 +167,74 @@ def test_slices_are_not_skipped(world: World):
         world.runner.skip("ods.slices", [day(1)], NOW, "why", "ann")
 
 
+def named(world: World, start: str, end: str | None = None) -> list[TimeWindow]:
+    runner = world.runner
+    until = None if end is None else at(end)
+    return find_windows_to_skip(runner.project, runner.run_log, "ods.numbers", at(start), until)
+
+
 def test_a_window_is_named_by_where_it_begins(world: World):
-    assert world.runner.windows_from("ods.numbers", at("2022-01-02")) == [day(2)]
-    with pytest.raises(UsageError, match="does not start and end at the bounds of windows"):
-        world.runner.windows_from("ods.numbers", at("2022-01-02 05:00"))
+    assert named(world, "2022-01-02") == [day(2)]
+    with pytest.raises(UsageError, match=r"window that contains it is \[2022-01-02, 2022-01-03\)"):
+        named(world, "2022-01-02 05:00")
+    with pytest.raises(UsageError, match=r"that contain it are \[2022-01-02, 2022-01-03\)"):
+        named(world, "2022-01-02 05:00", "2022-01-02 07:00")
+
+
+HOURLY = NUMBERS.replace("1 day", "1 hour")
+WEEKLY = NUMBERS.replace("1 day", "7 days")
+
+
+def test_windows_of_an_earlier_grid_are_named_as_they_ran_or_were_skipped(world: World):
+    world.catch_up(now=at("2022-01-02"), tables=["ods.numbers"])
+    skip(world, day(2))
+    world.write("tables/numbers.yaml", HOURLY)
+    for start, whole in (("2022-01-01 05:00", day(1)), ("2022-01-02 05:00", day(2))):
+        with pytest.raises(UsageError, match="that contains it is") as error:
+            named(world, start)
+        assert str(error.value).endswith(str(whole))
+        assert named(world, f"{whole.start:%Y-%m-%d}") == [whole]
+    first = named(world, "2022-01-02", "2022-01-04")
+    assert (first[:2], len(first)) == ([day(2), hours(0, 1, of_day=3)], 25)
+
+
+def test_a_part_of_a_skipped_window_is_neither_skipped_nor_unskipped(world: World):
+    skip(world, day(2))
+    world.write("tables/numbers.yaml", HOURLY)
+    for change in (skip, unskip):
+        for first in (0, 7):
+            with pytest.raises(UsageError, match="was skipped as a whole; name all of it"):
+                change(world, hours(first, first + 1, of_day=2))
+    assert world.statuses("ods.numbers") == [("02", "SKIPPED")]
+    assert not any(day(2).overlaps(window) for window in reasons(world, "ods.numbers"))
+    unskip(world, *named(world, "2022-01-02"))
+    pending = [window for window in reasons(world, "ods.numbers") if day(2).overlaps(window)]
+    assert pending == [hours(n, n + 1, of_day=2) for n in range(24)]
+
+
+@pytest.mark.parametrize("last", [5, 24])
+def test_shorter_windows_that_were_skipped_are_unskipped_with_the_longer_one(
+    world: World, last: int
+):
+    world.write("tables/numbers.yaml", HOURLY)
+    first = 0 if last == 24 else 3
+    skipped = [hours(n, n + 1) for n in range(first, last)]
+    skip(world, *skipped)
+    world.write("tables/numbers.yaml", NUMBERS)
+    assert not reasons(world, "ods.numbers").keys() & {day(1), *skipped}
+    unskip(world, day(1))
+    assert next(iter(reasons(world, "ods.numbers"))) == day(1)
+    world.catch_up()
+    assert world.statuses("ods.numbers")[-4:] == [(f"0{n}", "SUCCESS") for n in (1, 2, 3, 4)]
+
+
+def test_the_remainder_of_a_window_next_to_finished_ones_is_skipped_by_itself(world: World):
+    world.catch_up(now=at("2022-01-03"), tables=["ods.numbers"])
+    world.write("tables/numbers.yaml", WEEKLY)
+    now = at("2022-01-15")
+    (rest, _) = (w.window for w in world.runner.plan(now, ["ods.numbers"]).windows())
+    assert rest == days(3, 8)
+    skip(world, *named(world, "2022-01-03"))
+    assert [w.window for w in world.runner.plan(now, ["ods.numbers"]).windows()] == [days(8, 15)]
+    unskip(world, *named(world, "2022-01-03", "2022-01-08"))
+    assert next(iter(world.runner.plan(now, ["ods.numbers"]).windows())).window == rest

@@ -19,8 +19,10 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
+from logdriven_dagster.model.definitions import Home
 from logdriven_dagster.planning.plan import Plan, plan
 from logdriven_dagster.planning.plan import State as PlanState
+from logdriven_dagster.runlog import homes
 from logdriven_dagster.runlog.attempts import claiming
 from logdriven_dagster.runlog.history import logs as history
 from tests.builders import claimed, day, end_step, finish, table
@@ -91,6 +93,7 @@ def claimable(conn: Connection, project: Project) -> set[str]:
         undone = conn.begin_nested()
         try:
             known = build_processes(project.tables.values())
+            homes.lock_to_rename(conn, Home(name, "host", "/kettle", None))
             claim_windows(conn, known, [prepare_order(conn, order)], ME)
         except LogdrivenError:
             pass

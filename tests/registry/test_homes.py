@@ -85,6 +85,7 @@ def test_a_second_project_of_the_same_name_in_another_folder_is_refused(one: Own
     two.write("a")
     with pytest.raises(RunLogError) as refused:
         two.run()
+    assert str(refused.value).startswith("could not open project a: according to the run log")
     assert f"its tables are in {one.root}/.logdriven/warehouse; here, in {two.root}" in str(
         refused.value
     )
@@ -114,7 +115,7 @@ def test_two_projects_do_not_keep_their_rows_in_one_place(one: Owner, two: Owner
     with pytest.raises(RunLogError) as refused:
         two.run()
     told = str(refused.value)
-    assert f"no window was started: the place of ods.a is {tmp_path / 'lake'}/ods/a" in told
+    assert f"could not open project b: the place of ods.a is {tmp_path / 'lake'}/ods/a" in told
     assert f"project a (folder {one.root}) keeps its ods.a, according to the run log" in told
     assert "; give b a place of its own" in told
     two.write("b", "ods.b", more=shared)

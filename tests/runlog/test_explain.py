@@ -21,6 +21,7 @@ from benchmarks.big_projects import Shape, make_project
 from benchmarks.scale import claim_undone
 from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.execution.definitions.renames import settle_tables
 from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
@@ -68,6 +69,7 @@ class World:
         self.project = register(folder).project
         self.runner: Runner = open_runner(self.project)
         engine = self.runner.run_log.engine
+        settle_tables(self.project, self.runner.run_log, self.project.tables.values())
         fill(self.runner.run_log, shape)
         archive(self.runner.run_log, 75 * shape.windows)
         self.engine = engine

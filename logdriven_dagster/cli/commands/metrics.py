@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from logdriven_dagster.cli.options import ProjectOption, open_in_force
+from logdriven_dagster.cli.options import NowOption, ProjectOption, open_in_force, parse_time
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def metrics(
     host: HostOption = "127.0.0.1",
     port: PortOption = 9464,
     project: ProjectOption = None,
+    now: NowOption = None,
 ) -> None:
     """Print the state of tables and jobs in Prometheus's text format, or serve it."""
     from logdriven_dagster.execution.metrics import Metrics
@@ -40,7 +41,8 @@ def metrics(
 
     registered = open_in_force(project)
     runner = open_runner(registered.project, run_log=registered.run_log)
-    found = Metrics(runner.run_log, runner.load_judged_project, Today())
+    clock = None if now is None else parse_time(registered.project, now, "--now")
+    found = Metrics(runner.run_log, runner.load_judged_project, Today(), clock)
     if serve:
         _serve(found, host, port)
     else:

@@ -248,7 +248,7 @@ def skip(
 ) -> None:
     """Skip windows permanently; downstream tables continue with the existing rows."""
     runner, clock = open_to_run("skip", project, now)
-    windows = _find_windows_from(runner, table, window, end)
+    windows = _find_windows_to_skip(runner, table, window, end)
     runner.skip(table, windows, clock, reason, _get_operator(operator))
     _print_each("SKIPPED", table, windows)
 
@@ -265,7 +265,7 @@ def unskip(
 ) -> None:
     """Make skipped windows pending again."""
     runner, clock = open_to_run("unskip", project, now)
-    windows = _find_windows_from(runner, table, window, end)
+    windows = _find_windows_to_skip(runner, table, window, end)
     runner.unskip(table, windows, clock, reason, _get_operator(operator))
     _print_each("PENDING", table, windows)
 
@@ -283,25 +283,38 @@ def _print_each(what: str, table: str, windows: "Sequence[TimeWindow]") -> None:
         print_line(f"{what}  {table} {window}")
 
 
-def _find_windows_from(
+def _find_windows_to_skip(
     runner: "Runner", table: str, start: str, end: str | None
 ) -> "Sequence[TimeWindow]":
     """Return the window that starts at `start`, or those from there to `end`."""
-    if end is not None:
-        return _find_windows(runner, table, start, end, "--window")
-    return runner.windows_from(table, parse_time(runner.project, start, "--window"))
-
-
-def _find_windows(
-    runner: "Runner", table: str, start: str, end: str, option: str = "--from"
-) -> "Sequence[TimeWindow]":
-    from logdriven_dagster.model.windows import TimeWindow
+    from logdriven_dagster.execution.catching_up.skipping import (
+        find_skippable_table,
+        find_windows_to_skip,
+    )
 
     project = runner.project
+    find_skippable_table(project, table)
+    if end is None:
+        first, last = parse_time(project, start, "--window"), None
+    else:
+        first, last = _parse_span(project, start, end, "--window")
+    return find_windows_to_skip(project, runner.run_log, table, first, last)
+
+
+def _find_windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
+    from logdriven_dagster.model.windows import TimeWindow
+
+    return runner.windows(table, TimeWindow(*_parse_span(runner.project, start, end, "--from")))
+
+
+def _parse_span(
+    project: "Project", start: str, end: str, option: str
+) -> "tuple[datetime, datetime]":
+    """Parse two times; BadParameter if the second one is not later."""
     first, last = parse_time(project, start, option), parse_time(project, end, "--to")
     if first.timestamp() >= last.timestamp():
         raise typer.BadParameter(f"must be later than {option}", param_hint="--to")
-    return runner.windows(table, TimeWindow(first, last))
+    return first, last
 
 
 def _find_slices(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":

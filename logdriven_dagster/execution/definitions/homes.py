@@ -65,9 +65,9 @@ def settle(project: Project, run_log: RunLog, tables: Iterable[TableConfig]) -> 
         here.record(conn)
         missing = _missing(conn, project, present)
         before = homes.find_homes(conn, present)
+        homes.put(conn, missing, before)  # waits for a rename of these tables by another process
         for name in sorted(present.keys() - before.keys()):
             refuse_earlier_name(conn, project, name)
-        homes.put(conn, missing, before)
 
     if not run_log.ask(is_settled):
         run_log.write(write)
@@ -78,12 +78,25 @@ def refuse_earlier_name(conn: Connection, project: Project, name: str) -> None:
     for rename in find_renames(conn):
         if rename.renamed_from == name and rename.table not in project.tables:
             raise RunLogError(
-                f"nothing was begun: {name} was renamed to {rename.table}, and the files in"
+                f"{name} was renamed to {rename.table}, and the files in"
                 f" {project.root} do not have that table. Load the current files; to undo the"
                 f" rename, write `renamed_from: {rename.table}` into {name}; for a new table of"
                 f" this name, remove the other one from the run log: `logdriven forget"
                 f" {rename.table}`"
             )
+
+
+def lock_to_claim(conn: Connection, project: Project, name: str) -> None:
+    """Keep a table from being renamed or forgotten until the transaction of a claim ends.
+
+    Raises RunLogError if that has happened since the project was loaded.
+    """
+    if not homes.lock_to_claim(conn, name):
+        refuse_earlier_name(conn, project, name)
+        raise RunLogError(
+            f"could not claim a window of {name}: another process has removed the table from the"
+            " run log (`logdriven forget`); load the current files and run the command again"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +190,7 @@ def _describe_taken(project: Project, log: str, taken: list[TakenPlace]) -> str:
     names = ", ".join(each.home.name for each in taken[:_MOST_NAMED])
     more = f" and {len(taken) - _MOST_NAMED} more" if len(taken) > _MOST_NAMED else ""
     return (
-        f"no window was started: the place of {names}{more} is {first.home.place}, "
+        f"could not open project {project.name}: the place of {names}{more} is {first.home.place}, "
         f"where project {first.project} (folder {first.folder}) keeps its "
         f"{first.table}, according to the run log {log}; give {project.name} a "
         f"place of its own (`warehouse` or `path`). If {project.name} is "
@@ -188,8 +201,8 @@ def _describe_taken(project: Project, log: str, taken: list[TakenPlace]) -> str:
 
 def _elsewhere(project: Project, log: str, old: Home, new: Home) -> str:
     return (
-        f"no window was started: according to the run log {log}, project "
-        f"{project.name} (folder {old.folder} on {old.host}) has run, and {old.name} "
+        f"could not open project {project.name}: according to the run log {log}, it has run in "
+        f"the folder {old.folder} on {old.host}, and {old.name} "
         f"is in {old.place}; here, in {new.folder}, the place is {new.place}. Use "
         "the old place again (`warehouse` or `path`), or, if all rows were moved "
         "to the new one, `logdriven adopt`; a second project needs a name of its "

@@ -6,7 +6,7 @@ targets follow; a process that is killed in between leaves that to the next one.
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -160,12 +160,12 @@ def _apply(project: Project, run_log: RunLog, new: str, old: str) -> None:
             (each.table, each.renamed_from) == (new, old) for each in renaming.find_renames(conn)
         ):
             return  # another process was faster
+        homes.lock_to_rename(conn, replace(build_home(project, project.tables[new]), name=old))
         _bury_dead(conn, old)
         _refuse(conn, project, new, old)
         renaming.rename(conn, project.name, old, new)
-        before = homes.find_homes(conn, [new])
-        if before:
-            homes.put(conn, [build_home(project, project.tables[new])], before)
+        home = build_home(project, project.tables[new])
+        homes.put(conn, [home], homes.find_homes(conn, [new]))
 
     run_log.write(write)
 

@@ -19,6 +19,7 @@ from logdriven_dagster.errors import (
     RefusedError,
     UsageError,
 )
+from logdriven_dagster.execution.definitions.homes import lock_to_claim
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.versions import find_recorded_version
@@ -61,6 +62,7 @@ def claim_windows(
     RefusedError, and changes nothing, if the oldest may not run.
     """
     order = orders[0]
+    lock_to_claim(conn, order.project, order.table.table)
     logs = _logs_without_dead(conn, order)
     if order.passed_over:
         claim = _claim(order, owner)
@@ -209,6 +211,7 @@ def record_inapplicable(
     log, up to the first that may apply after all. Raises RefusedError if that is the order's own.
     """
     table, tables = order.table, order.tables
+    lock_to_claim(conn, order.project, table.table)
     logs = _logs_without_dead(conn, order)
     first = find_obstacle(table, order.window, tables, logs, order.now)
     if not isinstance(first, NotApplying):
@@ -233,7 +236,9 @@ def skip_windows(
 
     Raises RefusedError if one runs or is done.
     """
-    table, log = order.table.table, _logs(conn, order)[order.table.table]
+    table = order.table.table
+    lock_to_claim(conn, order.project, table)
+    log = _logs(conn, order)[table]
     for window in windows:
         if any(done.overlaps(window) for done in log.finished):
             fix = "run it again with `logdriven refresh`"
@@ -242,6 +247,7 @@ def skip_windows(
         if attempt is not None and attempt.status is Status.RUNNING and not attempt.expired:
             fix = f"stop it with `logdriven discard {table}`"
             raise AlreadyRunningError(f"{table} {window} is running in job {attempt.job_id}; {fix}")
+    _find_skipped(conn, table, windows)
     claim = _claim(order, owner)
     claiming.skip(conn, [replace(claim, window=window) for window in windows], reason)
 
@@ -250,12 +256,24 @@ def unskip_windows(
     conn: Connection, order: Order, windows: Sequence[TimeWindow], owner: Owner, reason: str
 ) -> None:
     """Make skipped windows pending again. Raises UsageError for one that is not skipped."""
-    logs = _logs(conn, order)
+    table = order.table.table
+    lock_to_claim(conn, order.project, table)
+    found = _find_skipped(conn, table, windows)
     for window in windows:
-        if not any(item.contains(window) for item in logs[order.table.table].skipped):
-            raise UsageError(f"{order.table.table} {window} is not skipped")
+        if not any(each.overlaps(window) for each in found):
+            raise UsageError(f"{table} {window} is not skipped")
     claim = _claim(order, owner)
-    claiming.unskip(conn, [replace(claim, window=window) for window in windows], reason)
+    claiming.unskip(conn, [replace(claim, window=each) for each in found], reason)
+
+
+def _find_skipped(conn: Connection, table: str, windows: Sequence[TimeWindow]) -> list[TimeWindow]:
+    """Return the skipped windows within others. Raises UsageError for one that extends beyond."""
+    spans = unite(windows)
+    found = [each for span in spans for each in overlaps.find_skipped_windows(conn, table, span)]
+    for each in found:
+        if not any(span.contains(each) for span in spans):
+            raise UsageError(f"{table} {each} was skipped as a whole; name all of it")
+    return found
 
 
 def _claim(order: Order, owner: Owner, seen_until: datetime | None = None) -> Claim:

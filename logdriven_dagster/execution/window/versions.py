@@ -18,7 +18,6 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.project_files import get_definitions_folder
 from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageError
-from logdriven_dagster.execution.definitions.homes import refuse_earlier_name
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, build_code
@@ -31,7 +30,7 @@ _TRIED_AGAIN = (Status.FAILURE, Status.DISCARDED, Status.RUNNING)
 def prepare_order(conn: Connection, order: Order) -> Order:
     """Return the order with the version to run and the settings in force; reads only.
 
-    Raises DisabledError if the table is disabled, and RunLogError if it was renamed since.
+    Raises DisabledError if the table is disabled.
     """
     name = order.table.table
     project = order.project
@@ -39,8 +38,6 @@ def prepare_order(conn: Connection, order: Order) -> Order:
         _refuse_disabled(order.table)
         return order
     settings = definitions.read_settings(conn, project.name, Kind.TABLE, [name])
-    if name not in settings:
-        refuse_earlier_name(conn, project, name)
     version = find_recorded_version(conn, order)
     if version is not None:
         project = _load_at(conn, project, name, version)

@@ -6,6 +6,10 @@ from dagster import AssetObservation, Config, JobDefinition, OpExecutionContext,
 
 from logdriven_dagster.config.models.fields import read_moment
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution.catching_up.skipping import (
+    find_skippable_table,
+    find_windows_to_skip,
+)
 from logdriven_dagster.execution.definitions.registering import author
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.windows import TimeWindow
@@ -67,14 +71,13 @@ def _decide(
 
 
 def _windows(runner: Runner, name: str, config: SkipConfig) -> Sequence[TimeWindow]:
-    zone = runner.project.zone
+    project, zone = runner.project, runner.project.zone
+    find_skippable_table(project, name)
     start = read_moment(config.window, zone)
-    if config.to is None:
-        return runner.windows_from(name, start)
-    end = read_moment(config.to, zone)
-    if start.timestamp() >= end.timestamp():
+    end = None if config.to is None else read_moment(config.to, zone)
+    if end is not None and start.timestamp() >= end.timestamp():
         raise UsageError(f"to: {config.to} must be later than window: {config.window}")
-    return runner.windows(name, TimeWindow(start, end, zone=zone))
+    return find_windows_to_skip(project, runner.run_log, name, start, end)
 
 
 def _observe(

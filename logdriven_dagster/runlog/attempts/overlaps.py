@@ -21,15 +21,24 @@ from logdriven_dagster.runlog.sql.projects import match_project
 
 _SHOWN = 3
 _LOGS = (job_log, job_log_archive)
-_FINISHED = {
-    log: (
-        match_project(log)
-        & (log.c.job_name == bindparam("table"))
-        & (log.c.latest == 1)
-        & (log.c.status == Status.SUCCESS.value)
-    )
+_LATEST = {
+    log: match_project(log) & (log.c.job_name == bindparam("table")) & (log.c.latest == 1)
     for log in _LOGS
 }
+_FINISHED = {
+    log: latest & (log.c.status == Status.SUCCESS.value) for log, latest in _LATEST.items()
+}
+_SKIPPED = union_all(
+    *(
+        select(log.c.window_start, log.c.window_end).where(
+            latest,
+            log.c.status == Status.SKIPPED.value,
+            log.c.window_start < bindparam("end"),
+            log.c.window_end > bindparam("start"),
+        )
+        for log, latest in _LATEST.items()
+    )
+)
 _OVERLAPPING = union_all(
     *(
         select(log.c.job_id, log.c.window_start, log.c.window_end).where(
@@ -61,6 +70,14 @@ def find_finished_windows(
         (row.job_id, _build_window(row.window_start, row.window_end, span.zone)) for row in rows
     ]
     return sorted(found, key=lambda item: item[1].span)
+
+
+def find_skipped_windows(conn: Connection, table: str, span: TimeWindow) -> list[TimeWindow]:
+    """Return the skipped windows that overlap a range, oldest first."""
+    bounds = {"table": table, "start": int(span.span[0]), "end": int(span.span[1])}
+    rows = conn.execute(_SKIPPED, bounds)
+    found = [_build_window(row.window_start, row.window_end, span.zone) for row in rows]
+    return sorted(found, key=lambda window: window.span)
 
 
 def add_replaced_windows(conn: Connection, claims: Sequence[Claim]) -> list[Claim]:

@@ -77,6 +77,25 @@ def test_a_tables_windows_are_counted_by_how_they_stand(shop, told):
     assert told("table_oldest_failure_seconds", table="ods.customers") is None
 
 
+def test_the_data_clock_decides_which_windows_are_pending_late_and_fresh(shop, logdriven):
+    file = shop / "tables/ods/orders.yaml"
+    file.write_text(file.read_text() + "\nfreshness: {within: 2 h}\n")
+    ShopLog(shop).succeed("ods.orders", day(1))
+    labels = '{project="shop",table="ods.orders"}'
+    for words in (["metrics", "--now", "2022-01-03"], ["--now", "20220103000000", "metrics"]):
+        lines = dict(line.rsplit(" ", 1) for line in logdriven(*words).out.splitlines())
+        found = {
+            name: float(lines[f"logdriven_table_{name}{labels}"])
+            for name in ("pending_windows", "lag_seconds", "fresh", "overdue_seconds")
+        }
+        assert found == {
+            "pending_windows": 1,
+            "lag_seconds": 86_400,
+            "fresh": 1,
+            "overdue_seconds": 0,
+        }
+
+
 def test_a_window_is_failing_since_its_first_failure_after_a_success(shop, told):
     log = ShopLog(shop)
     for _ in range(3):

@@ -44,6 +44,14 @@ def loaded(folder: Path, *command: str) -> list[tuple[str, str]]:
     return [(window["data_range_start"], window["data_range_end"]) for window in windows]
 
 
+@pytest.mark.parametrize("window", ["4", "2022-01-01"])
+def test_key_ranges_are_not_skipped(keys, logdriven, window: str):
+    for command in ("skip", "unskip"):
+        refused = logdriven(command, "ods.orders", "--window", window, "--reason", "why")
+        assert refused.code == 2
+        assert "numbered windows, which cannot be skipped" in " ".join(refused.err.split())
+
+
 def test_before_the_first_run_the_plan_has_one_slice_without_an_end(keys, logdriven):
     assert logdriven("plan", "--json", *NOW).json == [
         {

@@ -58,3 +58,13 @@ def test_what_cannot_be_skipped_fails_the_run(world: World) -> None:
     world.write(EVENTS)
     assert not decide(world, UNSKIP, window="2022-01-01")
     assert world.log("ods.events") == []
+
+
+def test_a_window_of_an_earlier_grid_is_made_pending_again_as_a_whole(world: World) -> None:
+    world.write(EVENTS)
+    assert decide(world, SKIP, window="2022-01-01")
+    world.write({**EVENTS, "period": "1 hour"})
+    assert not decide(world, UNSKIP, window="2022-01-01T05:00")
+    assert world.log("ods.events") == [("20220101", "SKIPPED")]
+    assert decide(world, UNSKIP, window="2022-01-01")
+    assert world.log("ods.events")[-1] == ("20220101", "DISCARDED")
