@@ -177,6 +177,19 @@ class CsvSource(RecordsSource):
         examples=["NULL"],
     )
 
+    @model_validator(mode="after")
+    def _check_encoding(self) -> "CsvSource":
+        given = {name.lower(): value for name, value in self.options.items()}
+        encoding = str(given.get("encoding") or given.get("charset") or "").upper()
+        if given.get("multiline") or not re.match(r"UTF.?(16|32)", encoding):
+            return self
+        if "linesep" not in given or not encoding.endswith("E"):
+            raise ValueError(
+                f"options.encoding: Spark finds no lines in {encoding}; write UTF-16LE or UTF-16BE "
+                'together with lineSep: "\\n", or multiLine: true'
+            )
+        return self
+
 
 class JsonSource(RecordsSource):
     """JSON lines, or whole documents with `multiline`."""

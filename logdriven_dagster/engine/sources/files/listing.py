@@ -41,8 +41,7 @@ def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
 
     Below a folder, folders without `=` in their names are not read.
     """
-    chosen = _CHOOSE_FILES & {name.lower() for name, _ in key.options}
-    if is_remote(key.path) or not (chosen or PATTERN & set(key.path)):
+    if is_remote(key.path) or not (chooses_files(key) or PATTERN & set(key.path)):
         return _read_below(key.path)
     reader = spark.read.format("binaryFile").options(**dict(key.options))
     uris = mode_of(spark).input_files(reader.load(key.path))
@@ -56,6 +55,11 @@ def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
         stat = path.stat()
         found.add((str(path), stat.st_size, stat.st_mtime_ns))
     return frozenset(found)
+
+
+def chooses_files(key: Key) -> bool:
+    """Return True if Spark's options select some of the files."""
+    return any(name.lower() in _CHOOSE_FILES for name, _ in key.options)
 
 
 def _read_below(location: str) -> Fingerprint | None:

@@ -31,6 +31,7 @@ from logdriven_dagster.engine.sources.files.texts import (
     add_location,
     decodes,
     encoding_of,
+    escaped,
     format_file,
     short,
 )
@@ -55,6 +56,7 @@ _UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
 _MOST_RECORDS = 100
 _FIX = "fix the file, or accept it with mode: PERMISSIVE, which counts malformed records"
 _OTHER_ENCODING = "its text is not UTF-8"
+_OF_HEADER = "line 1: the header"
 _WITHIN_QUOTES = "the line ends within quotes"
 _OVER_LINES = "as if it continued in the next line"
 _DECIMAL_COMMA = re.compile(rf"holds .*\d,\d.*{MISFIT} [a-z<:_,]*decimal")
@@ -78,16 +80,23 @@ class Suspect:
     """The locations of all of its files."""
 
     def refusal(self, error: Exception) -> str | None:
-        """Return the problem of the record that caused the error; None if no record did."""
+        """Return the problem of the record that caused the error; None if no record did.
+
+        Control characters of the record are escaped.
+        """
+        problem = self._problem(error)
+        return f"{escaped(problem)}; {_fix(problem)}" if problem else None
+
+    def _problem(self, error: Exception) -> str | None:
         thrown = list_jvm_errors(error)
         text = "\n".join(each.message for each in thrown)
         if problem := self._of_header(text):
-            return f"{problem}; {_FIX_OF_HEADERS}"
+            return problem
         problem = self._of_values(text) or self._of_records(text)
         if problem is None and len(thrown) == 1 and (known := _FILE.search(text)):
             # An unreadable file has a cause; Connect loses it if the cause has no message.
             problem = self._of_record(unquote(known[1]), text)
-        return f"{problem}; {_fix(problem)}" if problem else None
+        return problem
 
     def is_decodable(self) -> bool:
         """Return True if every byte of the files is valid in their encoding."""
@@ -104,11 +113,11 @@ class Suspect:
     def _of_header(self, text: str) -> str | None:
         if (known := _FILE.search(text)) is None:
             return None
-        place = f"{format_file(unquote(known[1]))}, line 1"
+        file = format_file(unquote(known[1]))
         if found := _HEADER.search(text):
-            return f"{place}: the header is {found[1]}, the columns are {found[2]}"
+            return f"{file}, {_OF_HEADER} is {found[1]}, the columns are {found[2]}"
         if found := _HEADER_LENGTH.search(text):
-            return f"{place}: the header has {found[1]} names for {found[2]} columns"
+            return f"{file}, {_OF_HEADER} has {found[1]} names for {found[2]} columns"
         return None
 
     def _of_records(self, text: str) -> str | None:
@@ -219,10 +228,12 @@ class Suspect:
 
 def _fix(problem: str) -> str:
     """Return the fix for a problem."""
+    if _OF_HEADER in problem:
+        return _FIX_OF_HEADERS
     if _DECIMAL_COMMA.search(problem):
         return _FIX_OF_COMMAS
     if _OTHER_ENCODING in problem:
-        fix = "options: {encoding: UTF-16LE, lineSep: '\\n'} reads it without a byte order mark"
+        fix = 'options: {encoding: UTF-16LE, lineSep: "\\n"} reads it without a byte order mark'
         return f"write the file in UTF-8; {fix}"
     if _WITHIN_QUOTES in problem:
         return "options: {multiLine: true} reads values with line breaks"

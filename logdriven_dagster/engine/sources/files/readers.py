@@ -33,6 +33,7 @@ from logdriven_dagster.engine.sources.files.records import (
     read_as,
     record_options,
 )
+from logdriven_dagster.engine.sources.files.text_files import refuse_unreadable_files
 from logdriven_dagster.engine.sources.files.typed.footers import column_names, footers
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
 from logdriven_dagster.engine.sources.files.typed.reading import Part, plan_reading
@@ -202,7 +203,12 @@ def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
 
 
 def load_files(reading: Reading, source: Any, columns: "str | StructType | None") -> "DataFrame":
-    """Load the files of a source, or those of the window, with these columns."""
+    """Load the files of a source, or those of the window, with these columns.
+
+    Raises TerminalStepError for a text file that Spark cannot read.
+    """
+    if isinstance(source, RecordsSource):
+        refuse_unreadable_files(reading, source, known_as(reading, source))
     reader = reading.spark.read.format(source.type).options(**_options(source))
     if columns is not None:
         reader = reader.schema(columns)

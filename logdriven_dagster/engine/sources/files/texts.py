@@ -27,8 +27,13 @@ def add_location(
 
 
 def encoding_of(source: RecordsSource) -> str:
+    return declared_encoding(source) or "utf-8"
+
+
+def declared_encoding(source: RecordsSource) -> str | None:
+    """Return the encoding in the options of a source; None if it has none."""
     given = {name.lower(): str(value) for name, value in source.options.items()}
-    return given.get("encoding") or given.get("charset") or "utf-8"
+    return given.get("encoding") or given.get("charset")
 
 
 def decodes(file: str, encoding: str) -> bool:
@@ -47,6 +52,11 @@ def decodes(file: str, encoding: str) -> bool:
 def format_file(file: str) -> str:
     """Format a file for messages: the path of a local one, otherwise its URL."""
     return re.sub("^file:/+", "/", file)
+
+
+def escaped(text: str) -> str:
+    r"""Return a text with `\x1b` and other characters that cannot be printed escaped."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 def short(text: str) -> str:

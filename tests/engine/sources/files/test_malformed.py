@@ -228,11 +228,37 @@ def test_text_in_utf_16_is_refused_with_what_reads_it(lab: Lab):
     path = lab.file("in/f.json", "")
     path.write_bytes('{"a": 1}\n{"a": 2}\n'.encode("utf-16"))
     problem = refused(lab, json_lines("a INT"))
-    assert "in/f.json" in problem
-    assert "its text is not UTF-8; write the file in UTF-8; options: {encoding: UTF-16LE" in problem
-    path.write_bytes('{"a": 1}\n{"a": 2}\n'.encode("utf-16-le"))
+    assert "in/f.json: the text is UTF-16LE, not UTF-8; write the file in UTF-8" in problem
+    assert 'options: {encoding: UTF-16LE, lineSep: "\\n"} reads it without a byte' in problem
     options = {"encoding": "UTF-16LE", "lineSep": "\n"}
+    assert "its text is not UTF-8" in refused(lab, json_lines("a INT", options=options))
+    path.write_bytes('{"a": 1}\n{"a": 2}\n'.encode("utf-16-le"))
     assert load(lab, json_lines("a INT", options=options)).counts.target == 2
+
+
+def test_csv_in_utf_16_is_read_with_its_encoding_and_line_separator(lab: Lab):
+    path = lab.file("in/f.csv", "")
+    path.write_bytes("a,b,c\n1,é,2\n".encode("utf-16"))
+    assert "in/f.csv: the text is UTF-16LE, not UTF-8" in refused(lab, csv())
+    load(lab, csv(options={"encoding": "UTF-16LE", "lineSep": "\n"}))
+    assert lab.rows("ods.t") == [(1, "é", 2)]
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16", "utf-32", "UTF-16LE"])
+def test_an_encoding_in_which_spark_finds_no_lines_is_refused(lab: Lab, encoding: str):
+    lab.file("in/f.csv", "")
+    with pytest.raises(InvalidProjectError, match="lineSep"):
+        load(lab, csv(options={"encoding": encoding}))
+
+
+def test_control_characters_of_a_record_are_escaped_in_its_error(lab: Lab):
+    lab.file("in/f.csv", "a,b,c\n\x1b[2Jten,x,1\n")
+    assert "line 2: column a holds '\\x1b[2Jten', not a valid int" in refused(lab, csv())
+    lab.file("in/f.csv", "a,b,c\n1,\x1b[2J,2\n")
+    problem = refused(lab, csv(TIMED))
+    assert "line 2: column b holds '\\x1b[2J', not a valid timestamp" in problem
+    lab.file("in/f.csv", "a,b\x1b[2J,c\n1,x,2\n")
+    assert "line 1: the header is a, b\\x1b[2J, c, the columns are a, b, c;" in refused(lab, csv())
 
 
 def test_a_long_malformed_value_and_folders_of_two_depths_are_named(lab: Lab):

@@ -1,0 +1,124 @@
+"""Text files of a source that Spark cannot read: refused before Spark reads them.
+
+The first bytes of each file are read once for each version of it, local or in an object store.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from logdriven_dagster.config.locations import as_path, is_remote, resolve_location
+from logdriven_dagster.config.models.types.files import JsonSource, RecordsSource
+from logdriven_dagster.engine.sources.files.arrivals import arrivals
+from logdriven_dagster.engine.sources.files.first_bytes import (
+    ANY_ENCODING,
+    Content,
+    content_of,
+    explain_unreadable,
+)
+from logdriven_dagster.engine.sources.files.listing import chooses_files, local_files
+from logdriven_dagster.engine.sources.files.texts import declared_encoding
+from logdriven_dagster.engine.sources.known_sources import Key
+from logdriven_dagster.engine.sources.readers import Reading
+from logdriven_dagster.engine.storage.locations import file_system, name_of
+from logdriven_dagster.errors import TerminalStepError
+
+_REQUESTS = 16
+"""Number of concurrent requests to an object store."""
+
+
+class _File(NamedTuple):
+    """One version of a file."""
+
+    location: str
+    size: int
+    version: int | str
+
+
+def refuse_unreadable_files(reading: Reading, source: RecordsSource, key: Key) -> None:
+    """Raise TerminalStepError for a file that Spark cannot read, or would read wrongly.
+
+    Files that this process cannot list or read are left to Spark. `key` is that of the source.
+    """
+    encoding = declared_encoding(source) or "UTF-8"
+    if isinstance(source, JsonSource) and source.multiline and not declared_encoding(source):
+        encoding = ANY_ENCODING  # Spark finds out the encoding of such documents
+    files = sorted(
+        file
+        for file in _files_of(reading, source, key)
+        if not name_of(file.location).startswith(("_", "."))
+    )
+    for file, content in zip(files, _contents(files, reading.project.storage), strict=True):
+        if content is not None and (
+            problem := explain_unreadable(
+                name_of(file.location),
+                file.size,
+                content,
+                encoding,
+                lambda: str(reading.spark.version),
+            )
+        ):
+            raise TerminalStepError(f"{file.location}: {problem}")
+
+
+def _files_of(reading: Reading, source: RecordsSource, key: Key) -> Iterator[_File]:
+    if reading.table.incremental.registers_files:
+        for file in reading.run.files:
+            yield _File(file.location, file.size, file.hash)
+    elif is_remote(key.path):
+        yield from _remote_files(reading, source, key)
+    else:
+        for path, size, changed in local_files(key, reading.spark) or ():
+            yield _File(path, size, changed)
+
+
+def _remote_files(reading: Reading, source: RecordsSource, key: Key) -> Iterator[_File]:
+    """Yield the files in an object store, as Spark lists them; none that only Spark can list."""
+    if chooses_files(key) or "{" in key.path:
+        return
+    try:
+        found = arrivals(reading.project, source, reading.run)
+    except Exception:  # noqa: BLE001 - Spark may have other credentials, and reports its own error
+        return
+    base = as_path(resolve_location(key.path)).count("/") + 1
+    for file in found:
+        folders = file.location.rpartition("/")[0].split("/")[base:]
+        if "*" in key.path or all("=" in folder for folder in folders):
+            yield _File(file.location, file.size, file.hash)
+
+
+def _contents(files: Sequence[_File], properties: Mapping[str, str]) -> Iterator[Content | None]:
+    """Yield the content of each file; None if it cannot be read here."""
+    if not files or not is_remote(files[0].location):
+        yield from (_read_content(None, file) for file in files)
+        return
+    system = file_system(files[0].location, properties)
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        yield from pool.map(lambda file: _read_content(system, file), files)
+
+
+def _read_content(system: Any, file: _File) -> Content | None:
+    try:
+        return _content(system, file)
+    except Exception:  # noqa: BLE001 - Spark reports a file that cannot be read
+        return None
+
+
+@lru_cache(maxsize=100_000)
+def _content(system: Any, file: _File) -> Content:
+    """Return the content of one version of a file; `system` is None for a local one."""
+    if not file.size:
+        return Content()
+    if system is not None:
+        return content_of(
+            file.size, lambda start, end: system.cat_file(file.location, start=start, end=end)
+        )
+    with Path(file.location).open("rb") as stream:
+
+        def read(start: int, end: int) -> bytes:
+            stream.seek(start)
+            return stream.read(end - start)
+
+        return content_of(file.size, read)
