@@ -1,9 +1,10 @@
 """Detection of secrets in plain text: by their place, their kind, and entropy.
 
 By place: the password in a URL or after `password=`, a URL parameter named as a secret, the
-password of `jdbc:oracle:thin:user/password@`. By kind: private keys, and tokens that providers mark
-by a prefix or a form. By entropy: a value that is a single random word. Percent-encoded texts are
-decoded first. A reference (`${env:NAME}`) is not a secret in plain text.
+password of `jdbc:oracle:thin:user/password@`, and options of commands such as `mysql -p`. By kind:
+private keys, and tokens that providers mark by a prefix or a form. By entropy: a value that is a
+single random word. Percent-encoded texts are decoded first. A reference (`${env:NAME}`) is not a
+secret in plain text.
 """
 
 import math
@@ -54,6 +55,24 @@ _PARAMETER = re.compile(r"(?:^|[?&;#])([\w.$-]{1,60})=([^&;#\s\"']+)")
 _OF_URLS = re.compile(r"sig|signature|sas|apikey|auth|key|code|jwt|hmac", re.IGNORECASE)
 """Names of parameters that hold secrets in URLs, but have other uses elsewhere."""
 _ORACLE = re.compile(r"\bjdbc:oracle:\w+:[^\s/:@\"']+/([^\s@\"']+)@")
+_ARGUMENT = r"['\"]?(?![$<{*%])([^\s'\"]+)"
+"""A secret in a command; a variable or a placeholder is none."""
+_OPTION = r"--(?:password|passwd|pwd|token|secret|api-?key)"
+_COMMANDS = re.compile(
+    rf"\b(?:mysql|mariadb)[\w-]*\s(?:[^\n|;]{{0,300}}?\s)?['\"]?-p{_ARGUMENT}"
+    rf"|\bsshpass\s+-p\s*{_ARGUMENT}"
+    r"|\bcurl\s(?:[^\n|;]{0,300}?\s)?(?:-u|-U|--user|--proxy-user)[ =]?"
+    rf"['\"]?[^\s:'\"]*:{_ARGUMENT}"
+    rf"|\bAuthorization: *(?:Bearer|Basic|Token|ApiKey) +{_ARGUMENT}"
+    rf"|\bredis-cli\s(?:[^\n|;]{{0,300}}?\s)?(?:-a|--pass)\s+{_ARGUMENT}"
+    rf"|\bsqlplus\s(?:-\S+\s+)*[^\s/@-][^\s/@]*/(?![$<{{*%])([^\s@]+)@"
+    rf"|\b(?:sqlcmd|bcp)\s(?:[^\n|;]{{0,300}}?\s)?-P\s*{_ARGUMENT}"
+    rf"|\b(?:PGPASSWORD|MYSQL_PWD|SSHPASS|REDISCLI_AUTH|AWS_SECRET_ACCESS_KEY)={_ARGUMENT}"
+    rf"|(?:\A|[;&`]\s*|/\*\s*|--\s+|\b(?:export|env|set)\s+)"
+    rf"[A-Z][A-Z0-9_]*(?:PASSWORD|PASSWD|PWD|TOKEN|SECRET|API_?KEY)={_ARGUMENT}"
+    rf"|(?<=\s){_OPTION}={_ARGUMENT}|(?<=\s){_OPTION}\s+(?=\S*[^A-Za-z\s]){_ARGUMENT}"
+)
+"""Commands with a secret, in their own options or variables."""
 _NOT_SECRET = re.compile(r"\d{0,8}|true|false|none|null|yes|no", re.IGNORECASE)
 _AUTHORIZATION = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+([\w.~+/=-]{8,})", re.IGNORECASE)
 _SEGMENT = re.compile(r"(?<=/)[^/?#]+")
@@ -75,9 +94,10 @@ def find_secrets(text: str) -> list[str]:
 
 
 def find_marked_secrets(text: str) -> Iterator[str]:
-    """Yield secrets that do not occur by chance in queries or prose: in URLs and of known kinds."""
+    """Yield secrets that do not occur by chance in queries or prose: of URLs, commands, kinds."""
     yield from (match[0] for match in _KIND.finditer(text))
     yield from (match[1] for match in _ORACLE.finditer(text))
+    yield from (match[match.lastindex or 0] for match in _COMMANDS.finditer(text))
     if "://" in text or text.startswith("jdbc:"):
         yield from find_passwords(text)
         yield from _list_parameters(text)

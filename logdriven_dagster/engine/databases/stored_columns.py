@@ -78,7 +78,7 @@ def _wall_text(name: str) -> str:
     """Return SQL of a wall time's text; it raises an error outside of the years 1 to 9999."""
     text = f"CAST({quote_name(name)} AS STRING)"
     problem = f"concat('column {plain(name)}: ', {text}, ' is not of the years 1 to 9999')"
-    good = f"{text} IS NULL OR {text} RLIKE '^[0-9]{{4}}-'"
+    good = f"{text} IS NULL OR {text} RLIKE '^(?!0000)[0-9]{{4}}-'"
     return f"CASE WHEN {good} THEN {text} ELSE raise_error({problem}) END"
 
 

@@ -1,6 +1,7 @@
 """Secrets that are written out are found by place, kind and entropy; ordinary values are not."""
 
 import random
+import re
 import string
 import textwrap
 
@@ -66,6 +67,22 @@ BY_PLACE = {
     "JAAS": 'x.PlainLoginModule required username="u" password="hunter2";',
     "header": "Bearer hunter2hunter2",
 }
+IN_COMMANDS = {
+    "mysql": "mysql -h db -u shop -phunter2 sales < orders.sql",
+    "mysqldump, quoted": "mysqldump -u shop '-phunter 2' sales",
+    "sshpass": "sshpass -p hunter2 ssh h",
+    "curl": "curl -s -u shop:hunter2 https://x.example.com",
+    "curl, quoted": "curl --user 'shop:hunter2' https://x.example.com",
+    "header of curl": "curl -H 'Authorization: Bearer hunter2hunter2' https://x.example.com",
+    "redis-cli": "redis-cli -h h -a hunter2 PING",
+    "sqlplus": "sqlplus -s scott/hunter2@//h:1521/d",
+    "sqlcmd": "sqlcmd -S h -U sa -P hunter2",
+    "environment": "PGPASSWORD=hunter2 psql -h h",
+    "environment of MySQL": "export MYSQL_PWD='hunter2'; mysql",
+    "environment, token": "API_TOKEN=hunter2 ./load.sh",
+    "long option": "load.sh --password=hunter2",
+    "long option, separate": "beeline -u jdbc:hive2://h --password hunter2",
+}
 BY_ENTROPY = {
     "AWS secret key": made_up(40),
     "hexadecimal": made_up(32, HEX),
@@ -73,7 +90,7 @@ BY_ENTROPY = {
     "part of a path": f"https://hooks.example.com/in/{made_up(32)}",
     "parameter of any name": f"https://x.example.com/?q={made_up(32)}",
 }
-SECRETS = OF_PROVIDERS | BY_PLACE | BY_ENTROPY
+SECRETS = OF_PROVIDERS | BY_PLACE | IN_COMMANDS | BY_ENTROPY
 ORDINARY = [
     "/mnt/Data/2022/Orders",
     "/mnt/lake/Raw/v2/Export_2024_Q1_EU_Final",
@@ -95,6 +112,12 @@ ORDINARY = [
     "SubscriptionCustomerAddress2024Snapshot",
     "data/${YEAR}/${MONTH}/${DAY}/*.csv",
     "SASL_SSL",
+    "mysql -h db -P 3306 -u shop -p --protocol=tcp sales",
+    "mysql -u shop -p$MYSQL_PWD; mysql -p${DB_PASS}; mysql -p<password>; mysql -p'{{ password }}'",
+    "PGPASSWORD=${env:PASSWORD} psql -p 5432; PGPASSWORD=$(cat secret) psql",
+    "curl -u shop:$TOKEN -u $USER:${TOKEN} -H 'Authorization: Bearer $TOKEN' https://x",
+    "mkdir -p data && cp -p a b",
+    "load.sh --password-file=/run/secret --password ${env:PASSWORD}",
 ]
 
 
@@ -110,6 +133,21 @@ def test_a_secret_is_found_by_its_provider_place_or_entropy(kind):
 @pytest.mark.parametrize("text", ORDINARY)
 def test_an_ordinary_value_is_no_secret(text):
     assert find_secrets(text) == []
+
+
+def test_a_command_with_a_secret_is_found_in_a_description_and_in_sql(tmp_path):
+    """Prose and SQL are full of words that only have another meaning in a command."""
+    (tmp_path / "logdriven.yaml").write_text("project: p\n")
+    (tmp_path / "tables").mkdir()
+    fields = {"variable": "a", "path": "a.csv", "option": "b"}
+    for kind, command in IN_COMMANDS.items():
+        sql = f'"SELECT 1 /* {command} */"'
+        text = textwrap.dedent(TABLE).format(**fields, sql=sql) + f'description: "{command}"\n'
+        (tmp_path / "tables/t.yaml").write_text(text)
+        found = mistakes(tmp_path)
+        assert re.search("description: a (secret|password) in plain text", found), kind
+        assert re.search(r"steps\[0\].sql: a (secret|password) in plain text", found), kind
+        assert "hunter" not in found
 
 
 PLACES = {

@@ -71,6 +71,7 @@ from logdriven_dagster.engine.targets.jdbc.copying import copy_in, copyable, has
 from logdriven_dagster.engine.targets.jdbc.first_contact import meet_in_database, refuse_in_database
 from logdriven_dagster.engine.targets.jdbc.growth import LONGEST_NAME, grow_table
 from logdriven_dagster.engine.targets.jdbc.publishing import move_rows
+from logdriven_dagster.engine.targets.jdbc.rejections import explain_rejections
 from logdriven_dagster.engine.targets.jdbc.upsert import refuse_bad_keys
 from logdriven_dagster.engine.targets.staged_files import keep_temporarily, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
@@ -146,19 +147,20 @@ class JdbcTable:
         engine: "Engine",
     ) -> StagedRows:
         """Load the temporary files of a window into its staging table, and check the row count."""
-        if self._copies:
-            with engine.begin() as conn, database_named(f"connection {self._connection.name}"):
-                staging.create(conn)
-                found = copy_in(conn, staging, kept.files, self._staging.storage)
-        else:
-            staging.create(engine)
-            found = self._load_by_spark(kept, run, staging, engine)
+        with explain_rejections(self._target.table):
+            if self._copies:
+                with engine.begin() as conn, database_named(f"connection {self._connection.name}"):
+                    staging.create(conn)
+                    found = copy_in(conn, staging, kept.files, self._staging.storage)
+            else:
+                staging.create(engine)
+                found = self._load_by_spark(kept, run, staging, engine)
         if found != kept.rows:
             raise TransientStepError(
                 f"{self._target.table}: only {found} of {kept.rows} written rows were loaded"
             )
         if self._target.write_mode.merges_by_key:
-            with engine.connect() as conn:
+            with engine.connect() as conn, explain_rejections(self._target.table):
                 known = reflect_table(self._name, self._schema, conn)
                 refuse_bad_keys(conn, staging, self._target, known)
         return replace(kept, run=run, location=staging.name, schema=schema, files=())

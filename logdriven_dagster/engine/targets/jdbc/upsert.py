@@ -13,6 +13,7 @@ from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.tables import column_of, utc_text
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.targets.jdbc.moves import Move, list_moves
+from logdriven_dagster.engine.targets.jdbc.rejections import name_rejected_column
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
 from logdriven_dagster.model.windows import TimeWindow
@@ -32,6 +33,7 @@ def refuse_bad_keys(
 
     source = staging.alias("staged")
     values: Mapping[str, Any] = {c.name.lower(): c for c in source.columns}
+    moves: Sequence[Move] = ()
     if known is not None:
         there = {column.name.lower() for column in known.columns}
         names = [values[name.lower()].name for name in target.key if name.lower() in there]
@@ -40,7 +42,9 @@ def refuse_bad_keys(
     key = [values[name.lower()].label(f"key_{n}") for n, name in enumerate(target.key)]
     twice = select(*key, func.count().label("n")).select_from(source).group_by(*key)
     empty = or_(*(column.element.is_(None) for column in key))
-    for row in conn.execute(twice.having(or_(func.count() > 1, empty)).limit(1)):
+    with name_rejected_column(conn, moves, source, target.table):
+        found = conn.execute(twice.having(or_(func.count() > 1, empty)).limit(1)).all()
+    for row in found:
         *shown_values, number = row
         shown = ", ".join(f"{name}={v!r}" for name, v in zip(target.key, shown_values, strict=True))
         problem = (

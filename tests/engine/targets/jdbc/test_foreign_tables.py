@@ -67,6 +67,14 @@ class Shop:
             rows = [tuple(row) for row in conn.exec_driver_sql(query)]
         return [row[0] if len(row) == 1 else row for row in rows]
 
+    def clear(self) -> None:
+        """Drop all tables and views."""
+        views = sa.inspect(self.engine).get_view_names()
+        self.run(*(f"DROP VIEW {name}" for name in views))
+        tables = sa.MetaData()
+        tables.reflect(self.engine)
+        tables.drop_all(self.engine)
+
     def publish(
         self,
         rows: Sequence[Mapping[str, Any]],
@@ -447,10 +455,121 @@ def test_triggers_of_mariadb_are_found_where_the_user_may_not_see_them(maria: Sh
 
 def test_null_is_refused_by_name_where_a_column_is_not_null(maria: Shop):
     for declared, kind in (("INT NOT NULL", INT), ("VARCHAR(9) NOT NULL", TEXT)):
-        with pytest.raises(sa.exc.DBAPIError, match="Column 'v' cannot be null"):
+        with pytest.raises(TerminalStepError, match=r"Column 'v' cannot be null.*COALESCE"):
             maria.publish_values(declared, kind, None)
         assert maria.rows() == []
         maria.run("DROP TABLE t")
+
+
+CONSTRAINTS = {
+    "postgresql": [
+        ("CREATE TABLE t (v int CHECK (v > 0), {s})", "t_v_check", "change the constraint"),
+        ("CREATE TABLE t (v int PRIMARY KEY, {s}); INSERT INTO t VALUES (0)", "(v)=(0)", "upsert"),
+        ("CREATE TABLE t (v int REFERENCES p, {s})", "Key (v)=(0) is not present", "referenced"),
+        (
+            "CREATE TABLE t (v int REFERENCES p DEFERRABLE INITIALLY DEFERRED, {s})",
+            "Key (v)=(0) is not present",
+            "referenced",
+        ),
+        (
+            (
+                "CREATE TABLE t (v int PRIMARY KEY, {s}); CREATE TABLE c (v int REFERENCES t);"
+                "INSERT INTO t VALUES (1, '2022-01-01T00:00:00Z'); INSERT INTO c VALUES (1)"
+            ),
+            "still referenced",
+            "mode: upsert",
+        ),
+        ("CREATE TABLE t (v int, w int NOT NULL, {s})", 'null value in column "w"', "default"),
+        (
+            "CREATE TABLE t (v int, {s}) PARTITION BY LIST (v)",
+            "(v) = (0)",
+            "create a partition",
+        ),
+        ("CREATE TABLE t (v int GENERATED ALWAYS AS IDENTITY, {s})", '"v"', "leave the column out"),
+        (
+            "CREATE DOMAIN d AS int CHECK (VALUE > 0); CREATE TABLE t (v d, {s})",
+            "d_check",
+            "filter",
+        ),
+        (
+            (
+                "CREATE TABLE b (v int, {s});"
+                "CREATE VIEW t AS SELECT * FROM b WHERE v > 0 WITH CHECK OPTION"
+            ),
+            'check option for view "t"',
+            "filter",
+        ),
+        (
+            "CREATE TABLE b (v int, {s}); CREATE VIEW t AS SELECT DISTINCT * FROM b",
+            'view "t"',
+            "table behind the view",
+        ),
+    ],
+    "mysql": [
+        ("CREATE TABLE t (v int CHECK (v > 0), {s})", "`t.v` failed", "change the constraint"),
+        ("CREATE TABLE t (v int PRIMARY KEY, {s}); INSERT INTO t VALUES (0, '')", "'0'", "upsert"),
+        ("CREATE TABLE t (v int, {s}, FOREIGN KEY (v) REFERENCES p (id))", "(`v`)", "referenced"),
+        (
+            (
+                "CREATE TABLE t (v int PRIMARY KEY, {s});"
+                "CREATE TABLE c (v int, FOREIGN KEY (v) REFERENCES t (v));"
+                "INSERT INTO t VALUES (1, '2022-01-01T00:00:00Z'); INSERT INTO c VALUES (1)"
+            ),
+            "(`v`)",
+            "mode: upsert",
+        ),
+        ("CREATE TABLE t (v int, w int NOT NULL, {s})", "Field 'w'", "default"),
+        (
+            "CREATE TABLE t (v int, {s}) PARTITION BY LIST (v) (PARTITION p1 VALUES IN (2))",
+            "no partition for value 0",
+            "create a partition",
+        ),
+        ("CREATE TABLE t (v int AS (1) STORED, {s})", "'v'", "leave the column out"),
+        (
+            (
+                "CREATE TABLE b (v int, {s});"
+                "CREATE VIEW t AS SELECT * FROM b WHERE v > 0 WITH CHECK OPTION"
+            ),
+            "CHECK OPTION failed",
+            "filter",
+        ),
+        (
+            (
+                "CREATE TABLE t (v int, {s}); CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW "
+                "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no zero'"
+            ),
+            "no zero",
+            "change the trigger",
+        ),
+        ("CREATE TABLE t (v tinyint, {s})", "'v'", "change the column"),
+    ],
+    "sqlite": [
+        ("CREATE TABLE t (v int CHECK (v > 0), {s})", "v > 0", "change the constraint"),
+        ("CREATE TABLE t (v int, w int NOT NULL, {s})", "t.w", "default"),
+        ("CREATE TABLE t (v int PRIMARY KEY, {s}); INSERT INTO t VALUES (0, '')", "t.v", "upsert"),
+    ],
+}
+"""Statements, the problem in the message, and the fix."""
+
+
+def test_rows_that_a_constraint_rejects_are_reported_with_a_fix(shop: Shop):
+    for statements, problem, fix in CONSTRAINTS[shop.backend]:
+        made = statements.format(s=f"{START} VARCHAR(32)").split(";")
+        shop.run("CREATE TABLE p (id int PRIMARY KEY)", *made)
+        rows = [{"v": 1000 if "tinyint" in statements else 0}]
+        with pytest.raises(TerminalStepError) as error:
+            shop.publish(rows, {"v": INT}, mode="overwrite_window")
+        sentence, _, advice = str(error.value).partition(". Nothing was written; ")
+        assert sentence.startswith("t: "), statements
+        assert problem in sentence, statements
+        assert fix in advice, statements
+        shop.clear()
+
+
+def test_a_key_that_its_type_rejects_is_reported_with_its_column(pg: Shop):
+    pg.run(f"CREATE TABLE t (v uuid PRIMARY KEY, {START} VARCHAR(32))")
+    with pytest.raises(TerminalStepError, match=r"t: column v \(uuid\): invalid input.*Nothing"):
+        pg.publish([{"v": "none"}], {"v": TEXT}, mode="upsert", key=["v"])
 
 
 @pytest.mark.parametrize("engine", ["MyISAM", "Aria", "MEMORY", "CSV"])
@@ -587,6 +706,7 @@ RANDOM: dict[str, list[tuple[str, spark.DataType, st.SearchStrategy[Any]]]] = {
         *((kind, cents(), CENTS) for kind in ("DECIMAL(20,8)", "DECIMAL(10,1)", "DECIMAL(4,2)")),
         *((f"DATETIME({n})", WALL, TIMES) for n in (0, 3, 6)),
         *((kind, TEXT, TEXTS) for kind in ("VARCHAR(3)", "CHAR(3)", "TINYTEXT")),
+        *((f"{kind}('0','2','4','10')", INT, st.integers(-1, 11)) for kind in ("ENUM", "SET")),
         ("SMALLINT UNSIGNED", INT, st.integers(-(2**17), 2**17)),
         *((kind, BYTES, st.binary(max_size=5)) for kind in ("BINARY(3)", "VARBINARY(3)")),
     ],
@@ -615,5 +735,7 @@ def test_random_values_are_there_as_they_were_written_or_refused_by_name(server_
         server_shop.publish(rows, {"id": INT, "v": spark_type}, mode=mode, **key)
     except (TerminalStepError, sa.exc.DBAPIError) as error:
         expected, problem = [], str(error)
-    assert re.search(r"column '?v\b", problem), (declared, problem)
+    assert re.search(r"column (\S+[.]`)?'?v\b", problem), (declared, problem)
+    if declared.startswith(("ENUM", "SET")):  # a number is the label with its digits
+        expected = [value if value is None else str(value) for value in expected]
     assert server_shop.rows("SELECT v FROM t ORDER BY id") == expected, declared

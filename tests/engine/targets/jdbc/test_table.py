@@ -159,7 +159,7 @@ def test_postgresql_refuses_days_that_it_cannot_read(lab: Lab, postgres_url: sa.
     url = postgres_url.render_as_string(hide_password=False)
     lab.settings["connections"] = {"db": {"url": url}}
     lab.table("ods.t", {"sql": "SELECT DATE'-0043-03-15' AS day", "target": TARGET})
-    with pytest.raises(TerminalStepError, match=r"connection db: .*-0043-03-15") as caught:
+    with pytest.raises(TerminalStepError, match=r"t: column day: .*-0043-03-15") as caught:
         lab.run("ods.t", day(1))
     assert "column day" in str(caught.value)
 
@@ -285,6 +285,27 @@ def test_a_source_in_a_database_is_filtered_there_and_counted(db_lab: Lab, query
     ran = db_lab.run("ods.t", day(2))
     assert (ran.counts.source, ran.counts.target) == (1, 1)
     assert [row[0] for row in db_lab.rows("ods.t")] == [2_000_000_000]
+
+
+def test_a_value_that_cannot_be_staged_is_reported_with_table_column_and_fix(
+    lab: Lab, mariadb_url: sa.URL
+):
+    lab.settings["connections"] = {"db": {"url": mariadb_url.render_as_string()}}
+    with sa.create_engine(mariadb_url, poolclass=sa.NullPool).begin() as conn:
+        conn.exec_driver_sql(
+            "CREATE TABLE t (at TIMESTAMP NULL, v VARCHAR(9) CHARACTER SET latin1,"
+            " w DATETIME, _window_start VARCHAR(32))"
+        )
+    cases = {
+        "TIMESTAMP'2040-01-01 00:00:00' AS at": r"t: .*'2040-01-01 00:00:00' for column `at`\. ",
+        "'日' AS v": r"t: Incorrect string value.* for column `v`\. ",
+        "TIMESTAMP_NTZ'0000-12-31 00:00:00' AS w": "column w: 0000-12-31 .* years 1 to 9999",
+    }
+    for query, problem in cases.items():
+        lab.table("ods.t", {"sql": f"SELECT {query}", "target": {**TARGET, "mode": "append"}})
+        with pytest.raises(TerminalStepError, match=problem) as error:
+            lab.run("ods.t", day(1))
+        assert " w" in query or "convert the value in the step's SQL" in str(error.value)
 
 
 def test_the_password_shows_nowhere(lab: Lab, monkeypatch, capfd):
