@@ -208,7 +208,7 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
     Raises TerminalStepError for a text file that Spark cannot read.
     """
     if isinstance(source, RecordsSource):
-        refuse_unreadable_files(reading, source, known_as(reading, source))
+        refuse_unreadable_files(reading, source, build_cache_key(reading, source))
     reader = reading.spark.read.format(source.type).options(**_options(source))
     if columns is not None:
         reader = reader.schema(columns)

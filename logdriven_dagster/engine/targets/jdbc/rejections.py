@@ -9,7 +9,7 @@ from logdriven_dagster.config.driver_errors import get_driver_message
 from logdriven_dagster.engine.databases.declarations import MARIADB
 from logdriven_dagster.engine.databases.tables import plain_quoted
 from logdriven_dagster.engine.failures import is_transient
-from logdriven_dagster.engine.spark.jvm_errors import thrown_by
+from logdriven_dagster.engine.spark.jvm_errors import list_jvm_errors
 from logdriven_dagster.engine.targets.jdbc.moves import Move
 from logdriven_dagster.errors import TerminalStepError
 
@@ -108,7 +108,7 @@ def _of_driver(error: "DBAPIError") -> tuple[str, str] | None:
 
 def _of_spark(error: Exception) -> tuple[str, str] | None:
     """Return the message of a JDBC driver, and a fix: staging tables reject nothing but values."""
-    thrown = [each for each in thrown_by(error) if "java.sql.SQLException" in each.types]
+    thrown = [each for each in list_jvm_errors(error) if "java.sql.SQLException" in each.types]
     if not thrown:
         return None
     said = thrown[-1].message.strip().partition("\n")[0]
