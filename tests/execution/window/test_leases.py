@@ -199,6 +199,21 @@ def test_on_running_replace_fences_the_first_s10(world, after_stage):
     assert [each.job_id for each in world.engine.publications] == [2]
 
 
+def test_the_log_is_asked_for_the_lease_before_rows_are_published(world, monkeypatch):
+    runner, publish = world.runner, world.session_class.publish
+
+    def discard_first(session, step_id, verify):
+        # No other runner fences the window: only the log knows that the attempt has ended.
+        discard(runner.project, runner.run_log, "ods.numbers", runner.owner)
+        return publish(session, step_id, verify)
+
+    monkeypatch.setattr(world.session_class, "publish", discard_first)
+    events = world.catch_up(tables=["ods.numbers"])
+    assert len(ended(events, WindowLost)) == 1
+    assert world.statuses("ods.numbers") == [("01", "DISCARDED")]
+    assert world.engine.publications == ()
+
+
 def test_a_discarded_attempt_publishes_nothing_and_cleans_up_y06_y12(spark, world, after_stage):
     runner = world.runner
     after_stage(
