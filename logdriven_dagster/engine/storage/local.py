@@ -8,6 +8,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import BinaryIO
@@ -109,10 +110,10 @@ class LocalStorage:
         return int(read_metadata(_path(location)).num_rows)
 
     def put(self, location: str, content: bytes) -> None:
-        """Write a file under a name that no other process uses."""
+        """Write a file, in place of one of this name."""
         path = _path(location)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        with _write_draft(path, content) as draft:
+            draft.replace(path)
 
     def put_if_absent(self, location: str, content: bytes) -> bool:
         """Write a file if none of this name exists, and return whether it was written.
@@ -121,16 +122,8 @@ class LocalStorage:
         create the link, and a writer that is killed or suspended before that blocks no other.
         """
         path = _path(location)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{uuid4().hex}{DRAFT}")
-        try:
-            with draft.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+        with _write_draft(path, content) as draft:
             return _link(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
 
     def remove(self, location: str) -> None:
         """Remove a file, or a folder with its content; do nothing if it does not exist."""
@@ -143,6 +136,21 @@ class LocalStorage:
 
 def _path(location: str) -> Path:
     return Path(get_local_folder(location))
+
+
+@contextmanager
+def _write_draft(path: Path, content: bytes) -> Iterator[Path]:
+    """Write a draft of a file to disk, and remove it afterwards, unless it was renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{uuid4().hex}{DRAFT}")
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _link(draft: Path, path: Path) -> bool:

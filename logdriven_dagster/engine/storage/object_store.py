@@ -95,7 +95,7 @@ class ObjectStore:
         return int(read_metadata(io.BytesIO(tail)).num_rows)
 
     def put(self, location: str, content: bytes) -> None:
-        """Write a file under a name that no other process uses."""
+        """Write a file, in place of one of this name."""
         self._system.pipe_file(location, content)
 
     def put_if_absent(self, location: str, content: bytes) -> bool:

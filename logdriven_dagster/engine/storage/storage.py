@@ -79,7 +79,7 @@ class Storage(Protocol):
         ...
 
     def put(self, location: str, content: bytes) -> None:
-        """Write a file under a name that no other process uses."""
+        """Write a file, in place of one of this name."""
         ...
 
     def put_if_absent(self, location: str, content: bytes) -> bool:

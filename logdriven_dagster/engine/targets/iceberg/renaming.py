@@ -17,7 +17,7 @@ from logdriven_dagster.engine.targets.iceberg.catalog import (
     open_catalog,
 )
 from logdriven_dagster.engine.targets.iceberg.garbage import find_table_folder
-from logdriven_dagster.engine.targets.iceberg.table import TAKEN, table_folder
+from logdriven_dagster.engine.targets.iceberg.table import TAKEN, choose_table_folder
 from logdriven_dagster.errors import TerminalStepError, UsageError
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def rename_table(project: Project, old: str, new: str) -> None:
 
     if (found := find_existing_table(project, old)) is None:
         return
-    catalog, folder = open_catalog(project), table_folder(project, old)
+    catalog, folder = open_catalog(project), choose_table_folder(project, old)
     if normalize_location(found.location()) == normalize_location(folder.location):
-        folder.storage.put_if_absent(f"{folder.location}/{TAKEN}", f"{new}\n".encode())
+        folder.storage.put(f"{folder.location}/{TAKEN}", f"{new}\n".encode())
     for length in range(1, len(identifier(new))):
         create(partial(catalog.create_namespace_if_not_exists, identifier(new)[:length]))
     try:

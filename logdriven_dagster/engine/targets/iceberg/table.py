@@ -94,7 +94,7 @@ def table_folder(project: Project, name: str) -> Folder:
 
 
 def choose_table_folder(project: Project, name: str) -> Folder:
-    """Return the folder of a table that is still to be created.
+    """Return the folder of a table of this name: the first one that no renamed table has.
 
     A renamed table keeps its folder, so a new table of its earlier name gets a numbered one.
     """

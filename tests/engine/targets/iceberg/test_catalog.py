@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 import yaml
+from fsspec.implementations.local import LocalFileSystem
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
@@ -18,13 +19,20 @@ from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.server_limits import LOCK_SECONDS, build_limits
 from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.object_store import ObjectStore
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.engine.targets.iceberg.catalog import (
     load_existing,
     open_catalog,
     remove_snapshots,
 )
-from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
+from logdriven_dagster.engine.targets.iceberg.renaming import rename_table
+from logdriven_dagster.engine.targets.iceberg.table import (
+    IcebergTable,
+    choose_table_folder,
+    table_folder,
+)
 from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.errors import StepError, TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import WindowRun
@@ -56,9 +64,43 @@ def project(request: Any, tmp_path: Path, monkeypatch: Any) -> Project:
 
 def create_table(project: Project) -> None:
     catalog = open_catalog(project)
-    catalog.create_namespace("ods")
-    catalog.create_table(("ods", "t"), Schema(NestedField(1, "v", LongType())))
+    catalog.create_namespace_if_not_exists("ods")
+    location = choose_table_folder(project, "ods.t").location
+    catalog.create_table(("ods", "t"), Schema(NestedField(1, "v", LongType())), location)
     catalog.engine.dispose()
+
+
+class Careless(LocalFileSystem):
+    """A store that overwrites existing files, whatever a request says."""
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: object) -> None:
+        file = Path(self._strip_protocol(path))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(value)
+
+
+def test_a_rename_needs_no_conditional_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    project = project_at(tmp_path)
+    create_table(project)
+    location = table_folder(project, "ods.t").location
+    store = ObjectStore(lambda: Careless(skip_instance_cache=True))
+    monkeypatch.setattr(
+        "logdriven_dagster.engine.targets.iceberg.table.folder_at",
+        lambda place, _: Folder(store, place),
+    )
+    rename_table(project, "ods.t", "ods.new")
+    assert choose_table_folder(project, "ods.t").location == f"{location}.2"
+
+
+def test_tables_that_had_one_name_in_turn_have_folders_of_their_own(tmp_path: Path):
+    project = project_at(tmp_path)
+    for name in ("ods.a", "ods.b", "ods.c"):
+        create_table(project)
+        rename_table(project, "ods.t", name)
+    create_table(project)
+    tables = [load_existing(open_catalog(project), ("ods", n)) for n in ("a", "b", "c", "t")]
+    found = [table.location().rpartition("/")[2] for table in tables if table is not None]
+    assert found == ["t", "t.2", "t.3", "t.4"]
 
 
 def fence(project: Project, token: int) -> None:
