@@ -143,7 +143,7 @@ class Claim:
     This follows an earlier `default_start` or a later `end`.
     """
     replaces: tuple[int, ...] = ()
-    """Jobs of finished windows of an earlier grid that lie within this window."""
+    """Jobs of ended windows of an earlier grid that lie within this window."""
     name: str = ""
     """Name of the window in the log; empty if it is the window's text in the project's time zone.
 

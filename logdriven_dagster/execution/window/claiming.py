@@ -79,7 +79,7 @@ def claim_windows(
 
 
 def _with_replaced(conn: Connection, claims: list[Claim], log: TableLog) -> list[Claim]:
-    """Add to claims the finished windows of another grid that they replace, if they may.
+    """Add to claims the ended windows of another grid that they replace, if they may.
 
     Only a window that overlaps finished ones can replace any, so no others are queried.
     """
@@ -89,7 +89,20 @@ def _with_replaced(conn: Connection, claims: list[Claim], log: TableLog) -> list
     overlaps.refuse_part(claims[0].table, first, log.once_finished)
     span = first.up_to_end_of(last)
     is_over = any(done.overlaps(span) for done in log.finished)
-    return overlaps.add_replaced_windows(conn, claims) if is_over else claims
+    claims = overlaps.add_replaced_windows(conn, claims) if is_over else claims
+    return [_with_unfinished(claim, log) for claim in claims] if log.open else claims
+
+
+def _with_unfinished(claim: Claim, log: TableLog) -> Claim:
+    """Add to a claim the failed and discarded windows of another grid that lie within it."""
+    replaced = tuple(
+        item.job_id
+        for item in log.open
+        if item.window != claim.window
+        and claim.window.contains(item.window)
+        and (item.status is not Status.RUNNING or item.expired)
+    )
+    return replace(claim, replaces=claim.replaces + replaced)
 
 
 def _with_late(conn: Connection, order: Order, claims: list[Claim]) -> list[Claim]:

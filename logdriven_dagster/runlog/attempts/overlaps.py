@@ -118,7 +118,7 @@ def refuse_part(table: str, window: TimeWindow, finished: Iterable[TimeWindow]) 
 
 
 def supersede(conn: Connection, attempts: Sequence[Attempt]) -> None:
-    """Mark the finished windows within those of the attempts as replaced."""
+    """Mark the windows of an earlier grid within those of the attempts as replaced."""
     for attempt in attempts:
         for part in split_into_chunks(attempt.claim.replaces):
             for log in _LOGS:

@@ -142,3 +142,22 @@ def test_a_lost_refresh_of_an_earlier_grid_runs_again_as_a_whole(sandbox, method
         list(sandbox.runner.refresh_windows("ods.a", [first], now))
     sandbox.run(now=NOW)
     assert counting(sandbox) == before
+
+
+@pytest.mark.parametrize("again", ["refresh", "run"])
+def test_a_longer_window_replaces_the_failed_ones_within_it(sandbox: Sandbox, again: str):
+    sandbox.write("tables/b.yaml", null_table("ods.b", "1 day", "2022-01-01", ordered="false"))
+    for n in (1, 3) if again == "refresh" else (1, 2, 3):
+        sandbox.engine.fail("ods.b", f"2022-01-0{n}")
+    sandbox.run("ods.b", now="2022-01-04")
+    sandbox.write("tables/b.yaml", null_table("ods.b", "1 month", "2022-01-01", ordered="false"))
+    if again == "refresh":
+        sandbox.refresh("ods.b", "2022-01-01", "2022-02-01", now="2022-02-02")
+    else:
+        sandbox.run("ods.b", now="2022-02-02")
+    with sandbox.run_log.read() as conn:
+        (log,) = logs.read_window_states(conn, [sandbox.project.table("ods.b")]).values()
+    assert [str(window) for window in log.finished] == ["[2022-01-01, 2022-02-01)"]
+    assert log.open == ()
+    latest = [row["status"] for row in sandbox.log("ods.b") if row["latest"] == 1]
+    assert latest == ["SUCCESS"]
