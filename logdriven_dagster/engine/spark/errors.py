@@ -165,9 +165,16 @@ _REFUSED = re.compile(r"column .* holds .*; read it with options\.customSchema: 
 """Message of our own conversion checks in queries, as `exact_values.refusal` words it."""
 
 
+_MISFIT = re.compile(r"\(conn=\d+\) (.*) for column `[^`]*`\.`[^`]*`\.`(.*)` at row \d+")
+"""MariaDB's message for a value that a column of the staging table does not store."""
+
+
 def _of_a_database(thrown: JvmException) -> str:
     if refused := _REFUSED.search(thrown.message):
         return refused[0].replace("`", "")
+    if misfit := _MISFIT.match(thrown.message):
+        fix = "convert the value in the step's SQL, or change the column"
+        return f"column {misfit[2]}: {misfit[1]}; {fix}"
     if thrown.message == "No suitable driver":
         return "Spark has no JDBC driver for this database; add its jar to spark.jars"
     return f"the database says: {thrown.message.strip().partition(chr(10))[0]}"

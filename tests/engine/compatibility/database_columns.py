@@ -43,6 +43,8 @@ def column(declared: str, *values: Value, name: str = "") -> Column:
 BOOLS = ("true", True), ("false", False)
 TEXTS = quoted(""), quoted("Zürich 東京 😀")
 CENTS = quoted(Decimal("1.50")), quoted(Decimal("-1234567.89"))
+OF_POINT = bytes.fromhex("000000000101000000000000000000f03f0000000000000040")
+"""A point's reference system, and its Well-Known Binary."""
 DAYS = quoted(date(2022, 1, 2)), quoted(date(1700, 1, 1))
 ENDLESS = quoted("infinity"), quoted("-infinity")
 OF_POSTGRESQL = [
@@ -141,7 +143,7 @@ OF_MARIADB = [
     column("JSON", quoted('{"a": 1}'), quoted("[]")),
     column("UUID", quoted(ID), quoted(UUID(int=0))),
     column("INET6", quoted("::1")),
-    column("POINT", ("ST_PointFromText('POINT(1 2)')", "POINT(1 2)")),
+    column("POINT", ("ST_PointFromText('POINT(1 2)')", OF_POINT), name="POINT, its bytes"),
 ]
 BEFORE_POSTGRESQL = (
     "CREATE TYPE mood AS ENUM ('glad')",

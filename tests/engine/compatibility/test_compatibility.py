@@ -57,7 +57,9 @@ CELLS = [
     for version, cells in kept()["cells"].items()
     for key, cell in cells.items()
 ]
-FIX = re.compile(r"write|declare|name it|fix|CAST|read the files|customSchema|locale|leave|rename")
+FIX = re.compile(
+    r"write|convert|declare|name it|fix|CAST|read the files|customSchema|locale|leave|rename"
+)
 
 
 def written(script: str, folder: Path, together: Sequence[str] = ()) -> list[Written]:

@@ -259,6 +259,18 @@ def test_what_a_database_says_is_one_sentence_and_the_exception_stands_behind_it
     assert whole == "OperationalError: no such table: nowhere"
 
 
+def test_a_value_that_a_column_of_mariadb_does_not_store_is_reported_with_the_column():
+    message = (
+        "(conn=7) Incorrect datetime value: '2040-01-02 17:00:00' for column "
+        "`shop`.`t__staging_7_ab12cd`.`v` at row 1"
+    )
+    thrown = JvmException(("java.sql.BatchUpdateException", "java.sql.SQLException"), message)
+    assert sentence_of([thrown]) == (
+        "column v: Incorrect datetime value: '2040-01-02 17:00:00'; convert the value in the "
+        "step's SQL, or change the column"
+    )
+
+
 def test_a_column_that_a_source_lacks_is_told_with_the_field_that_names_it(lab: Lab):
     lab.file("a.csv", "b,at\n1,2022-01-01\n")
     source = {"type": "csv", "path": "a.csv", "header": True, "window_column": "att"}

@@ -14,7 +14,8 @@ from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.locations import as_path, resolve_location
-from logdriven_dagster.engine.sources.known_sources import Fingerprint
+from logdriven_dagster.engine.sources.known_sources import Fingerprint, is_hidden
+from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -34,14 +35,18 @@ def values_in_folders(paths: Iterable[str], base: str) -> Values:
     """Return the columns in folder names below a path or pattern, with all their texts.
 
     `paths` are file paths, or the URIs that Spark returns. Raises TerminalStepError for a name
-    with escaped bytes of UTF-8, as DuckDB writes them: Spark reads each byte as a character.
+    with escaped bytes of UTF-8, as DuckDB writes them: Spark reads each byte as a character. A file
+    next to such folders is refused, too: Spark reads only the files in the folders.
     """
     found: dict[str, set[str]] = defaultdict(set)
-    for folder in {path.rpartition("/")[0] for path in paths if "=" in path}:
+    folders = {path.rpartition("/")[0]: path for path in paths if not is_hidden(name_of(path))}
+    for folder in folders:
         if _ESCAPED.search(folder):
             _refuse_escaped_bytes(folder, base)
         for name, text in _pairs(folder, base):
             found[name].add(text)
+    if found:
+        _refuse_loose_files(folders, base)
     return found
 
 
@@ -105,6 +110,21 @@ def _refuse_escaped_bytes(folder: str, base: str) -> None:
                 f"the folder {folder} contains escaped bytes, each of which Spark would read as "
                 f"a character; rename {part} to {unquote(part)}, or write the column into the files"
             )
+
+
+def _refuse_loose_files(folders: Mapping[str, str], base: str) -> None:
+    """Raise TerminalStepError if some folders have columns in their names, and others do not.
+
+    `folders` maps each folder to a file in it.
+    """
+    named = {folder: "/".join(_names_below(folder, base)) for folder in folders}
+    some = next(name for name in sorted(named.values()) if name)
+    for folder in sorted(folder for folder, name in named.items() if not name):
+        raise TerminalStepError(
+            f"{folders[folder]}: the file is next to folders such as {some}, and Spark would read "
+            "only the files in the folders; move it into such a folder, or read it in a step of "
+            "its own"
+        )
 
 
 def _names_below(folder: str, base: str) -> list[str]:

@@ -34,6 +34,7 @@ from logdriven_dagster.engine.sources.files.records import (
     record_options,
 )
 from logdriven_dagster.engine.sources.files.text_files import refuse_unreadable_files
+from logdriven_dagster.engine.sources.files.typed.changed_times import refuse_skipped_times
 from logdriven_dagster.engine.sources.files.typed.footers import column_names, footers
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
 from logdriven_dagster.engine.sources.files.typed.reading import Part, plan_reading
@@ -86,6 +87,8 @@ class TypedFilesReader(FilesReader):
         read = footers(files, source.type)
         refuse_hidden_columns(files, _base(key), column_names(read), source.type)
         folders = values_in_folders((path for path, _, _ in files), _base(key))
+        if source.type == "orc":
+            refuse_skipped_times(read, files, declared, str(reading.project.zone))
         found = plan_reading(read, declared, missing=missing, folders=folders, place=source.path)
         if found.merges:
             options = {"mergeSchema": True, **source.options}

@@ -312,7 +312,9 @@ class JdbcTable:
         for old, new in zip(known.fields, fitting.schema.fields, strict=False):
             if old.dataType != new.dataType:
                 raise TerminalStepError(
-                    f"{self._target.table}: column {old.name} is too narrow for the result\n"
+                    f"{self._target.table}: column {old.name} is too narrow for the result; "
+                    f"change it in the database, or write CAST({old.name} AS "
+                    f"{old.dataType.simpleString()}) in the step's SQL\n"
                     f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
                 )
         return select_given_columns(fitting, frame)

@@ -145,6 +145,24 @@ def test_files_of_a_pattern_are_looked_at_as_those_of_a_folder(lab: Lab):
     assert f"{path}: the column u is unsigned bigint" in refused(lab, source)
 
 
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_a_file_next_to_folders_of_columns_is_refused(lab: Lab, form: str):
+    """Spark would read the files in the folders only."""
+    text = {"csv": "{}\n", "json": '{{"a": {}}}\n'}.get(form, "")
+    for number, name in enumerate((f"f.{form}", f"v=2/f.{form}"), 1):
+        put(lab, name, a=number)
+        if text:
+            lab.file(f"in/{name}", text.format(number))
+    put(lab, "_SUCCESS", a=1)
+    for columns in ({"columns": "a BIGINT"}, {"columns": "a BIGINT, v INT"}):
+        problem = refused(lab, {"type": form, "path": "in", **columns})
+        assert f"{lab.root}/in/f.{form}: the file is next to folders such as v=2" in problem
+        assert "move it into such a folder" in problem
+    (lab.root / f"in/f.{form}").unlink()
+    load(lab, {"type": form, "path": "in", "columns": "a BIGINT"})
+    assert lab.rows("ods.t") == [(2, 2)]
+
+
 def test_folders_that_are_not_read_are_not_looked_at(lab: Lab):
     put(lab, "archive/f.parquet", a=1, b=2)
     put(lab, "f.parquet", a=1)

@@ -142,6 +142,24 @@ def test_old_times_next_to_ones_with_more_digits_are_refused_by_row(lab: Lab):
         assert f"column {name} holds {problem}" in refused(lab, ORC, query)
 
 
+def test_times_that_the_clocks_skip_are_refused(lab: Lab):
+    """Spark reads them as a time one hour later."""
+    lab.settings["timezone"] = "Europe/Berlin"
+    skipped = pa.array([datetime(2026, 3, 29, 2, 30), None], pa.timestamp("us"))
+    nested = pa.StructArray.from_arrays([skipped], ["t"])
+    good = pa.array([datetime(2026, 3, 29, 3, 30), datetime(2026, 10, 25, 2, 30)], skipped.type)
+    zoned = skipped.cast(pa.timestamp("us", "UTC"))
+    path = write(lab.root, "f.orc", {"good": good, "zoned": zoned, "s": nested})
+    problem = f"{path}: column s.t holds 2026-03-29 02:30:00, which the clocks of Europe/Berlin"
+    assert problem in refused(lab, ORC)
+    columns = {"columns": "good TIMESTAMP, zoned TIMESTAMP"}
+    load(lab, ORC | columns, "SELECT CAST(good AS STRING) AS t FROM source")
+    assert lab.rows("ods.t") == [("2026-03-29 03:30:00",), ("2026-10-25 02:30:00",)]
+    lab.settings["timezone"] = "America/New_York"
+    load(lab, ORC, "SELECT CAST(s.t AS STRING) AS t FROM source")
+    assert lab.rows("ods.t") == [("2026-03-29 02:30:00",), (None,)]
+
+
 def test_fractions_before_1970_with_which_java_fails_are_named(lab: Lab):
     half = datetime(1969, 12, 31, 23, 59, 59, 500000)
     us = pa.timestamp("us")

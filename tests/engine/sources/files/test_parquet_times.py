@@ -109,6 +109,35 @@ def test_times_of_96_bits_without_a_record_of_their_meaning_are_refused(lab: Lab
         assert lab.rows("ods.t") == [(str(shown),)]
 
 
+def test_digits_of_96_bits_that_spark_would_cut_off_are_found(tmp_path: Path):
+    """Of nested leaves too; times outside the range of nanoseconds wrap around in PyArrow."""
+    lost = pa.array([1_000_000_001, None], pa.int64()).cast(NAIVE)
+    kept = pa.array([-1_000, None], pa.int64()).cast(NAIVE)
+    micros = pa.array([datetime(1500, 1, 2, 3, 4, 5, 6), None], pa.timestamp("us"))
+    columns = {
+        "lost": lost,
+        "old": pa.array([-1, None], pa.int64()).cast(NAIVE),
+        "kept": kept,
+        "ancient": micros,
+        "s": pa.StructArray.from_arrays([kept, lost], ["kept", "lost"]),
+        "l": pa.ListArray.from_arrays([0, 1, 2], lost),
+    }
+    found = kinds(write(tmp_path, columns, **INT96))
+    assert {name for name, kind in found.items() if "digits below" in kind} == {
+        *("lost", "old", "s.lost", "l.element")
+    }
+
+
+def test_digits_of_96_bits_that_spark_would_cut_off_are_refused(lab: Lab):
+    lost = pa.array([1_000_000_001], pa.int64()).cast(NAIVE)
+    path = write(lab.root, {"a": pa.array([1]), "v": lost}, **INT96)
+    problem = f"{path}: the column v has INT96 timestamps with digits below a microsecond"
+    for columns in ({}, {"columns": "a BIGINT, v TIMESTAMP_NTZ"}):
+        assert problem in refused(lab, {**SOURCE, **columns})
+    load(lab, {**SOURCE, "columns": "a BIGINT"})
+    assert lab.rows("ods.t") == [(1,)]
+
+
 @pytest.fixture
 def of_96_bits(lab: Lab) -> Iterator[Any]:
     name = "spark.sql.parquet.outputTimestampType"

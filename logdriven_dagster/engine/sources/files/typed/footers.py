@@ -143,7 +143,7 @@ def _columns_of_parquet(path: str) -> Struct:
     schema = found.schema
     columns = map(schema.column, range(len(schema)))
     physical = _PHYSICAL | {"FIXED_LEN_BYTE_ARRAY": kind_of_bytes}
-    return mark_times(found, _of_parquet(schema.to_arrow_schema(), columns, physical))
+    return mark_times(path, found, _of_parquet(schema.to_arrow_schema(), columns, physical))
 
 
 def _refuse_codecs(path: str, found: Any) -> None:

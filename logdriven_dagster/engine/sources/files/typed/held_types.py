@@ -21,6 +21,7 @@ UNKNOWN_96_BITS = (
     "timestamp of 96 bits, whose footer does not record whether it is a TIMESTAMP or a "
     "TIMESTAMP_NTZ"
 )
+LOST_DIGITS = "timestamp of 96 bits with digits below a microsecond"
 WITH_INFINITY = " with infinity"
 """The suffix of the kind of a leaf with an infinite day or time, for which Spark has no value."""
 UUID, HALF, INT128 = "uuid", "float of 16 bits", "128-bit integer"
@@ -135,7 +136,7 @@ _NATURAL = {
 _UNREADABLE = {
     **dict.fromkeys((*_DURATIONS, PERIOD), "BIGINT"),
     **{kind + WITH_INFINITY: number for kind, number in _INFINITE.items()},
-    UNKNOWN_96_BITS: "TIMESTAMP",
+    **dict.fromkeys((UNKNOWN_96_BITS, LOST_DIGITS), "TIMESTAMP"),
     "12-byte interval": "BINARY",
     INT128: "BINARY",
 }

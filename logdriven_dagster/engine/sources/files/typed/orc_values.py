@@ -1,9 +1,10 @@
-"""Values of ORC files that their footers do not record: NULL, digits, and old fractions.
+"""Values of ORC files that their footers do not record: NULL, digits, old fractions, skipped times.
 
 PyArrow reads the columns in question, stripe by stripe.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.sources.files.typed.held_types import (
@@ -70,6 +71,44 @@ def find_old_fraction(error: Exception, files: Iterable[tuple[str, Struct]]) -> 
     return None
 
 
+@lru_cache(maxsize=10_000)
+def find_skipped_time(
+    path: str, _size: int, _changed: int, columns: Struct, zone: str
+) -> tuple[Path, str] | None:
+    """Return a leaf with a time that the clocks of a zone skip, and the time; None without one.
+
+    Spark reads such a time as a later one. Spark itself does not write it.
+    """
+    from pyarrow import orc
+
+    file, seen = orc.ORCFile(path), []
+
+    def has_skipped(array: "pa.Array") -> bool:
+        skipped = _skipped_times(array, zone)
+        seen.extend(skipped)
+        return bool(skipped)
+
+    for leaf, kind in leaves(columns):
+        if kind in (OF_ORC, OF_ORC_NANOS) and _OF_SPARK not in file.metadata:
+            found, _ = _leaves_where(has_skipped, file, columns, {leaf})
+            if found:
+                return leaf, seen[0]
+    return None
+
+
+def _skipped_times(array: "pa.Array", zone: str) -> list[str]:
+    """Return up to one time of an array without a zone that the clocks of a zone skip."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if array.type.tz is not None:
+        return []
+    times = array.cast(pa.timestamp("us"), safe=False)
+    instants = compute.assume_timezone(times, zone, ambiguous="earliest", nonexistent="latest")
+    skipped = times.filter(compute.not_equal(compute.local_timestamp(instants), times))
+    return [str(skipped[0])] if len(skipped) else []
+
+
 def _leaves_where(
     condition: "Callable[[pa.Array], bool]", file: Any, columns: Struct, wanted: Collection[Path]
 ) -> tuple[set[Path], set[Path]]:
@@ -92,24 +131,24 @@ def _leaves_where(
             except pa.ArrowInvalid:
                 unreadable |= left
                 continue
-            arrays = zip(paths, _leaf_arrays(column), strict=True)
+            arrays = zip(paths, leaf_arrays(column), strict=True)
             more = {path for path, array in arrays if path in left and condition(array)}
             found, left = found | more, left - more
     return found, unreadable
 
 
-def _leaf_arrays(array: "pa.Array") -> "Iterator[pa.Array]":
-    """Yield the values of each leaf within an array, in the order of `leaves`."""
+def leaf_arrays(array: "pa.Array") -> "Iterator[pa.Array]":
+    """Yield the values of each leaf within an array of ORC or Parquet, in the order of `leaves`."""
     import pyarrow as pa
 
     if pa.types.is_struct(array.type):
         for part in array.flatten():
-            yield from _leaf_arrays(part)
+            yield from leaf_arrays(part)
     elif pa.types.is_map(array.type):
-        yield from _leaf_arrays(array.keys)
-        yield from _leaf_arrays(array.items)
+        yield from leaf_arrays(array.keys)
+        yield from leaf_arrays(array.items)
     elif pa.types.is_list(array.type):
-        yield from _leaf_arrays(array.flatten())
+        yield from leaf_arrays(array.flatten())
     else:
         yield array
 

@@ -1,15 +1,18 @@
 """Times in Parquet files that the types of the footer do not describe fully.
 
 INT96 does not record whether it is an instant: Java libraries store instants, PyArrow and
-fastparquet also times without a zone. DuckDB stores infinity as the greatest number of a type.
+fastparquet also times without a zone. Spark cuts off its digits below a microsecond. DuckDB stores
+infinity as the greatest number of a type.
 """
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.sources.files.typed.held_types import (
+    LOST_DIGITS,
     OF_96_BITS,
     OF_96_BITS_NTZ,
     UNKNOWN_96_BITS,
@@ -20,25 +23,29 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     leaves,
     with_kinds,
 )
+from logdriven_dagster.engine.sources.files.typed.orc_values import leaf_arrays
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_OF_SPARK = b"org.apache.spark.version"
 _OF_JAVA, _OF_DUCKDB = "parquet-mr", "DuckDB"
 _GREATEST = {"INT32": 2**31 - 1, "INT64": 2**63 - 1}
 
 
-def mark_times(found: Any, columns: Struct) -> Struct:
+def mark_times(path: str, found: Any, columns: Struct) -> Struct:
     """Return the columns of a file, with the kinds of times that their types leave open.
 
-    `found` is PyArrow's metadata of the file.
+    `found` is PyArrow's metadata of the file. PyArrow also reads the INT96 columns, which have no
+    statistics, unless Spark wrote them.
     """
     held = list(leaves(columns))
     if len(held) != found.num_columns:
         return columns  # a VARIANT has several leaves
     writer = str(found.created_by)
     kinds: dict[Path, str] = {}
-    if not writer.startswith(_OF_JAVA) and any(kind == OF_96_BITS for _, kind in held):
+    of_96_bits = {path for path, kind in held if kind == OF_96_BITS}
+    if not writer.startswith(_OF_JAVA) and of_96_bits:
         kinds = _kinds_of_96_bits(found.metadata or {}, held)
     if writer.startswith(_OF_DUCKDB):
         kinds |= {
@@ -46,11 +53,48 @@ def mark_times(found: Any, columns: Struct) -> Struct:
             for number, (path, kind) in enumerate(held)
             if can_be_infinite(kind) and _has_infinity(found, number)
         }
+    if of_96_bits and _OF_SPARK not in (found.metadata or {}):
+        kinds |= dict.fromkeys(_find_lost_digits(path, columns, of_96_bits), LOST_DIGITS)
     if not kinds:
         return columns
     marked = with_kinds(columns, kinds.get)
     assert isinstance(marked, Struct)
     return marked
+
+
+def _find_lost_digits(path: str, columns: Struct, wanted: Collection[Path]) -> set[Path]:
+    """Return those of the `wanted` INT96 leaves that have digits below a microsecond."""
+    from pyarrow import parquet
+
+    found: set[Path] = set()
+    names = [name for name, _ in columns.fields if any(leaf[0] == name.lower() for leaf in wanted)]
+    file, in_micros = (
+        parquet.ParquetFile(path, coerce_int96_timestamp_unit=unit) for unit in ("ns", "us")
+    )
+    for group, (name, held) in product(range(file.num_row_groups), columns.fields):
+        if name in names:
+            parts = (each.read_row_group(group, columns=[name]) for each in (file, in_micros))
+            arrays = (leaf_arrays(part.column(0).combine_chunks()) for part in parts)
+            own = (leaf for leaf, _ in leaves(held, (name.lower(),)))
+            found |= {
+                leaf
+                for leaf, nanos, micros in zip(own, *arrays, strict=True)
+                if leaf in wanted and _has_nanoseconds(nanos, micros)
+            }
+    return found
+
+
+def _has_nanoseconds(nanos: "pa.Array", micros: "pa.Array") -> bool:
+    """Return True if any time has digits below a microsecond.
+
+    `nanos` wraps around outside the years 1677 to 2262, and `micros` does not.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    whole, cut = nanos.cast(pa.int64()), micros.cast(pa.int64())
+    rest = compute.subtract(whole, compute.multiply(cut, 1000))
+    return bool(compute.any(compute.not_equal(rest, 0)).as_py())
 
 
 def _has_infinity(found: Any, number: int) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.schemas import ddl_type
+from logdriven_dagster.engine.sources.files.typed.changed_times import refuse_lost_digits
 from logdriven_dagster.engine.sources.files.typed.conversions import build_conversion, read_as
 from logdriven_dagster.engine.sources.files.typed.footers import Footer
 from logdriven_dagster.engine.sources.files.typed.held_types import (
@@ -90,6 +91,7 @@ def plan_reading(
     if not found:
         return TypedReading(columns=columns)
     refuse_unions(found)
+    refuse_lost_digits(found, columns)
     found = with_columns_of_null(found, columns)
     if missing != "allow":
         refuse_lost_columns(found)
