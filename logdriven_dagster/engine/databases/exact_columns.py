@@ -21,6 +21,7 @@ from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.databases.exact_times import (
     as_given,
     depth_of_postgresql,
+    digits_of_server,
     numbers_of_postgresql,
     time_of_server,
     time_of_sqlite,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 _UNKNOWN_TYPE = re.compile(r"UNRECOGNIZED_SQL_TYPE\].* name: (\w+), id:")
+_NEGATIVE_SCALE = "DECIMAL_SCALE_EXCEEDS_PRECISION"
+"""Spark's error for an array such as `numeric(5,-2)[]`."""
 _DIGITS = 38
 _NEGATIVE_SCALES = 1024
 """PostgreSQL's scales have eleven bits with a sign; values from here on are negative."""
@@ -144,9 +147,9 @@ def _unknown_types_named(connection: Connection, options: Mapping[str, str]) -> 
         yield
     except Exception as error:
         known = _UNKNOWN_TYPE.search(str(error))
-        if known is None:
+        if known is None and _NEGATIVE_SCALE not in str(error):
             raise
-        name = known[1]
+        name = known[1] if known else "_numeric"
         columns = ", ".join(_columns_of_type(connection, options, name)) or "a column"
         kind = f"{name[1:]}[]" if name.startswith("_") else name
         problem = f"{columns}: Spark cannot read the type {kind}"
@@ -225,7 +228,14 @@ class _ColumnContext:
         if self.backend == "sqlite":
             return time_of_sqlite(field) or _sqlite(field)
         found = time_of_server(field, self.backend, self.zone) or _server(field)
-        return _postgresql(field, found) if self.backend == "postgresql" else found
+        conditions = [found.refused] if found and found.refused else []
+        if self.backend == "postgresql":
+            conditions = [*_conditions_of_postgresql(field, found), *conditions]
+        if (found is None or found.read_as is None) and (
+            digits := digits_of_server(field, self.backend)
+        ):
+            conditions.append(digits)
+        return replace(found or Exact(), refused=" AND ".join(conditions)) if conditions else found
 
 
 def _sqlite(field: "StructField") -> Exact | None:
@@ -281,33 +291,31 @@ def _server(field: "StructField") -> Exact | None:
             "SMALLINT", build_checked_cast(field, "BOOLEAN", "{v} IN (0, 1)", "neither 0 nor 1")
         )
     if kind == "BIT" and field.metadata.get("binarylong"):
-        return Exact(
-            "BIGINT", build_checked_cast(field, "BIGINT", "{v} >= 0", "a number beyond bigint")
-        )
+        return Exact("BIGINT", build_checked_cast(field, "BIGINT", "{v} >= 0", "a number beyond bigint"))
+    if kind == "BIT" and guessed == "binary" and not field.metadata.get("binarylong"):
+        return Exact("STRING")  # the digits of PostgreSQL's bits, as bytes
+    if kind == "_BIT" and guessed == "array<binary>":
+        return Exact("ARRAY<STRING>", selected="CAST({c} AS TEXT[])")
     if kind == "FLOAT" and guessed == "float":
         return Exact("DOUBLE", "CAST({v} AS FLOAT)", "{c} + 0E0")  # as text, it has six digits
     scale = _find_lost_scale(field)
     return None if scale is None else _decimal(field, scale)
 
 
-def _postgresql(field: "StructField", found: Exact | None) -> Exact | None:
-    """Add conditions for values that would fail Spark's job without the name of their column."""
+def _conditions_of_postgresql(field: "StructField", found: Exact | None) -> Iterator[str]:
+    """Yield conditions for values that would fail Spark's job without the name of their column."""
     from pyspark.sql.types import DecimalType
 
-    conditions = [found.refused] if found and found.refused else []
+    read_as = found.read_as if found else None
     kind: Any = field.dataType
-    if kind.typeName() == "array" and not (found and found.read_as == "STRING"):
-        conditions.insert(0, depth_of_postgresql(field))
+    is_array = kind.typeName() == "array" and read_as != "STRING"
+    if is_array:
+        yield depth_of_postgresql(field)
         kind = kind.elementType
-    if (
-        isinstance(kind, DecimalType)
-        and "NUMERIC" in get_declared_type(field)
-        and not (found and found.read_as)
-    ):
-        conditions.append(numbers_of_postgresql(field))
-    if not conditions:
-        return found
-    return replace(found or Exact(), refused=" AND ".join(conditions))
+    is_number = isinstance(kind, DecimalType) and "NUMERIC" in get_declared_type(field)
+    # The driver makes numbers of an array's elements, also where they are read as texts.
+    if is_number and (is_array or not read_as):
+        yield numbers_of_postgresql(field)
 
 
 def _decimal(field: "StructField", scale: int) -> Exact:

@@ -9,7 +9,7 @@ UTC, and for dates, the drivers are exact, except for values that Spark lacks (i
 and those ten days (measured): these make a condition of our query fail.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.engine.databases.exact_values import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _LAST = 2**31 - 1
 """The last second that FROM_UNIXTIME supports everywhere."""
+_DIGITS = 38
 _WALL = f"^{DAY}([ T][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]+)?)?)?$"
 _SELECTED_WALL = {"TIMESTAMP": "CAST({c} AS TEXT)", "DATETIME": "CAST({c} AS CHAR)"}
 _NOT_IN_SPARK = (
@@ -47,7 +48,7 @@ _SHOWN = {
     "FLOAT": "CAST({c} + 0E0 AS CHAR)",
 }
 """MariaDB's own text of values of a type, where its driver returns another text."""
-_MYSQL_KNOWN = "DAYOFMONTH({c}) > 0 AND MONTH({c}) > 0"
+_MYSQL_KNOWN = "DAYOFMONTH({c}) > 0 AND MONTH({c}) > 0 AND YEAR({c}) > 0"
 _MYSQL_FAILING = "~0 + (CONCAT({c}, ': {text}') <> '') > 0"
 _KNOWN = {
     "postgresql": "{c} >= '{first}' AND {c} < '10000-01-01'",
@@ -155,6 +156,20 @@ def numbers_of_postgresql(field: "StructField") -> str:
     if field.dataType.typeName() == "array":
         known = "NOT EXISTS (SELECT 1 FROM unnest({c}) AS e WHERE e - e <> 0)"
     return _passing(field, "postgresql", known, "NaN or infinity, which decimals do not have")
+
+
+def digits_of_server(field: "StructField", backend: str) -> str | None:
+    """Return the condition that decimals of Spark's maximum precision have no more digits."""
+    kind: Any = field.dataType
+    is_array = kind.typeName() == "array"
+    kind = kind.elementType if is_array else kind
+    if backend not in _FAILING or getattr(kind, "precision", 0) < _DIGITS:
+        return None
+    most = f"1{'0' * (_DIGITS - kind.scale)}"
+    known = f"ABS({{c}}) < {most}"
+    if is_array:
+        known = f"NOT EXISTS (SELECT 1 FROM unnest({{c}}) AS e WHERE ABS(e) >= {most})"  # noqa: S608
+    return _passing(field, backend, known, f"a number that {kind.simpleString()} cannot hold")
 
 
 def depth_of_postgresql(field: "StructField") -> str:

@@ -178,6 +178,8 @@ def test_long_decimals_keep_their_fraction(
         ("numeric", "'NaN'"),
         ("numeric(40,2)", "12345678901234567890123456789012345678.25"),
         ("numeric(50,40)", "1.0000000000000000000000000000000000000001"),
+        ("numeric(50,0)", "1e38"),
+        ("numeric(50,0)[]", "'{1e38}'"),
     ],
 )
 def test_decimals_that_spark_cannot_hold_are_refused(postgres: Table, kind: str, value: str):
@@ -197,6 +199,10 @@ def test_a_users_custom_schema_wins(postgres: Table):
         ("timetz", "'03:04:05.123456+02'", "03:04:05.123456+02"),
         ("time[]", "'{03:04:05.123456}'", "{03:04:05.123456}"),
         ("numeric[]", "'{1.5,NULL}'", [Decimal("1.5"), None]),
+        ("numeric(50,0)", "99999999999999999999999999999999999999", Decimal("9" * 38)),
+        ("bit(3)", "B'101'", "101"),
+        ("bit(3)[]", "'{101,NULL}'", ["101", None]),
+        ("bit(1)", "B'1'", True),
     ],
 )
 def test_times_and_arrays_of_postgresql(postgres: Table, kind: str, value: str, read: Any):
@@ -242,7 +248,7 @@ def test_times_of_postgresql_that_spark_has_not_are_refused(
 @pytest.mark.sampled
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
 @pytest.mark.parametrize("kind", ["datetime", "date"])
-@pytest.mark.parametrize("value", ["'0000-00-00'", "'2022-01-00'", "'2022-00-10'"])
+@pytest.mark.parametrize("value", ["'0000-00-00'", "'2022-01-00'", "'2022-00-10'", "'0000-12-31'"])
 def test_zero_dates_of_mariadb_are_refused(
     lab: Lab, maria: Table, kind: str, value: str, zone: str
 ):
@@ -321,6 +327,7 @@ def test_a_query_still_filters_times_in_the_database(postgres: Table, capsys, ki
         ("int[]", "'{{1,2},{3,4}}'"),
         ("numeric(20,2)", "'NaN'"),
         ("numeric(20,2)[]", "'{NaN}'"),
+        ("numeric[]", "'{NaN}'"),
     ],
 )
 def test_what_ends_sparks_job_or_arrives_as_a_java_object_is_refused(
@@ -345,6 +352,9 @@ def test_a_column_of_a_type_that_spark_lacks_is_named(postgres: Table, origin: d
     with pytest.raises(TerminalStepError, match=r"^column v: Spark cannot read the type money\[\]"):
         postgres.frame(**origin)
     assert postgres.read(query="SELECT CAST(v AS TEXT) AS v FROM s")[1] == ["{$1.50}"]
+    postgres.fill("numeric(5,-2)[]", "'{12300}'")
+    with pytest.raises(TerminalStepError, match=r"^column v: Spark cannot read .* numeric\[\]"):
+        postgres.frame(**origin)
 
 
 @pytest.mark.parametrize(
@@ -363,6 +373,12 @@ def test_read_as_text_a_value_of_mariadb_is_what_it_is(
 ):
     maria.fill(kind, value)
     assert maria.read(options={"customSchema": "v STRING"}) == ("string", [text])
+
+
+def test_a_number_of_more_digits_than_sparks_decimals_is_refused_with_its_column(maria: Table):
+    maria.fill("decimal(65,0)", "99999999999999999999999999999999999999")
+    assert maria.read()[1] == [Decimal("9" * 38)]
+    maria.refuses("decimal(65,0)", "100000000000000000000000000000000000000")
 
 
 @pytest.mark.parametrize("kind", ["tinyint(1)", "tinyint(1) unsigned"])
