@@ -78,11 +78,12 @@ docs: $(VENV)/.installed-dev ## build the documentation as a site, in site/; a w
 	$(UV_INSTALL) --group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
-check: $(VENV)/.installed-dev ## lint, types, direction of imports
+check: $(VENV)/.installed-dev ## lint, types, direction of imports, language of names and texts
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q --noconftest tests/setup/test_language.py
 
 # Hundreds of JVMs of the tests would load and link Spark's classes, each for itself.
 $(VENV)/.classes: $(VENV)/.installed-dev

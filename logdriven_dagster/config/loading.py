@@ -1,10 +1,8 @@
 """Loading a folder of YAML files into a `Project`, or into a list of all its mistakes."""
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,10 +33,10 @@ from logdriven_dagster.config.yaml.documents import (
     read_document,
     report_once,
 )
+from logdriven_dagster.config.yaml.hints import log_hint
 from logdriven_dagster.config.yaml.renamed_fields import with_current_names
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
-_logger = logging.getLogger(__name__)
 _Config = TypeVar("_Config", TableConfig, JobConfig)
 _NAME = re.compile(r"^table: *([\w.]+)", re.MULTILINE)
 
@@ -100,7 +98,7 @@ def read_sources(root: Path | str) -> ProjectFiles:
     ]
     renamed_fields = tuple(report_once(hints))
     for found in renamed_fields:
-        _log_once(str(found))
+        log_hint("renamed_field", str(found))
     return ProjectFiles(
         root,
         main,
@@ -111,12 +109,6 @@ def read_sources(root: Path | str) -> ProjectFiles:
         get_definitions_folder(root),
         renamed_fields,
     )
-
-
-@cache
-def _log_once(hint: str) -> None:
-    """Log a hint, once per process: runs and ticks read the files again."""
-    _logger.warning("renamed_field: %s", hint)
 
 
 def build_project(sources: ProjectFiles) -> Project:

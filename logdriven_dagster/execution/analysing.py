@@ -20,7 +20,7 @@ class Analysis:
     """The mistakes in a project's queries, and the queries that were not analyzed, with reasons."""
 
     mistakes: tuple[ConfigError, ...]
-    unseen: tuple[ConfigError, ...]
+    not_analyzed: tuple[ConfigError, ...]
 
 
 def analysis_of(

@@ -39,7 +39,7 @@ def test_the_fastest_stands_first_with_its_ratio_to_the_plain_pass():
     assert ours < plain
 
 
-def test_what_a_server_uses_and_what_the_first_window_takes_is_told():
+def test_memory_of_a_server_and_time_of_the_first_window_are_reported():
     ours = Times("ours")
     ours.add(Measured(20.0, 5.0, 30.0, 500), 1000, [9.0, 1.0, 1.5, 1.2])
     text = markdown(results(logdriven=ours))
@@ -47,7 +47,7 @@ def test_what_a_server_uses_and_what_the_first_window_takes_is_told():
     assert "- ours: 9.0 s for the first window, 1.20 s for each other (median)" in text
 
 
-def test_a_target_says_whether_it_is_met():
+def test_a_target_states_whether_it_is_met():
     text = markdown(results(plain_pass=times("plain", 10), dagster_batched=times("ours", 11)))
     assert "| batched ≤ 1.05 × the plain single pass (A) | 1.10 | 1.05 | **no** |" in text
 

@@ -41,7 +41,7 @@ def test_validate_json_holds_the_mistakes(shop, logdriven):
     }
 
 
-def test_a_folder_without_a_project_says_how_to_get_one(tmp_path, logdriven):
+def test_a_folder_without_a_project_explains_how_to_get_one(tmp_path, logdriven):
     result = logdriven("plan", "--project", tmp_path)
     assert result.code == 2
     assert "no such file; change to the folder of a project" in result.err
@@ -133,7 +133,9 @@ def test_an_unset_variable_is_named(shop, logdriven, monkeypatch):
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_value_that_an_option_cannot_take_is_told_in_plain_words(shop, logdriven, words, told):
+def test_a_value_that_an_option_cannot_take_is_reported_in_plain_words(
+    shop, logdriven, words, told
+):
     result = logdriven(*words)
     assert result.code == 2
     assert told in result.err

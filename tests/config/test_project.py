@@ -42,7 +42,7 @@ def test_an_unknown_field_names_file_line_field_and_fix_s43(folder):
     assert folder.mistakes() == ("tables/t.yaml:4: retry: unknown field; did you mean 'retries'?")
 
 
-def test_every_mistake_of_a_project_is_told_at_once(folder):
+def test_every_mistake_of_a_project_is_reported_at_once(folder):
     folder.table("a", "ordered: perhaps").table("b", "depends_on: [nowhere]")
     folder.write("tables/c.yaml", "table: [")
     found = folder.mistakes().splitlines()
@@ -318,6 +318,6 @@ def test_paths_start_at_the_project_and_take_variables(folder):
     assert project.path("s3a://bucket/a.csv") == "s3a://bucket/a.csv"
 
 
-def test_a_folder_without_a_project_says_how_to_make_one(tmp_path):
+def test_a_folder_without_a_project_explains_how_to_make_one(tmp_path):
     with pytest.raises(InvalidProjectError, match="logdriven init"):
         load_project(tmp_path)

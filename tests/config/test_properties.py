@@ -100,14 +100,14 @@ def test_templates_give_properties_to_many_tables_b31(project):
         ("${each.x}", "unknown property ${each.x}; only allowed in a file with for_each"),
     ],
 )
-def test_an_unknown_property_is_told_with_its_line(project, text, told):
+def test_an_unknown_property_is_reported_with_its_line(project, text, told):
     assert (
         f"tables/t.yaml:4: description: {told}"
         in project.table("t", f"description: {text}").mistakes()
     )
 
 
-def test_an_unknown_property_in_an_sql_file_is_told(project):
+def test_an_unknown_property_in_an_sql_file_is_reported(project):
     project.write("tables/q.sql", "SELECT ${nothing.there}").table("t")
     with_file(project)
     told = "tables/t.yaml:7: steps[0].sql_file: unknown property ${nothing.there}"

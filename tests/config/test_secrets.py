@@ -23,7 +23,7 @@ def env(monkeypatch):
 
 
 @pytest.mark.parametrize("option", ["hook", "extraJavaOptions", "sasl.jaas.config", "region"])
-def test_what_came_from_the_environment_is_hidden_whatever_it_is_called(env, option):
+def test_values_of_the_environment_are_hidden_under_any_name(env, option):
     env("THING", "planted value/7@x")
     assert resolve("a ${env:THING}", option) == "a planted value/7@x"
     assert redact("got planted value/7@x") == "got ***"
@@ -32,7 +32,7 @@ def test_what_came_from_the_environment_is_hidden_whatever_it_is_called(env, opt
 @pytest.mark.parametrize(
     "value", ["1", "prod", "5432", "2022-01-05", "127.0.0.1:9092", "localhost", "/tmp/data", "true"]
 )
-def test_an_ordinary_value_stays_readable_unless_a_name_says_that_it_is_a_secret(env, value):
+def test_an_ordinary_value_stays_readable_unless_its_name_marks_a_secret(env, value):
     env("THING", value)
     resolve("${env:THING}", "region")
     assert redact(f"in {value} on") == f"in {value} on"
@@ -89,7 +89,7 @@ def test_a_url_as_a_whole_comes_from_the_environment_encoded(env, tmp_path):
     assert "secret-rest" not in str(caught.value)
 
 
-def test_passwords_that_nobody_knows_of_are_hidden_by_their_places():
+def test_unregistered_passwords_are_hidden_by_their_places():
     assert redact("at jdbc:x://u:p@ss/w@h/d now") == "at jdbc:x://u:***@h/d now"
     assert redact("password='a b', Pwd = c;") == "password=***, Pwd = ***;"
     assert redact("http://h:80/a and me@x") == "http://h:80/a and me@x"

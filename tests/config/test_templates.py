@@ -126,7 +126,7 @@ def test_a_mistake_in_an_override_names_its_own_line(template):
     assert "tables/all.yaml:5: retires: unknown field" in template(items, "retries: 1").mistakes()
 
 
-def test_what_is_wrong_with_every_item_is_said_once(template):
+def test_a_mistake_of_every_item_is_reported_once(template):
     told = template("[{name: a}, {name: b}, {name: c}]", "retires: 1").mistakes()
     assert told == (
         "tables/all.yaml:6: retires: unknown field (item 1, a, and 2 more); did you mean 'retries'?"
@@ -141,7 +141,7 @@ def test_an_unknown_reference_lists_what_the_item_has(template):
     )
 
 
-def test_two_items_that_make_the_same_table_are_told_as_such(folder, template):
+def test_two_items_that_make_the_same_table_are_reported_as_such(folder, template):
     told = template("[{name: a, retries: 1}, {name: A, retries: 2}]").mistakes()
     assert "table ods.A is defined twice, first in tables/all.yaml, item 1, a (item 2, A)" in told
 

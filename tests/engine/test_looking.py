@@ -154,7 +154,7 @@ def test_a_windows_rows_are_those_that_spark_reads(lab: Lab, target: Any, mode: 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ", "DATE"])
-def test_windows_are_told_by_a_column_as_spark_tells_them(lab: Lab, target: Any, kind: str):
+def test_windows_are_assigned_by_a_column_as_spark_assigns_them(lab: Lab, target: Any, kind: str):
     """The window is half of a day, on which clocks go back in Berlin."""
     lab.settings["timezone"] = "Europe/Berlin"
     sql = f"SELECT CAST(v AS {kind}) AS at, v FROM VALUES {HOURS} AS t(v)"
@@ -286,7 +286,9 @@ def test_spark_runs_queries_only(lab: Lab):
         by_spark(lab, sql="DROP TABLE ods.t")
 
 
-def test_without_duckdb_the_message_says_what_to_install(lab: Lab, monkeypatch: pytest.MonkeyPatch):
+def test_without_duckdb_the_message_names_the_package_to_install(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     lab.table("ods.t", {"sql": "SELECT 1 AS v", "target": {"type": "parquet"}})
     lab.run("ods.t", day(1))

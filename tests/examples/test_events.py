@@ -76,7 +76,7 @@ def test_a_topic_with_messages_is_left_alone(tmp_path: Any):
 
 
 @pytest.mark.usefixtures("long")
-def test_a_broker_that_is_not_there_is_told(tmp_path: Any):
+def test_a_broker_that_is_not_there_is_reported(tmp_path: Any):
     done = run_example("events", "--folder", str(tmp_path), EVENTS_BOOTSTRAP="127.0.0.1:1")
     assert done.returncode == 2
     assert done.stderr.startswith("Kafka: ") or "\nKafka: " in done.stderr

@@ -98,7 +98,7 @@ def test_a_folder_of_anything_else_is_refused(tmp_path: Any):
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_database_that_is_not_there_is_told_without_its_password(tmp_path: Any):
+def test_a_database_that_is_not_there_is_reported_without_its_password(tmp_path: Any):
     url = "postgresql://u:s3cr3t@127.0.0.1:1/shop"
     done = run_example("orders", "--folder", str(tmp_path), ORDERS_URL=url)
     assert done.returncode == 2

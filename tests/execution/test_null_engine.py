@@ -74,7 +74,7 @@ def test_a_failure_that_a_test_asks_for_holds_what_is_behind_it(sandbox: Sandbox
 
 
 @pytest.mark.parametrize(("times", "status"), [(2, "SUCCESS"), (3, "FAILURE")])
-def test_a_transient_failure_is_retried_as_often_as_the_table_says(
+def test_a_transient_failure_is_retried_as_often_as_the_table_allows(
     tmp_path: Path, times: int, status: str
 ):
     retried = NUMBERS.replace("period:", "retries: 2\n    period:")
@@ -85,7 +85,7 @@ def test_a_transient_failure_is_retried_as_often_as_the_table_says(
     assert sandbox.log("ods.numbers")[0]["error_count"] == times
 
 
-def test_a_step_delivers_the_rows_and_the_error_that_a_test_says(tmp_path: Path):
+def test_a_step_delivers_the_rows_and_the_error_that_a_test_requests(tmp_path: Path):
     def stage(run, step):
         if step.step == "add":
             raise TerminalStepError("no sum")
@@ -98,7 +98,7 @@ def test_a_step_delivers_the_rows_and_the_error_that_a_test_says(tmp_path: Path)
     assert (sums["status"], sums["steps"][0]["error"]) == ("FAILURE", "no sum")
 
 
-def test_a_check_fails_as_a_test_says(tmp_path: Path):
+def test_a_check_fails_as_a_test_requests(tmp_path: Path):
     def check(run, check):
         raise TerminalStepError(f"{check.check}: 3 rows")
 

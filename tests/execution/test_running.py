@@ -55,7 +55,7 @@ def test_every_count_is_of_the_window_s27_k13(spark, world):
 
 
 @pytest.mark.usefixtures("long")
-def test_the_log_says_what_an_upsert_inserted_and_updated(spark, world):
+def test_the_log_counts_the_inserts_and_updates_of_an_upsert(spark, world):
     sums = "SELECT 1 AS id, sum(n) AS total FROM ods.numbers"
     upsert = "{type: iceberg, mode: upsert, key: [id]}"
     text = SUMS.replace("SELECT sum(n) AS total FROM ods.numbers", sums)

@@ -21,7 +21,7 @@ def sandbox(tmp_path: Path, spark: Any) -> Sandbox:
     return sandbox
 
 
-def test_windows_run_and_their_rows_and_states_are_told(sandbox: Sandbox):
+def test_windows_run_and_their_rows_and_states_are_reported(sandbox: Sandbox):
     events = sandbox.run(now="2022-01-03")
     assert sum(isinstance(event, WindowSucceeded) for event in events) == 4
     assert sandbox.statuses("dws.sums") == {
@@ -33,7 +33,7 @@ def test_windows_run_and_their_rows_and_states_are_told(sandbox: Sandbox):
     assert sandbox.run(now="2022-01-03") == []
 
 
-def test_a_failed_window_is_an_event_and_its_log_says_why(sandbox: Sandbox):
+def test_a_failed_window_is_an_event_and_its_log_gives_the_reason(sandbox: Sandbox):
     sandbox.write("data/numbers.csv", "day,n\n2022-01-01,one")
     events = sandbox.run("ods.numbers", now="2022-01-02")
     assert [type(event) for event in events][-1] is WindowFailed
@@ -59,7 +59,7 @@ def test_the_copy_of_a_project_leaves_it_alone(sandbox: Sandbox, tmp_path: Path,
     assert not (sandbox.folder / ".logdriven" / "run_log.db").exists()
 
 
-def test_mistakes_in_files_are_told(sandbox: Sandbox):
+def test_mistakes_in_files_are_reported(sandbox: Sandbox):
     sandbox.write("tables/sums.yaml", {"table": "dws.sums", "period": "1 day"})
     with pytest.raises(InvalidProjectError, match="steps: missing"):
         sandbox.run(now="2022-01-03")

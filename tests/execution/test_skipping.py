@@ -64,7 +64,7 @@ def test_what_is_downstream_runs_with_the_rows_that_are_there(broken: World):
     assert [status for _, status in broken.statuses("dws.sums")] == ["SUCCESS"] * 4
 
 
-def test_what_is_downstream_waits_if_it_says_so(broken: World):
+def test_downstream_tables_wait_if_configured(broken: World):
     broken.write("tables/sums.yaml", WAITING)
     skip(broken, day(2))
     state, reason = reasons(broken, "dws.sums")[day(2)]
@@ -76,7 +76,7 @@ def test_what_is_downstream_waits_if_it_says_so(broken: World):
     assert broken.statuses("dws.sums") == [("01", "SUCCESS")]
 
 
-def test_the_log_says_who_skipped_a_window_and_why(broken: World):
+def test_the_log_records_who_skipped_a_window_and_why(broken: World):
     skip(broken, day(2))
     row = broken.log("ods.numbers")[-1]
     assert (row["status"], row["run_trigger"]) == ("SKIPPED", "skip")

@@ -62,7 +62,7 @@ def load(site: Path) -> list[str]:
     return ended.stdout.splitlines()
 
 
-def test_its_fields_and_secrets_reach_a_reader_beside_connections_of_ours(site: Path):
+def test_its_fields_and_secrets_reach_a_reader_together_with_built_in_connections(site: Path):
     settings, ours, problem = load(site)
     assert settings == "{'type': 'mongodb', 'host': 'here', 'password': 'sesame'}"
     assert re.fullmatch(r"ConnectionConfig sqlite:///.*shop\.db", ours)
@@ -90,7 +90,7 @@ def test_a_source_must_name_one_that_leads_to_its_kind(site: Path):
     assert "connection 'shop' leads to a database" in "\n".join(load(site))
 
 
-def test_one_that_cannot_be_used_says_why(site: Path):
+def test_one_that_cannot_be_used_gives_the_reason(site: Path):
     entries = ("[logdriven.connections]", "mongodb = toys.nowhere:Connection")
     sources = ("[logdriven.sources]", "collection = toys.mongo:CollectionSource")
     register(site, "\n".join([*entries, *sources]))

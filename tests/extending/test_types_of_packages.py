@@ -92,7 +92,7 @@ def test_a_table_with_both_is_valid_runs_and_is_cleaned(spark_processes: Any, sh
 
 
 @pytest.mark.usefixtures("long")
-def test_a_mistake_in_its_fields_is_told_as_one_in_ours(shop: Shop):
+def test_a_mistake_in_its_fields_is_reported_as_one_in_ours(shop: Shop):
     shop.table("below: 3", "below: -3")
     assert shop.mistake().startswith("6: steps[0].source.below: must be at least 0, not -3")
     shop.table("folder: shelf", "folder: shelf, fold: 1")
@@ -130,7 +130,7 @@ def test_an_unknown_type_names_those_that_there_are_and_how_others_come(shop: Sh
         ("rack = toys.models:ShelfTarget", "a Literal of 'rack'"),
     ],
 )
-def test_what_cannot_be_used_is_told_to_those_who_name_it_only(shop: Shop, entry: str, why: str):
+def test_an_unusable_type_is_reported_only_to_those_who_name_it(shop: Shop, entry: str, why: str):
     targets = "[logdriven.targets]\n"
     shop.install(entry_points().replace(targets, f"{targets}{entry}\n"))
     assert shop.logdriven("validate").returncode == 0

@@ -111,12 +111,12 @@ def main() -> int:
             sys.stderr.write(f"{done} faults, {len(total.violations)} violations\n")
             sys.stderr.writelines(f"{text}\n" for text in report.violations)
             if given.out:
-                given.out.write_text(told(given, began, projects, total))
-    sys.stdout.write(told(given, began, projects, total))
+                given.out.write_text(summary(given, began, projects, total))
+    sys.stdout.write(summary(given, began, projects, total))
     return 1 if total.violations else 0
 
 
-def told(
+def summary(
     given: argparse.Namespace, began: float, projects: dict[str, Report], total: Report
 ) -> str:
     """The report so far, with the command that makes it again."""

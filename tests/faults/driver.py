@@ -142,18 +142,18 @@ class Driver:
         self._started.append(process)
         return process
 
-    def hurt(self, fault: str, point: str, call: int, beside: Fault = NONE) -> None:
+    def hurt(self, fault: str, point: str, call: int, concurrent: Fault = NONE) -> None:
         """One run that is hurt, if it gets so far, and the wait until its window is free.
 
         While one is frozen another host works, until it is hurt itself.
         """
         victim = self.start(fault, point, call)
         if fault == "freeze":
-            self._freeze(victim, point, beside)
+            self._freeze(victim, point, concurrent)
         else:
-            self._see_out(victim, fault, point, beside)
+            self._see_out(victim, fault, point, concurrent)
 
-    def hurt_server(self, fault: str, seconds: float, beside: Fault = NONE) -> None:
+    def hurt_server(self, fault: str, seconds: float, concurrent: Fault = NONE) -> None:
         """A run whose server is hurt at some moment; a cut lasts longer than a lease.
 
         While it is cut off, or its clock is wrong, another host works, until it is hurt itself.
@@ -172,14 +172,14 @@ class Driver:
             elif fault in _OF_CLOCKS:
                 self._peer.set_clock(_OF_CLOCKS[fault])
                 self.report.set_back += max(-_OF_CLOCKS[fault], timedelta(0))
-                others = [self._work_beside(held, beside, self.brief_seconds)]
+                others = [self._start_concurrent_work(held, concurrent, self.brief_seconds)]
             else:
                 wire.cut()
-                others = [self._work_beside(held, beside, self.brief_seconds)]
+                others = [self._start_concurrent_work(held, concurrent, self.brief_seconds)]
                 wire.mend()
-            out = self._survive(running, beside)
+            out = self._survive(running, concurrent)
         for other in others:
-            self._see_out(other, *beside[:2], beside)
+            self._see_out(other, *concurrent[:2], concurrent)
         self._await_takeover()
         if running.returncode not in (0, 2, -signal.SIGKILL):
             self._violation(f"after {fault} a runner ended with {running.returncode}", out)
@@ -207,7 +207,7 @@ class Driver:
         self.report.attempts += checked.attempts
         self.report.resumed_steps += checked.resumed_steps
 
-    def _freeze(self, zombie: Process, point: str, beside: Fault) -> None:
+    def _freeze(self, zombie: Process, point: str, concurrent: Fault) -> None:
         """While it stands still another one works; awake again, it must lose what that one has."""
         _, status = os.waitpid(zombie.pid, os.WUNTRACED)
         if not os.WIFSTOPPED(status):  # it had too little to do to get so far
@@ -217,23 +217,25 @@ class Driver:
         self.report.faults[f"freeze, {point}"] += 1
         held = self._running()
         least = self.frozen_seconds if point in _TRANSACTIONS else self.brief_seconds
-        other = self._work_beside(held, beside, least)
+        other = self._start_concurrent_work(held, concurrent, least)
         taken = self._ended(held)
         os.kill(zombie.pid, signal.SIGCONT)
-        out = self._survive(zombie, beside)
-        self._see_out(other, *beside[:2], beside)
+        out = self._survive(zombie, concurrent)
+        self._see_out(other, *concurrent[:2], concurrent)
         refused = {job_id for job_id in taken if f"lost {job_id}\n" in out}
         self.report.zombies += len(taken)
         self.report.zombies_refused += len(refused)
         if refused != taken and zombie.returncode != -signal.SIGKILL:
             self._violation(f"zombie {taken - refused}, frozen {point}, was not refused", out)
 
-    def _work_beside(self, held: Sequence[int], beside: Fault, least: float) -> Process:
+    def _start_concurrent_work(
+        self, held: Sequence[int], concurrent: Fault, least: float
+    ) -> Process:
         """Another host, when it has taken over what is held; at the latest after some time.
 
         One that is there before the lease has ended finds nothing to do, and comes again.
         """
-        other, began = self.start(*beside), time.monotonic()
+        other, began = self.start(*concurrent), time.monotonic()
         while (seconds := time.monotonic() - began) <= self.frozen_seconds * 2:
             taken, ended = set(held) == self._ended(held), other.poll() is not None
             if taken and (ended or seconds > least):
@@ -241,18 +243,18 @@ class Driver:
             if ended and other.returncode not in (0, -signal.SIGKILL):
                 break  # `_see_out` tells of it
             if ended:
-                other = self.start(*beside)
+                other = self.start(*concurrent)
             time.sleep(TICK)
         return other
 
-    def _survive(self, process: Process, beside: Fault) -> str:
+    def _survive(self, process: Process, concurrent: Fault) -> str:
         """What one says that goes on after a fault; where others die it is killed later."""
         seconds = self.brief_seconds + self._some_seconds() + 1 / self._rate
-        return self._read(process, None if beside == NONE else seconds)
+        return self._read(process, None if concurrent == NONE else seconds)
 
-    def _see_out(self, victim: Process, fault: str, point: str, beside: Fault) -> None:
+    def _see_out(self, victim: Process, fault: str, point: str, concurrent: Fault) -> None:
         """Wait for the end of a run that may be hurt at a point, or of what survives that."""
-        out = self._survive(victim, beside)
+        out = self._survive(victim, concurrent)
         self._await_takeover()
         end_group(victim.pid)
         if "hurt\n" in out:

@@ -21,7 +21,7 @@ _FLIGHTS, _FAULTS = "flights", "faults"
 _FIRST_DAY = "2013-01-10"
 _DAYS = 20
 _HURT, _BESIDE = 6, 4
-"""The most windows of a run that is hurt, and of one beside it."""
+"""The most windows of a run that is hurt, and of the concurrent run."""
 _CUT_SECONDS = 4 * LEASE_SECONDS
 
 
@@ -102,7 +102,7 @@ class World:
             time.sleep(0.1)
         return process
 
-    def beside(self) -> Process:
+    def concurrent_run(self) -> Process:
         """Start a run of a few windows on the second host."""
         return self.catch_up(self.second, _FAULTS, "--max-windows", str(_BESIDE))
 
@@ -152,12 +152,12 @@ def cut_off(world: World) -> Told:
     for host in (world.first, world.spark, world.storage):
         running = world.hurt()
         world.storage.switch.cut(host.name)
-        beside = world.beside() if host is world.first else None
+        concurrent_run = world.concurrent_run() if host is world.first else None
         time.sleep(_CUT_SECONDS)
         world.storage.switch.mend(host.name)
         told.append(f"{host.name}: its run ended with {running.wait(2 * PATIENCE)}")
-        if beside:
-            told[-1] += f", that of {world.second.name} with {beside.wait(2 * PATIENCE)}"
+        if concurrent_run:
+            told[-1] += f", that of {world.second.name} with {concurrent_run.wait(2 * PATIENCE)}"
     return "; ".join(told), []
 
 
@@ -173,7 +173,7 @@ def killed(world: World) -> Told:
         running = world.hurt()
         host.power_off()
         if host is world.first:
-            ended = world.beside().wait(2 * PATIENCE)
+            ended = world.concurrent_run().wait(2 * PATIENCE)
             told.append(f"{world.second.name} went on without it, and ended with {ended}")
         host.boot()
         start()

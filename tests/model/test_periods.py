@@ -78,7 +78,7 @@ def test_months_follow_the_calendar():
 
 
 @given(ZONES, PERIODS, MOMENTS)
-def test_every_moment_lies_in_the_window_of_its_index(zone, period, seconds):
+def test_every_instant_lies_in_the_window_of_its_index(zone, period, seconds):
     grid = Grid(datetime(2020, 1, 1, tzinfo=zone), period)
     moment = convert_to_zone(seconds, zone)
     window = grid.window(grid.index(moment))
@@ -132,7 +132,7 @@ def test_two_grids_are_equal_if_they_begin_at_one_instant_in_one_zone():
 
 
 @given(around_a_change(), st.integers(1, 300))
-def test_windows_hold_utc_whatever_zone_they_were_given_in(place, minutes):
+def test_windows_hold_utc_from_any_zone(place, minutes):
     zone, begin = place
     end = begin + timedelta(minutes=minutes)
     local = TimeWindow(begin.astimezone(zone), end.astimezone(zone))

@@ -60,7 +60,7 @@ def shown(definitions: Definitions) -> set[str]:
     return {key.to_user_string() for key in graph.materializable_asset_keys}
 
 
-def test_a_translator_says_what_assets_are_called_and_upstreams_follow(world: World) -> None:
+def test_a_translator_names_assets_and_upstreams_follow(world: World) -> None:
     project = world.write(EVENTS, DAILY).project
     graph = build_definitions(project, translator=Lake()).resolve_asset_graph()
     daily = graph.get(AssetKey(["lake", "dwd", "daily"]))
@@ -70,7 +70,7 @@ def test_a_translator_says_what_assets_are_called_and_upstreams_follow(world: Wo
 
 
 @pytest.mark.usefixtures("long")
-def test_windows_are_told_under_the_translated_key(spark: Any, world: World) -> None:
+def test_windows_are_reported_under_the_translated_key(spark: Any, world: World) -> None:
     project = world.write(EVENTS, DAILY).events(days=2).project
     definitions = build_definitions(project, translator=Lake())
     tables = "lake.ods.events lake.dwd.daily"

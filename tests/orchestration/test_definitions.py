@@ -14,7 +14,7 @@ HOURLY = {**EVENTS, "table": "ods.hits", "period": 60}
 HOURLY["steps"] = [{**EVENTS["steps"][0], "target": {"type": "parquet", "window_column": "at"}}]
 
 
-def test_an_asset_tells_what_its_table_is(world: World) -> None:
+def test_an_asset_describes_its_table(world: World) -> None:
     world.write(EVENTS, DAILY)
     spec = specs(world.definitions)["ods.events"]
     assert spec.key == AssetKey(["ods", "events"])
@@ -39,7 +39,7 @@ def test_an_asset_tells_what_its_table_is(world: World) -> None:
     assert query in (downstream.description or "")
 
 
-def test_an_unmanaged_upstream_is_an_external_asset_unless_somebody_has_it(world: World) -> None:
+def test_an_unmanaged_upstream_is_an_external_asset_unless_a_team_defines_it(world: World) -> None:
     world.write({**EVENTS, "depends_on": [{"table": "crm.orders", "managed": False}]})
     graph = world.definitions.resolve_asset_graph()
     node = graph.get(AssetKey(["crm", "orders"]))

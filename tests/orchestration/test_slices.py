@@ -102,7 +102,7 @@ def test_a_catch_up_makes_one_partition_after_the_other(spark: Any, shop: World)
 
 
 @pytest.mark.usefixtures("long")
-def test_a_materialization_tells_the_range_and_its_rows(spark: Any, shop: World) -> None:
+def test_a_materialization_shows_the_range_and_its_rows(spark: Any, shop: World) -> None:
     shop.catch_up(now=NOW)
     event = shop.instance.get_latest_materialization_event(AssetKey(["ods", "orders"]))
     assert event is not None

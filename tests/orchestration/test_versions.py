@@ -50,7 +50,7 @@ def test_a_catch_up_runs_the_mended_file_unless_recorded_is_asked_for(mended: Wo
     assert versions(mended) == [(1, "FAILURE"), (1, "FAILURE"), (2, "SUCCESS")]
 
 
-def test_a_materialization_takes_it_from_its_tag_and_says_what_ran(mended: World) -> None:
+def test_a_materialization_takes_it_from_its_tag_and_states_what_ran(mended: World) -> None:
     job = build_definitions(register(mended.root).project).resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(
         instance=mended.instance,

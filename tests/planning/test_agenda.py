@@ -56,7 +56,7 @@ def all_of(agenda: Agenda) -> list[PlannedWindow]:
 
 
 @given(st.fixed_dictionaries(dict.fromkeys(TABLES, LOGS)), CHANGES)
-def test_after_any_changes_it_is_the_same_as_a_plan_made_anew(before, changes):
+def test_after_any_changes_it_equals_a_new_plan(before, changes):
     logs = {name: log(name, states) for name, states in before.items()}
     chosen = list(TABLES)
     agenda = Agenda(plan(TABLES, logs, NOW))

@@ -31,14 +31,14 @@ def test_an_hour_waits_for_the_partition_that_holds_it():
     assert reason(config, hours(0, 1), {RAW: log(day(1))}) is None
 
 
-def test_any_materialization_will_do_where_the_table_says_so():
+def test_any_materialization_suffices_where_the_table_allows_it():
     config = table(depends_on=[{"asset": "raw/codes", "window": "any"}])
     assert "asset raw/codes" in reason(config, day(1), {})
     assert "has never been materialized" in reason(config, day(1), {})
     assert reason(config, day(1), {"asset raw/codes": log(days(20, 21))}) is None
 
 
-def test_an_asset_is_awaited_beside_tables():
+def test_an_asset_is_awaited_in_addition_to_tables():
     config = table("b", depends_on=["ods.t", {"asset": "raw/events"}])
     tables = {"ods.t": table(), "b": config}
     logs = {"ods.t": log(day(1))}

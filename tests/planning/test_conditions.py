@@ -77,7 +77,7 @@ def test_a_table_that_failed_after_its_upstream_completed_is_tried_again_k09():
 
 
 @pytest.mark.parametrize("status", ENDS)
-def test_always_follows_whatever_the_upstream_came_to_d07(status):
+def test_always_follows_any_result_of_the_upstream_d07(status):
     assert first_state(waiting("always"), log_of([status])) is State.READY
 
 
@@ -101,7 +101,7 @@ def test_failure_follows_a_failure_and_does_not_apply_without_one_d07(status, st
     assert first_state(waiting("failure"), log_of([status])) is state
 
 
-def test_what_does_not_apply_says_why():
+def test_an_inapplicable_window_gives_the_reason():
     first = next(plan(waiting("failure"), {"a": log(day(1))}, NOW).queue("b"))
     assert first.reason == "does not apply: a [2022-01-01, 2022-01-02): did not fail"
 
@@ -171,7 +171,7 @@ def test_after_a_delay_of_30_minutes_and_not_before_d07(minutes, state):
     assert first_state(tables, upstream).value == state
 
 
-def test_the_reason_tells_how_much_of_a_delay_is_left():
+def test_the_reason_shows_how_much_of_a_delay_is_left():
     tables = waiting("success", delay="30 min")
     upstream = TableLog(finished=(day(1),), recent=(ended(day(1), 12),))
     reason = next(plan(tables, {"a": upstream}, NOW).queue("b")).reason
@@ -204,7 +204,7 @@ def test_a_delay_after_a_snapshot_begins_with_the_first_that_is_new_enough():
     st.lists(st.sampled_from([*ENDS, Status.RUNNING, None]), min_size=24, max_size=24),
     st.sampled_from(["success", "always", "failure"]),
 )
-def test_a_condition_is_what_it_says_of_every_window_of_the_awaited_range(statuses, condition):
+def test_a_condition_applies_to_every_window_of_the_awaited_range(statuses, condition):
     tables = waiting(condition, table("a", period=60, ordered=False))
     logs = {"a": log_of(statuses, lambda n: hours(n - 1, n))}
     found = find_upstream_obstacle(tables["b"], day(1), tables, logs)

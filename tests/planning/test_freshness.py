@@ -48,14 +48,14 @@ def test_an_old_window_that_is_missing_makes_nothing_late():
     assert verdict(log(day(5), failed=(day(2),)), "2022-01-06 02:00", ordered=False) == "fresh"
 
 
-def test_the_oldest_window_missing_in_a_row_says_since_when_it_is_late():
+def test_the_oldest_window_missing_in_a_row_states_since_when_it_is_late():
     found = judged(log(day(1), failed=(day(3),)), "2022-01-06 14:00")
     assert (found.expected, found.missing) == (day(5), day(2))
     assert found.due == at("2022-01-03 02:00")
     assert found.overdue(at("2022-01-06 14:00")) == timedelta(days=3, hours=12)
 
 
-def test_it_says_what_became_of_the_missing_window():
+def test_it_reports_the_state_of_the_missing_window():
     assert judged(log(day(1), failed=(day(2),)), "2022-01-03 02:00").reason == "FAILURE in job 1"
     assert judged(log(day(1)), "2022-01-03 02:00").reason == "has not run"
 
@@ -100,7 +100,7 @@ def test_after_its_end_the_last_window_decides():
 @pytest.mark.parametrize(
     "fields", [{"freshness": "none"}, {"enabled": False}, {"release_state": "offline"}]
 )
-def test_what_nobody_asks_for_and_nothing_starts_is_not_judged(fields):
+def test_freshness_is_not_judged_without_a_rule_or_a_schedule(fields):
     config = table(**{"freshness": "auto"} | fields)
     assert evaluate_freshness(config, log(), at("2022-02-01")) is None
 

@@ -81,7 +81,7 @@ def test_a_window_that_ran_before_a_later_upstream_window_runs_again_after_it():
     assert again == [1, 2]
 
 
-def test_a_repeat_waits_for_what_is_due_of_its_upstream_and_the_claim_says_so_too():
+def test_a_repeat_waits_for_what_is_due_of_its_upstream_and_the_claim_agrees():
     yesterday = LookbackWindow(day(3), day(3).end)
     logs = {
         "ods.orders": log(days(1, 4), failed=(day(4),)),

@@ -54,7 +54,7 @@ def test_a_day_waits_for_all_its_24_hours():
     assert next(planned(tables, whole).queue("d")).state is State.READY
 
 
-def test_an_hour_waits_for_the_day_that_contains_it_unless_the_relation_says_otherwise():
+def test_an_hour_waits_for_the_day_that_contains_it_unless_the_relation_overrides_it():
     daily = table("d")
     strict = table("h", period=60, depends_on=["d"], default_start="2022-01-02")
     loose = table("h", period=60, depends_on=[{"table": "d", "window": "ended"}])
@@ -151,7 +151,7 @@ def test_a_snapshot_that_has_succeeded_once_satisfies_a_full_dependency_k04():
 
 
 @pytest.mark.parametrize("wanted", [{"window": "newest"}, {"read": "none"}], ids=str)
-def test_one_as_new_as_the_window_is_awaited_where_that_is_said_or_it_is_about_order_only(wanted):
+def test_one_as_new_as_the_window_is_awaited_if_configured_or_for_order_only(wanted):
     waiting = [{"table": "dim", **wanted}]
     tables = [table("dim", incremental_type="full"), table("f", depends_on=waiting)]
     logs = {"dim": log(day(2)), "f": log(days(1, 3))}

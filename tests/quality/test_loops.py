@@ -48,7 +48,7 @@ def test_results_are_joined_by_name(orders: Orders):
     assert orders.rows("ods.t") == [(1, 2), (4, 3)]
 
 
-def test_no_row_is_an_error_since_nobody_knows_the_columns(orders: Orders):
+def test_no_row_is_an_error_since_the_columns_are_unknown(orders: Orders):
     with pytest.raises(TerminalStepError, match="loop_over found no rows"):
         looping(orders, {"sql": "SELECT * FROM step_1 WHERE n > 9"})
 
@@ -66,6 +66,6 @@ def test_no_row_is_an_empty_result_where_its_columns_are_given(orders: Orders):
         ({"sql": "SELECT shop, CAST(NULL AS INT) AS n FROM step_1"}, "NULL in n; exclude such"),
     ],
 )
-def test_rows_that_cannot_be_looped_over_are_told(orders: Orders, loop, told):
+def test_rows_that_cannot_be_looped_over_are_reported(orders: Orders, loop, told):
     with pytest.raises(TerminalStepError, match=told):
         looping(orders, loop)

@@ -126,7 +126,7 @@ ABOUT_VALUES = [
 @pytest.mark.parametrize(
     ("rule", "good", "bad"), ABOUT_MISSING + ABOUT_VALUES, ids=lambda value: str(value)[:30]
 )
-def test_a_built_in_rule_tells_good_from_bad(orders: Orders, rule, good, bad):
+def test_a_built_in_rule_separates_good_from_bad_rows(orders: Orders, rule, good, bad):
     nullable = '""' if bad == '""' else ""
     orders.given((1, good), (2, bad), columns="id, text")
     orders.declare({**ID, "columns": {"text": [rule]}}, {"type": "parquet"})
@@ -188,7 +188,7 @@ def test_conditions_know_the_windows_variables(orders: Orders):
     assert orders.broken("limit") == [2]
 
 
-def test_a_query_tells_the_ids_of_bad_rows(orders: Orders):
+def test_a_query_shows_the_ids_of_bad_rows(orders: Orders):
     orders.given((1, 1, "DE"), (2, 9, "DE"), (3, 2, "FR"))
     rule = {
         "rule": "lonely",
@@ -224,14 +224,14 @@ def test_a_python_rule_returns_a_condition_or_the_ids_of_bad_rows(orders: Orders
     assert (orders.ids, orders.broken("negative"), orders.broken("outlier")) == ([1, 2], [3], [2])
 
 
-def test_a_python_rule_that_returns_anything_else_is_told(orders: Orders):
+def test_a_python_rule_that_returns_anything_else_is_reported(orders: Orders):
     orders.given((1, 1, "DE")).file("tables/rules.py", CODE)
     rule = {"rule": "odd", "python": "rules.py:nonsense"}
     with pytest.raises(TerminalStepError, match="returned int; it must return a boolean Column or"):
         orders.check({**ID, "rows": [rule]})
 
 
-def test_a_column_that_is_not_there_is_told_before_anything_is_written(orders: Orders):
+def test_a_column_that_is_not_there_is_reported_before_anything_is_written(orders: Orders):
     orders.given((1, 1, "DE"))
     with pytest.raises(TerminalStepError, match="no column price; it has id, amount, country"):
         orders.check({**ID, "columns": {"price": ["not_null"]}})

@@ -104,7 +104,7 @@ def test_only_the_columns_of_the_id_are_in_the_log(world: World):
 
 
 @pytest.mark.sampled
-def test_below_min_pass_the_attempt_fails_and_says_how_good_it_was(world: World):
+def test_below_min_pass_the_attempt_fails_and_reports_the_share(world: World):
     failed = world.run("min_pass: 95")
     assert isinstance(failed, WindowFailed)
     assert failed.error == (
@@ -169,7 +169,7 @@ def test_tries_that_fail_leave_no_rows_twice(world: World):
 
 
 @pytest.mark.sampled
-def test_the_log_of_a_repaired_rule_says_that_nothing_breaks_it(world: World):
+def test_the_log_of_a_repaired_rule_has_no_violation(world: World):
     world.run("min_pass: 95")
     world.run("rows: [{rule: fine, sql: id > 0}]")
     rules = world.found()["rules"]

@@ -89,7 +89,7 @@ class Shop:
 
     def apply(self) -> list[tuple[str, str, int]]:
         """Name, operation and version of what was written."""
-        return told(register(self.root).changes)
+        return summarize(register(self.root).changes)
 
     def consulted(self) -> Registered:
         return consult(self.root)
@@ -98,7 +98,7 @@ class Shop:
         return set_settings(self.root, {name: fields}, author("set", "ann"))
 
     def rollback(self, name: str, version: int) -> list[tuple[str, str, int]]:
-        return told(rollback(self.root, name, version, "ann").changes)
+        return summarize(rollback(self.root, name, version, "ann").changes)
 
     def export(self, *, history: bool = False) -> str:
         return format_yaml(export(self.root, history=history))
@@ -109,7 +109,7 @@ class Shop:
     def import_(self, content: str) -> list[tuple[str, str, int]]:
         found = parse_export(Path("shop.yaml"), content)
         by = author("import of shop.yaml", "ann")
-        return told(import_export(self.root, found, by).changes)
+        return summarize(import_export(self.root, found, by).changes)
 
     @property
     def registry(self) -> ProjectRegistry:
@@ -145,7 +145,7 @@ class Shop:
         return other
 
 
-def told(changes: Any) -> list[tuple[str, str, int]]:
+def summarize(changes: Any) -> list[tuple[str, str, int]]:
     return [(c.name, c.operation.value, c.version) for c in changes]
 
 

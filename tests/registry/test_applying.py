@@ -125,7 +125,7 @@ def test_a_file_that_did_not_change_does_not_undo_a_rollback_and_one_that_did_do
 
 
 @pytest.mark.sampled
-def test_a_file_that_comes_to_say_what_the_registry_says_makes_no_version(shop):
+def test_a_file_that_becomes_equal_to_the_registry_makes_no_version(shop):
     shop.apply()
     shop.edit("tables/orders.yaml", "AS one", "AS two")
     shop.apply()
@@ -138,7 +138,7 @@ def test_a_file_that_comes_to_say_what_the_registry_says_makes_no_version(shop):
 
 
 @pytest.mark.sampled
-def test_a_setting_that_an_operator_changed_stays_whatever_the_file_says(shop):
+def test_a_setting_that_an_operator_changed_overrides_the_file(shop):
     shop.apply()
     shop.set("ods.orders", retries="5", enabled="no")
     shop.edit("tables/orders.yaml", "retries: 1", "retries: 3")
@@ -187,7 +187,7 @@ def test_the_database_refuses_settings_that_cannot_be(shop, value):
 
 
 @pytest.mark.sampled
-def test_steps_of_a_maintenance_job_may_swap_their_places_and_take_those_of_others(shop):
+def test_steps_of_a_maintenance_job_may_swap_orders_and_take_those_of_other_steps(shop):
     shop.with_sales().apply()
     shop.edit("jobs/upkeep.yaml", "exec_order: 1,", "exec_order: 9,")
     shop.edit("jobs/upkeep.yaml", "exec_order: 2,", "exec_order: 1,")
@@ -219,7 +219,7 @@ def test_a_relation_is_written_again_only_if_it_changed(shop):
     assert shop.apply() == [("nightly", "modify", 2), (name, "modify", 2)]
 
 
-def test_a_rehearsal_writes_nothing_and_says_what_would_be(shop):
+def test_a_rehearsal_writes_nothing_and_reports_the_effect(shop):
     from logdriven_dagster.execution.definitions.registering import register
 
     rehearsed = register(shop.with_sales().root, writing=rehearse).changes
@@ -238,7 +238,7 @@ def test_a_broken_project_changes_nothing(shop):
     assert shop.in_force()["version"] == 1
 
 
-def test_files_beside_a_table_belong_to_its_content(shop):
+def test_files_next_to_a_table_belong_to_its_content(shop):
     shop.with_sales().apply()
     shop.edit("tables/sales.sql", "count(*)", "sum(1)")
     (change,) = shop.consulted().changes

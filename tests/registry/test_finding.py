@@ -53,7 +53,7 @@ def test_a_star_stands_for_anything_and_nothing_else_does(shop):
     assert {name for name, _, _ in found(shop, "*sales*")} == {"dws.sales", "nightly"}
 
 
-def test_free_text_finds_names_and_whatever_is_used(shop):
+def test_free_text_finds_names_and_everything_that_is_used(shop):
     shop.with_sales().apply()
     assert found(shop, "ods.orders") == [
         ("ods.orders", "name", "ods.orders"),

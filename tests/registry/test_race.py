@@ -10,18 +10,18 @@ import pytest
 
 from logdriven_dagster.execution.definitions.changes import set_settings
 from logdriven_dagster.execution.definitions.registering import author, register
-from tests.registry.conftest import told
+from tests.registry.conftest import summarize
 
 
 def apply(root: str, url: str, _number: int) -> list[tuple[str, str, int]]:
     os.environ["LOGDRIVEN_RUN_LOG"] = url
-    return told(register(Path(root)).changes)
+    return summarize(register(Path(root)).changes)
 
 
 def set_priority(root: str, url: str, number: int) -> list[tuple[str, str, int]]:
     os.environ["LOGDRIVEN_RUN_LOG"] = url
     wanted = {"ods.orders": {"priority": str(number + 1)}}
-    return told(set_settings(Path(root), wanted, author("set")))
+    return summarize(set_settings(Path(root), wanted, author("set")))
 
 
 def together(shop, work: Callable[..., list[tuple[str, str, int]]]) -> list[tuple[str, str, int]]:
@@ -35,7 +35,7 @@ def together(shop, work: Callable[..., list[tuple[str, str, int]]]) -> list[tupl
 
 @pytest.mark.usefixtures("slow")
 @pytest.mark.sampled
-def test_processes_that_apply_at_the_same_moment_write_each_version_once(shop):
+def test_processes_that_apply_at_the_same_time_write_each_version_once(shop):
     """Making the fresh log is part of the race, and so is the first row of the project."""
     shop.with_sales()
     first = together(shop, apply)
@@ -47,7 +47,7 @@ def test_processes_that_apply_at_the_same_moment_write_each_version_once(shop):
 
 @pytest.mark.usefixtures("slow")
 @pytest.mark.sampled
-def test_processes_that_set_at_the_same_moment_each_make_a_version(shop):
+def test_processes_that_set_at_the_same_time_each_make_a_version(shop):
     shop.apply()
     assert together(shop, set_priority) == [("ods.orders", "modify", n) for n in (2, 3, 4, 5)]
     assert shop.versions("ods.orders") == [(1, "add"), *((n, "modify") for n in (2, 3, 4, 5))]

@@ -36,7 +36,7 @@ TABLE = "ods.orders"
 
 
 @pytest.mark.parametrize("name", ["fresh", "freshness"])
-def test_a_renamed_field_makes_no_version_whatever_name_the_file_has(former, name):
+def test_a_renamed_field_makes_no_version_under_either_name(former, name):
     former.edit("tables/orders.yaml", "freshness:", f"{name}:")
     former.edit("logdriven.yaml", "freshness:", f"{name}:")
     before = former.rows("table_definition")

@@ -56,7 +56,7 @@ def test_a_refresh_of_an_archived_window_counts_on(log):
     assert table_log(log).finished == (day(2),)
 
 
-def test_a_window_that_somebody_set_to_failure_is_not_archived(log):
+def test_a_window_that_a_user_set_to_failure_is_not_archived(log):
     succeed(log, day(1))
     execute(log, "UPDATE job_log SET status = 'FAILURE'")
     age(log)
@@ -91,7 +91,7 @@ def test_an_archived_window_over_a_refreshed_upstream_is_stale(log):
     assert table_log(log, *tables)["b"].stale == ()
 
 
-def test_a_row_that_somebody_inserts_counts_and_is_absorbed(log):
+def test_a_row_that_a_user_inserts_counts_and_is_absorbed(log):
     succeed(log, day(1))
     columns = "project_id, job_name, job_period, job_schedule_id, status"
     columns += ", window_start, window_end, latest"

@@ -66,19 +66,19 @@ def kill_idle_session(log):
     other.dispose()
 
 
-def test_a_connection_that_was_killed_while_nobody_used_it_is_had_again(log, monkeypatch):
+def test_a_connection_that_was_killed_while_idle_is_opened_again(log, monkeypatch):
     monkeypatch.setattr(store, "_IDLE_SECONDS", 0)
     kill_idle_session(log)
     with log.begin() as conn:
         assert claim_one(conn, request(day(1))).attempt_number == 1
 
 
-def test_so_is_one_that_was_used_a_moment_ago_when_its_transaction_is_done_again(log):
+def test_so_is_one_that_was_just_used_when_its_transaction_is_repeated(log):
     kill_idle_session(log)
     assert log.write(lambda conn: claim_one(conn, request(day(1)))).attempt_number == 1
 
 
-def test_a_connection_that_goes_during_the_commit_is_an_error_since_nobody_knows(log):
+def test_a_connection_lost_during_the_commit_is_an_error_since_the_outcome_is_unknown(log):
     def work(conn):
         claim_one(conn, request(day(1)))
         kill_session(log, conn)
@@ -167,7 +167,7 @@ def test_a_network_that_stays_cut_is_an_error_after_some_patience(log, monkeypat
             RunLog.open(log.engine.url.set(port=wire.port))
 
 
-def test_a_server_that_says_no_is_not_asked_again(log):
+def test_a_server_that_refuses_is_not_asked_again(log):
     with within(5), pytest.raises(RunLogError, match="nowhere"):
         RunLog.open(log.engine.url.set(database="nowhere"))
 

@@ -136,7 +136,7 @@ def code_of(call, *given_, **fields) -> int | None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(pattern=st.booleans(), calls=st.lists(CALLS, min_size=5, max_size=30))
-def test_random_sequences_of_calls_end_as_the_document_says(log, pattern, calls):
+def test_random_sequences_of_calls_end_as_documented(log, pattern, calls):
     table, source = f"t{next(TABLES)}", "up"
     fed = SubProcess("2", (Enqueuer(source, "^EOD" if pattern else None),))
     known = bdre.registry(

@@ -55,7 +55,7 @@ def job(log, job_id):
         return conn.execute(select(job_log).where(job_log.c.job_id == job_id)).one()
 
 
-def moments(log, **where):
+def batch_times(log, **where):
     return bdre.found(log, batch_queue, "start_ts", "end_ts", **where)
 
 
@@ -377,7 +377,7 @@ def test_windows_side_by_side_have_one_each_and_keep_it_after_a_failure_b13(log)
 
 
 @pytest.mark.sampled
-def test_a_process_whose_batches_nobody_consumes_makes_none_b13(log):
+def test_a_process_without_consumers_makes_no_batches_b13(log):
     alone = bdre.registry(bdre.transfer())
     started = bdre.init_window(log, alone)
     assert started.taken.target_batch_id is None
@@ -444,9 +444,9 @@ def test_a_step_starts_before_it_ends_and_once_b15(log, call):
 def test_a_step_notes_when_it_picked_up_its_batches_b16(log):
     attempt = started_job(log)
     bdre.init_step(log, KNOWN, attempt, "124")
-    assert {start for start, _ in moments(log)} == {None}
+    assert {start for start, _ in batch_times(log)} == {None}
     bdre.init_step(log, KNOWN, attempt, "125")
-    assert all(start and not end for start, end in moments(log))
+    assert all(start and not end for start, end in batch_times(log))
 
 
 def test_the_batches_of_a_step_that_succeeds_are_processed_b17(log):
@@ -455,7 +455,7 @@ def test_the_batches_of_a_step_that_succeeds_are_processed_b17(log):
     assert {state for _, state in bdre.queue(log)} == {ACCESSED}
     bdre.run_steps(log, KNOWN, attempt, "125")
     assert {state for _, state in bdre.queue(log)} == {PROCESSED}
-    assert all(start and end for start, end in moments(log))
+    assert all(start and end for start, end in batch_times(log))
 
 
 def test_the_batches_of_a_step_that_fails_are_not_processed_b18(log):

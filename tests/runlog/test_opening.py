@@ -70,13 +70,13 @@ def test_an_unreachable_log_is_one_clear_error_without_the_password(monkeypatch)
 
 
 @pytest.mark.parametrize("url", ["mssql://h/d", "oracle://h/d", "postgresql+nothing://h/d"])
-def test_a_database_that_cannot_hold_the_log_is_refused_whatever_is_installed(url):
+def test_a_database_that_cannot_hold_the_log_is_refused_with_any_driver(url):
     with pytest.raises(RunLogError, match="use sqlite, postgresql, mysql or mariadb"):
         RunLog.open(url)
 
 
 @pytest.mark.usefixtures("long")
-def test_what_the_server_says_is_one_line():
+def test_an_error_of_the_server_is_one_line():
     with pytest.raises(RunLogError) as caught:
         RunLog.open("postgresql+psycopg://me@127.0.0.1:1/none")
     assert str(caught.value).endswith("Connection refused")

@@ -146,7 +146,7 @@ def test_a_client_needs_its_credential_or_a_token(server):
         load_catalog("any", **static, token="wrong")
 
 
-def test_a_token_that_has_expired_is_fetched_anew(server, catalog):
+def test_a_token_that_has_expired_is_fetched_again(server, catalog):
     server.service.tokens.clear()
     assert catalog.list_namespaces() == [("ods",)]
 
@@ -158,7 +158,7 @@ def test_what_the_server_overrides_wins_over_the_client(server):
     assert [properties[name] for name in "abc"] == ["client", "server", "server"]
 
 
-def test_credentials_are_vended_to_whoever_asks(server, catalog, table):
+def test_credentials_are_vended_to_any_client(server, catalog, table):
     server.service.vended = {"s3.access-key-id": "for an hour"}
     assert catalog.load_table("ods.t").config == {"s3.access-key-id": "for an hour"}
     own = client(server, **{"header.X-Iceberg-Access-Delegation": "remote-signing"})

@@ -242,7 +242,7 @@ def test_an_object_is_copied(client):
     assert content(client, "c") == b"content"
 
 
-def test_what_is_wrong_is_said_in_the_words_of_s3(server, client):
+def test_an_error_has_the_code_of_s3(server, client):
     with pytest.raises(ClientError) as raised:
         content(client, "nowhere")
     assert code(raised) == "NoSuchKey"
@@ -337,7 +337,7 @@ def test_a_lost_answer_is_that_of_something_done(server, client):
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_server_may_hang_and_be_told_so_by_a_request(server):
+def test_a_server_can_be_made_to_hang_by_a_request(server):
     told = json.dumps([{"kind": "hang", "seconds": 5, "times": None}]).encode()
     urlopen(Request(f"{server.url}/_faults", told, method="PUT")).close()
     started = time.monotonic()

@@ -87,7 +87,7 @@ def test_the_run_log_holds_no_secret(seen):
 
 
 @pytest.mark.parametrize("table", ["url", "bus", "option", "variable", "bound", "path", "hostile"])
-def test_what_failed_is_told_without_its_secret(seen, scene, table):
+def test_a_failure_is_reported_without_its_secret(seen, scene, table):
     assert f"b.{table}" in scene.console
     assert not any(word in scene.console for word in WORDS)
 
@@ -101,7 +101,7 @@ def test_hostile_data_reach_neither_terminal_nor_page(scene):
     assert HOSTILE not in scene.console
 
 
-def test_nothing_that_was_made_can_be_written_by_others_whatever_the_umask(scene):
+def test_new_files_are_writable_only_by_their_owner_under_any_umask(scene):
     made = [path for path in scene.root.rglob("*") if path != scene.root / "tmp"]
     made = [
         p for p in made if not p.is_symlink() and p.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)

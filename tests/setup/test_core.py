@@ -179,7 +179,7 @@ def test_such_a_host_runs_windows_for_dagster(project: Project):
         (("logdriven", "ui"), "run `pip install 'logdriven_dagster-core[ui]'`"),
     ],
 )
-def test_what_such_a_host_cannot_do_is_told_with_the_fix(project: Project, line: Any, said: str):
+def test_limits_of_such_a_host_are_reported_with_the_fix(project: Project, line: Any, said: str):
     told = on_host(project, *line, remote="classic")
     assert told.returncode != 0
     assert said in told.stdout + told.stderr

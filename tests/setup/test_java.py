@@ -149,7 +149,7 @@ def test_in_a_shared_cache_every_user_has_a_folder_of_their_own(
     assert list(taken.iterdir()) == []
 
 
-def test_without_any_java_the_error_says_what_to_install(
+def test_without_any_java_the_error_names_the_package_to_install(
     no_java: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(java, "_find_bundled_runtime", lambda: None)

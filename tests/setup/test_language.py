@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -83,13 +84,27 @@ _OPENING = re.compile(r"^(What|Where|How|Who|Whose|Whether|Which|When|Why|Of)\b"
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def docstrings(path: Path) -> Iterator[str]:
-    """Yield the docstrings of a module, and those that follow assignments."""
-    for node in ast.walk(ast.parse(path.read_text())):
+@cache
+def package_blocks() -> list[tuple[ast.AST, list[ast.stmt]]]:
+    """Return each node of the package that has a body, with its statements."""
+    found = []
+    waiting: list[ast.AST] = [
+        ast.parse(path.read_text()) for path in sorted(_PACKAGE.rglob("*.py"))
+    ]
+    for node in waiting:
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            if isinstance(statements := getattr(node, name, None), list):
+                found.append((node, statements))
+                waiting += statements
+    return found
+
+
+def docstrings() -> Iterator[str]:
+    """Yield the docstrings of the package, and those that follow assignments."""
+    for node, body in package_blocks():
         if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)):
             yield text
-        body = getattr(node, "body", None)
-        for before, after in pairwise(body) if isinstance(body, list) else ():
+        for before, after in pairwise(body):
             if isinstance(before, (ast.Assign, ast.AnnAssign)):
                 match after:
                     case ast.Expr(value=ast.Constant(value=str(text))):
@@ -97,11 +112,115 @@ def docstrings(path: Path) -> Iterator[str]:
 
 
 def test_docstrings_use_the_words_of_the_field() -> None:
-    texts = [text for path in sorted(_PACKAGE.rglob("*.py")) for text in docstrings(path)]
+    texts = list(docstrings())
     assert len(texts) > 5_000
     assert [text for text in texts if _OPENING.match(text)] == []
     assert [text for text in texts if forbidden_words(text)] == []
     assert nominal_whats("\n".join(texts)) <= _WHAT_PER_THOUSAND
+
+
+_VERBS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        accept acquire adapt add adopt advance allow analyze announce answer append apply
+        archive ask assert assign attach audit await backfill batch begin bind block build
+        calculate call can cancel carry cast catch change check choose claim clean clear close
+        collect combine commit compact compare compile complete compute configure connect
+        convert copy count cover create cut declare decode define delete describe detach
+        determine discard discover drain draw drop dump emit encode end enforce enqueue ensure
+        enter escape estimate evaluate exclude execute expand explain export extend extract
+        fail fence fetch fill filter find fit fix flush fold follow forget format forward
+        freeze generate get give go group guard handle has hash hide hold identify ignore
+        import include index infer inherit insert inspect install interrupt invalidate invite
+        is iterate join judge keep launch leave let limit link list load lock log look make
+        mark mask match may measure merge migrate mirror move must name normalize note notify
+        observe offer on open order parse pass patch pause perform persist pick pin place plan
+        poll prepare preview print probe proceed produce promote prompt protect provide prune
+        publish pull push put query queue quote raise rank reach read recall recheck reconcile
+        record recover redact reduce refer refresh refuse register reject release rely remember
+        remove rename render repair replace report request require rerun reserve reset resolve
+        respond restore resume retain retrieve retry return reuse revert rewrite roll rollback
+        rotate run save scan schedule scope search see select send separate serialize serve set
+        settle share shorten should show shut sign simplify skip sleep sort spawn split stage
+        stamp start step stop store stream strip submit substitute succeed suggest summarize
+        supersede supply suppress swap switch sync take terminate test throw tidy time trace
+        track transform translate trim try undo unify unite unlock unregister unskip unwrap
+        update upsert use validate verify visit wait walk warn watch was wrap write yield
+        """,
+    )
+)
+"""Verbs, and prefixes of predicates and callbacks, that begin the name of a function."""
+
+_IRREGULAR = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        begun bound bought brought built caught dealt done drawn eaten fallen felt forgotten
+        found given gone grown held hidden hurt kept known left lost made meant met seen sent
+        shown slept sold sought spent spoken stolen stood struck swept taken taught thought
+        thrown told understood won woken written
+        """,
+    )
+)
+_NOT_PARTICIPLES = frozenset(["need", "feed", "seed", "embed", "exceed", "speed"])
+
+
+def first_word(function: str) -> str:
+    return function.strip("_").split("_")[0]
+
+
+def is_participle(word: str) -> bool:
+    return (word.endswith("ed") and word not in _NOT_PARTICIPLES) or word in _IRREGULAR
+
+
+def package_functions() -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return the functions and methods of the package, without those of Python's protocols."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [node for node, _ in package_blocks() if isinstance(node, functions)]
+    return [node for node in found if not node.name.startswith("__")]
+
+
+def test_half_of_the_functions_begin_with_a_common_verb() -> None:
+    words = [first_word(function.name) for function in package_functions()]
+    assert len(words) > 4_000
+    assert sum(word in _VERBS for word in words) / len(words) >= 0.5
+
+
+def test_few_functions_begin_with_a_participle() -> None:
+    names = [function.name for function in package_functions()]
+    participles = [name for name in names if is_participle(first_word(name))]
+    assert len(participles) / len(names) <= 0.02, participles
+
+
+_CONTRACT = re.compile(r"\b(Returns?|Raises?|Yields?|returned|raised)\b")
+
+
+def states_contract(function: ast.FunctionDef | ast.AsyncFunctionDef, text: str) -> bool:
+    """Return whether a docstring names an argument, or states a return value or an error."""
+    given = function.args
+    arguments = (*given.posonlyargs, *given.args, *given.kwonlyargs)
+    return bool(_CONTRACT.search(text)) or any(f"`{each.arg}`" in text for each in arguments)
+
+
+def test_docstrings_of_public_functions_state_arguments_returns_or_errors() -> None:
+    public = [each for each in package_functions() if not each.name.startswith("_")]
+    texts = [(each, text) for each in public if (text := ast.get_docstring(each))]
+    assert len(texts) > 2_000
+    assert sum(states_contract(*each) for each in texts) / len(public) >= 0.2
+
+
+_TEST_WORDS = re.compile(
+    r"(?:^|_)(told|tells?|telling|said|says?|nobodys?|somebody|whoever|whatever|in_vain|anew"
+    r"|as_ever|once_more|a_while|beside|moments?|of_others)(?=_|$)"
+)
+
+
+def test_names_of_tests_use_the_words_of_the_field() -> None:
+    text = "\n".join(path.read_text() for path in sorted(ROOT.glob("tests/**/*.py")))
+    names = re.findall(r"^ *(?:async )?(?:def|class) (\w+)", text, re.MULTILINE)
+    assert len(names) > 4_000
+    assert [name for name in names if _TEST_WORDS.search(name)] == []
 
 
 _UNUSUAL = re.compile(

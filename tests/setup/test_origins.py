@@ -53,7 +53,7 @@ def test_every_row_names_tests_that_exist_or_why_it_has_none(code: str) -> None:
     assert not with_code or with_code & set(named), f"name one of {sorted(with_code)}"
 
 
-def test_rows_are_told_once_and_in_their_order() -> None:
+def test_rows_are_reported_once_and_in_their_order() -> None:
     told = re.findall(r"^- \*\*([A-Z]\d\d)\*\*", PAGE, re.MULTILINE)
     assert len(told) == len(set(told))
     for letter in dict.fromkeys(code[0] for code in told):

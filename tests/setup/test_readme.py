@@ -216,7 +216,7 @@ def test_what_runs_elsewhere_is_there(place: str) -> None:
     assert (ROOT / place).exists()
 
 
-def test_the_installation_says_what_it_does(tmp_path: Path) -> None:
+def test_the_installation_prints_its_progress(tmp_path: Path) -> None:
     command = ["make", "--dry-run", f"VENV={tmp_path}", "install"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "Installing PySpark, Dagster and what else it needs" in ran.stdout
@@ -227,7 +227,7 @@ def test_nothing_is_written_into_the_package(clone: Path) -> None:
 
 
 @pytest.mark.usefixtures("long")
-def test_without_a_project_dagster_says_how_to_name_one(tmp_path: Path) -> None:
+def test_without_a_project_dagster_explains_how_to_name_one(tmp_path: Path) -> None:
     program = shutil.which("dagster", path=str(Path(sys.executable).parent))
     assert program is not None
     where = {name: value for name, value in os.environ.items() if name != "LOGDRIVEN_PROJECT"}

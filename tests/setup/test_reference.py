@@ -35,12 +35,12 @@ def mistakes(model: type[BaseModel], key: str, value: object) -> list[str]:
     return []
 
 
-def test_the_page_is_what_the_models_say():
+def test_the_page_agrees_with_the_models():
     assert reference.PAGE.read_text() == reference.page(), "run `make reference`"
 
 
 @pytest.mark.parametrize(("model", "key", "field", "schema"), FIELDS)
-def test_every_field_says_what_it_means(model, key, field, schema):
+def test_every_field_has_a_description(model, key, field, schema):
     assert field.description, f"give {model.__name__}.{key} a description"
     assert not field.description.endswith(".")
 

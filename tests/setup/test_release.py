@@ -32,7 +32,7 @@ def classifiers(file: str) -> list[str]:
     return re.findall(r'"(.+)"', text.partition("classifiers = [")[2].partition("\n]")[0])
 
 
-def test_both_packages_say_the_same_of_themselves():
+def test_both_packages_have_the_same_metadata():
     told = classifiers("pyproject.toml")
     assert told == classifiers("core/pyproject.toml")
     assert "Typing :: Typed" in told

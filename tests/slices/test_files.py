@@ -232,7 +232,7 @@ def test_max_batches_limits_the_files_of_a_window(inbox: Inbox):
     assert inbox.values() == ["0", "1", "2", "3", "4"]
 
 
-def test_hidden_files_are_nobodys_and_folders_are_searched(inbox: Inbox):
+def test_hidden_files_are_ignored_and_folders_are_searched(inbox: Inbox):
     inbox.table(source={"path": "in"})
     inbox.put("a.csv", "1")
     inbox.put("_SUCCESS", "2")

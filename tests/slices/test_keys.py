@@ -259,7 +259,7 @@ def test_a_query_and_files_have_keys_too(shop: Shop):
 
 
 @pytest.mark.usefixtures("long")
-def test_an_iceberg_table_of_others_has_keys_and_older_files_are_not_opened(shop: Shop):
+def test_an_existing_iceberg_table_has_keys_and_older_files_are_not_opened(shop: Shop):
     table = theirs(shop, [1, 2], [5])
     source = {"type": "iceberg", "name": "sales.orders", "key_column": "ID"}
     step = {"step": "load", "source": source, "target": {"type": "parquet"}}

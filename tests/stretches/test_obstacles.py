@@ -132,7 +132,9 @@ def test_a_day_is_not_made_of_hours_that_are_windows():
     assert keys("SELECT CAST(at AS DATE) AS day FROM source", HOURS) == set()
 
 
-def test_windows_of_numbers_that_mean_times_run_one_by_one_and_the_plan_says_why(tmp_path: Path):
+def test_windows_of_numbers_that_mean_times_run_one_by_one_and_the_plan_gives_the_reason(
+    tmp_path: Path,
+):
     (tmp_path / "tables").mkdir()
     (tmp_path / "logdriven.yaml").write_text("project: shop")
     (tmp_path / "tables/a.yaml").write_text(

@@ -145,7 +145,7 @@ def rows_of(world: World) -> tuple[list[str], list[str]]:
     return sorted(map(repr, engine.read("ods.numbers").collect())), sorted(map(repr, rejected))
 
 
-def told(world: World, size: int) -> Any:
+def outcome(world: World, size: int) -> Any:
     world.catch_up(tables=["dim.known"], now=NOW)
     events = world.catch_up(now=NOW, arguments=RunArguments(batch_size=size))
     assert sum(isinstance(event, WindowSucceeded) for event in events) == len(DAYS)
@@ -165,8 +165,8 @@ CASES = [(MAP, name) for name in RULES] + [(SUMS, "single rows"), (SUMS, "condit
 @pytest.mark.sampled
 @pytest.mark.parametrize(("sql", "name"), CASES, ids=lambda each: each)
 def test_rows_counts_and_ids_are_the_same(tmp_path: Path, spark: Any, name: str, sql: str):
-    apart = told(world_of(tmp_path / "1", spark, RULES[name], sql), 1)
-    together = told(world_of(tmp_path / "2", spark, RULES[name], sql), 9)
+    apart = outcome(world_of(tmp_path / "1", spark, RULES[name], sql), 1)
+    together = outcome(world_of(tmp_path / "2", spark, RULES[name], sql), 9)
     assert together == apart
     assert apart[0]["quality_check_log"]
 
@@ -176,8 +176,8 @@ def test_rows_counts_and_ids_are_the_same(tmp_path: Path, spark: Any, name: str,
 def test_other_targets_keep_rows_out_window_by_window(tmp_path: Path, spark: Any, kind: str):
     target = f"{{type: {kind}, window_column: day, mode: append}}"
     rules = RULES["kept apart"]
-    apart = told(world_of(tmp_path / "1", spark, rules, MAP, target), 1)
-    together = told(world_of(tmp_path / "2", spark, rules, MAP, target), 9)
+    apart = outcome(world_of(tmp_path / "1", spark, rules, MAP, target), 1)
+    together = outcome(world_of(tmp_path / "2", spark, rules, MAP, target), 9)
     assert together == apart
     assert apart[1][1]
 
@@ -192,7 +192,7 @@ def test_a_database_keeps_rows_out_window_by_window(
         target = f"{{type: jdbc, connection: shop, table: n{size}, window_column: day}}"
         world = world_of(tmp_path / str(size), spark, RULES["kept apart"], MAP, target)
         world.write("logdriven.yaml", f"project: world\nconnections: {{shop: {{url: '{url}'}}}}")
-        return told(world, size)
+        return outcome(world, size)
 
     apart, together = of(1), of(9)
     assert together == apart
@@ -207,7 +207,7 @@ def test_a_database_keeps_rows_out_window_by_window(
         each if isinstance(each, str) else f"{each[2]} {each[1]} of {each[0].__name__}"
     ),
 )
-def test_whoever_takes_a_pass_over_has_good_and_bad_rows_once(
+def test_a_pass_that_is_taken_over_has_good_and_bad_rows_once(
     tmp_path: Path,
     spark: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -217,7 +217,7 @@ def test_whoever_takes_a_pass_over_has_good_and_bad_rows_once(
     """Bad rows are published first: what raises behind a store's publication has only these."""
     rules, target = RULES["kept apart"], f"{{type: {kind}, window_column: day}}"
     whole = world_of(tmp_path / "1", spark, rules, MAP, target)
-    told(whole, 9)
+    outcome(whole, 9)
     broken = world_of(tmp_path / "2", spark, rules, MAP, target)
     broken.catch_up(tables=["dim.known"], now=NOW)
     with monkeypatch.context() as patched:
@@ -238,9 +238,9 @@ def test_whoever_takes_a_pass_over_has_good_and_bad_rows_once(
 def test_a_spark_without_an_aggregate_of_first_ids_finds_the_same(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    newer = told(world_of(tmp_path / "1", spark, RULES["single rows"], MAP), 9)
+    newer = outcome(world_of(tmp_path / "1", spark, RULES["single rows"], MAP), 9)
     monkeypatch.setattr(inspector, "takes_first_of_several", lambda _: False)
-    older = told(world_of(tmp_path / "2", spark, RULES["single rows"], MAP), 9)
+    older = outcome(world_of(tmp_path / "2", spark, RULES["single rows"], MAP), 9)
     assert older == newer
 
 
@@ -249,10 +249,10 @@ def test_the_first_ids_are_those_of_each_window(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(inspector, "KEPT_IDS", 1)
-    apart = told(world_of(tmp_path / "1", spark, RULES["single rows"], MAP), 1)
-    together = told(world_of(tmp_path / "2", spark, RULES["single rows"], MAP), 9)
+    apart = outcome(world_of(tmp_path / "1", spark, RULES["single rows"], MAP), 1)
+    together = outcome(world_of(tmp_path / "2", spark, RULES["single rows"], MAP), 9)
     monkeypatch.setattr(inspector, "takes_first_of_several", lambda _: False)
-    older = told(world_of(tmp_path / "3", spark, RULES["single rows"], MAP), 9)
+    older = outcome(world_of(tmp_path / "3", spark, RULES["single rows"], MAP), 9)
     assert apart == together == older
 
 

@@ -100,7 +100,7 @@ def test_plots_show_measures_by_partition_and_nothing_else(
 
 
 @pytest.mark.usefixtures("long")
-def test_a_window_has_its_story_and_some_rows_beside_it(
+def test_a_window_has_its_history_and_some_sample_rows(
     dev: DagsterDev, page: Page, picture: Picture
 ) -> None:
     page.goto(f"{dev.url}/assets/ods/events?view=partitions&partition=2022-01-03")
@@ -115,7 +115,7 @@ def test_a_window_has_its_story_and_some_rows_beside_it(
 
 
 @pytest.mark.usefixtures("long")
-def test_the_location_has_the_projects_name_and_the_sensor_is_told(
+def test_the_location_has_the_projects_name_and_the_sensor_is_shown(
     dev: DagsterDev, page: Page
 ) -> None:
     page.goto(f"{dev.url}/assets/ods/events")

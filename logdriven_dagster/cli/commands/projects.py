@@ -74,7 +74,7 @@ def validate(
 
     try:
         loaded = load_examined_project(project or ".")
-        unseen = _unseen_by_spark(project) if analyze else ()
+        not_analyzed = _list_not_analyzed(project) if analyze else ()
     except InvalidProjectError as invalid:
         if not as_json:
             raise
@@ -85,8 +85,8 @@ def validate(
     effects = _describe_effects(loaded, connect=connect)
     places = _find_problems(loaded) if connect else {}
     if as_json:
-        unseen_fields = (
-            {"not_looked_at": [_mistake_json(error) for error in unseen]} if analyze else {}
+        analysis_fields = (
+            {"not_analyzed": [_mistake_json(error) for error in not_analyzed]} if analyze else {}
         )
         reached = {"places": places} if connect else {}
         print_json(
@@ -98,11 +98,11 @@ def validate(
                 **({"why_spark": reasons} if engines else {}),
                 **({"effects": effects} if effects else {}),
                 **reached,
-                **unseen_fields,
+                **analysis_fields,
             }
         )
         raise typer.Exit(2 if any(places.values()) else 0)
-    _print_valid(loaded, engines, unseen)
+    _print_valid(loaded, engines, not_analyzed)
     for text in effects:
         print_line(text)
     for item in missing:
@@ -116,12 +116,14 @@ def validate(
 
 
 def _print_valid(
-    project: "Project", engines: dict[str, tuple[str, str | None]], unseen: "Iterable[ConfigError]"
+    project: "Project",
+    engines: dict[str, tuple[str, str | None]],
+    not_analyzed: "Iterable[ConfigError]",
 ) -> None:
     """Print what a valid project consists of, and the engine of its tables."""
     from logdriven_dagster.cli.shown.rendering import print_line
 
-    for error in unseen:
+    for error in not_analyzed:
         print_line(f"not analyzed: {error}")
     layers = {table.layer for table in project.tables.values()}
     counted = [
@@ -231,7 +233,7 @@ def _of_another(project: "Project") -> str | None:
     return None
 
 
-def _unseen_by_spark(project: str | None) -> "tuple[ConfigError, ...]":
+def _list_not_analyzed(project: str | None) -> "tuple[ConfigError, ...]":
     """Return the parts that Spark could not check; InvalidProjectError for its errors."""
     from logdriven_dagster.cli.shown.rendering import redirect_output
     from logdriven_dagster.config.loading import read_sources
@@ -242,7 +244,7 @@ def _unseen_by_spark(project: str | None) -> "tuple[ConfigError, ...]":
         analysis = analysis_of(read_sources(project or "."))
     if analysis.mistakes:
         raise InvalidProjectError(analysis.mistakes)
-    return analysis.unseen
+    return analysis.not_analyzed
 
 
 def _mistake_json(error: "ConfigError") -> dict[str, object]:

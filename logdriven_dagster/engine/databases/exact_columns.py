@@ -291,7 +291,9 @@ def _server(field: "StructField") -> Exact | None:
             "SMALLINT", build_checked_cast(field, "BOOLEAN", "{v} IN (0, 1)", "neither 0 nor 1")
         )
     if kind == "BIT" and field.metadata.get("binarylong"):
-        return Exact("BIGINT", build_checked_cast(field, "BIGINT", "{v} >= 0", "a number beyond bigint"))
+        return Exact(
+            "BIGINT", build_checked_cast(field, "BIGINT", "{v} >= 0", "a number beyond bigint")
+        )
     if kind == "BIT" and guessed == "binary" and not field.metadata.get("binarylong"):
         return Exact("STRING")  # the digits of PostgreSQL's bits, as bytes
     if kind == "_BIT" and guessed == "array<binary>":

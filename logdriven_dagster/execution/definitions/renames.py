@@ -4,10 +4,8 @@ The run log changes in one transaction. After that, and before any window runs, 
 targets follow; a process that is killed in between leaves that to the next one.
 """
 
-import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -15,6 +13,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config.derived.places import place_of_table
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.yaml.hints import log_hint
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.targets.contents import Named, contents_of
 from logdriven_dagster.engine.targets.rejected import list_named_targets
@@ -31,8 +30,6 @@ from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.definitions.rows import lock
 from logdriven_dagster.runlog.renaming import Rename
 from logdriven_dagster.runlog.schema.attempts import job_log
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +108,6 @@ def settle_tables(project: Project, run_log: RunLog, tables: Iterable[TableConfi
     settle(project, run_log, tables)
 
 
-@cache
-def _warn_once(text: str) -> None:
-    """Log a warning, once per process."""
-    _logger.warning("renamed_from: %s", text)
-
-
 def _list_declared(project: Project) -> list[tuple[str, str]]:
     tables = project.tables.items()
     return [(name, table.renamed_from) for name, table in tables if table.renamed_from]
@@ -150,7 +141,7 @@ def _apply(project: Project, run_log: RunLog, new: str, old: str) -> None:
     run_log.ask(lambda conn: _refuse(conn, project, new, old))
     if not run_log.ask(lambda conn: renaming.is_known(conn, project.name, old)):
         if not run_log.ask(lambda conn: forgetting.count_attempts(conn, new)):
-            _warn_once(RenameNote(new, old, applied=False).text)
+            log_hint("renamed_from", RenameNote(new, old, applied=False).text)
         return
     _refuse_immovable(project, _read_recorded(project, run_log, old, new), new, old)
 

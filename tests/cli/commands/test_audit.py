@@ -22,7 +22,7 @@ SENTENCE = (
 )
 
 
-def test_status_tells_of_rows_of_no_window(shop, logdriven):
+def test_status_shows_rows_of_no_window(shop, logdriven):
     with open_run_log(load_project(shop)).begin() as conn:
         audits.record(conn, replace(ROWS, unplaced=0))
         audits.record(conn, ROWS)

@@ -56,7 +56,7 @@ def test_places_that_answer_are_reached_and_nothing_is_left_there(
     "wrong",
     [("LAKE_SECRET", "warehouse", "SignatureDoesNotMatch"), ("CREDENTIAL", "catalog", "client")],
 )
-def test_what_is_refused_is_told_with_the_fields_to_check_and_without_the_secret(
+def test_a_refused_connection_is_reported_with_the_fields_to_check_and_without_the_secret(
     shop: Path,
     servers: tuple[Server, Server],
     logdriven: Any,
@@ -76,7 +76,7 @@ def test_what_is_refused_is_told_with_the_fields_to_check_and_without_the_secret
 
 
 @pytest.mark.usefixtures("long")
-def test_a_store_that_nobody_serves_is_told(
+def test_an_unreachable_store_is_reported(
     shop: Path, servers: tuple[Server, Server], logdriven: Any
 ):
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -87,15 +87,15 @@ def test_a_store_that_nobody_serves_is_told(
     assert f"127.0.0.1:{port}" in logdriven(*CHECK).json["places"]["warehouse"]
 
 
-def test_a_catalog_that_fails_is_told(shop: Path, servers: tuple[Server, Server], logdriven: Any):
+def test_a_catalog_that_fails_is_reported(
+    shop: Path, servers: tuple[Server, Server], logdriven: Any
+):
     written(shop, servers)
     servers[1].faults.plan(Fault("503", times=None))
     assert logdriven(*CHECK).json["places"]["catalog"]
 
 
-def test_a_warehouse_that_is_not_where_the_log_says_is_told_until_it_is_adopted(
-    shop: Path, logdriven: Any
-):
+def test_a_moved_warehouse_is_reported_until_it_is_adopted(shop: Path, logdriven: Any):
     assert f"{shop}/.logdriven/warehouse" in logdriven("adopt").out
     assert logdriven(*CHECK).code == 0
     file = shop / "logdriven.yaml"

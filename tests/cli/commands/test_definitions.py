@@ -61,7 +61,7 @@ def test_settings_are_set_for_several_names_and_reset(shop, logdriven):
     assert logdriven("set", "ods.orders", "release_state=offline").out == "No changes.\n"
 
 
-def test_usage_errors_of_set_say_what_can_be_written(shop, logdriven):
+def test_usage_errors_of_set_list_the_accepted_values(shop, logdriven):
     for arguments, problem in (
         (("ods.orders", "retries"), "expected FIELD=VALUE"),
         (("ods.orders",), "no fields given"),
@@ -97,7 +97,7 @@ def test_diff_compares_versions_and_the_file(shop, logdriven):
     assert logdriven("diff", "ods.orders", "x").code == 2
 
 
-def test_rollback_says_that_the_file_says_otherwise_and_what_happens(shop, logdriven):
+def test_rollback_reports_that_the_file_differs_and_the_consequence(shop, logdriven):
     logdriven("apply")
     add(shop, "retries: 2")
     logdriven("apply")
@@ -111,7 +111,7 @@ def test_rollback_says_that_the_file_says_otherwise_and_what_happens(shop, logdr
     )
 
 
-def test_status_says_where_files_and_registry_disagree(shop, logdriven):
+def test_status_shows_where_files_and_registry_disagree(shop, logdriven):
     assert "Not applied yet: s" in logdriven("status", *NOON).out
     logdriven("apply")
     clean = logdriven("status", *NOON).out
@@ -135,7 +135,7 @@ def test_status_says_where_files_and_registry_disagree(shop, logdriven):
     assert told["disabled"] == ["ods.customers"]
 
 
-def test_status_tells_of_settings_that_an_sql_client_changed(shop, logdriven):
+def test_status_shows_settings_that_an_sql_client_changed(shop, logdriven):
     logdriven("apply")
     client = sqlite3.connect(shop / ".logdriven/run_log.db")
     client.execute("UPDATE table_definition SET release_state = 'offline'")

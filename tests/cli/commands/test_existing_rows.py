@@ -1,4 +1,4 @@
-"""Rows that others have put into a target are told in the plan, before anything runs."""
+"""Existing rows of a target are reported in the plan, before anything runs."""
 
 import socket
 from typing import Any
@@ -52,7 +52,7 @@ def into(shop: Any, target: dict[str, Any], **fields: Any) -> None:
     (shop / "tables/items.yaml").write_text(yaml.safe_dump(table))
 
 
-def told(logdriven: Any) -> str:
+def reported(logdriven: Any) -> str:
     """What the plan tells of the table below its list."""
     lines = logdriven("plan", NAME, *NOON).out.splitlines()
     return "".join(line.removeprefix(f"{NAME}: ") for line in lines if line.startswith(f"{NAME}: "))
@@ -71,10 +71,10 @@ in_a_file = pytest.mark.parametrize("filled", ["sqlite"], indirect=True)
 
 
 @pytest.mark.sampled
-def test_the_plan_tells_what_will_become_of_rows_of_others(shop, logdriven, filled):
+def test_the_plan_shows_the_policy_for_existing_rows(shop, logdriven, filled):
     for fields, what in OUTCOMES:
         into(shop, filled, **fields)
-        assert f"{HELD}{what}" in told(logdriven), fields
+        assert f"{HELD}{what}" in reported(logdriven), fields
 
 
 @in_a_file
@@ -86,21 +86,21 @@ def test_scripts_find_it_at_each_window_of_the_table(shop, logdriven, filled):
     assert HELD in text
 
 
-def test_nothing_is_told_of_a_table_without_rows_or_of_none_at_all(shop, logdriven):
+def test_nothing_is_reported_for_an_empty_or_missing_table(shop, logdriven):
     target = database(shop, f"sqlite:///{shop}/others.db", "CREATE TABLE t (v INT)")
     for table in ("t", "not_there"):
         into(shop, target, table=table)
-        assert told(logdriven) == ""
+        assert reported(logdriven) == ""
     into(shop, {"type": "iceberg"})
-    assert told(logdriven) == ""
+    assert reported(logdriven) == ""
     assert not warehouse(load_project(shop)).exists()
 
 
 @in_a_file
-def test_nothing_is_told_once_a_window_has_been_published(shop, logdriven, filled):
+def test_nothing_is_reported_once_a_window_has_been_published(shop, logdriven, filled):
     into(shop, filled)
     ShopLog(shop).succeed(NAME, day(1))
-    assert told(logdriven) == ""
+    assert reported(logdriven) == ""
 
 
 @in_a_file
@@ -112,35 +112,35 @@ def test_what_the_old_system_did_is_no_window_of_ours(shop, logdriven, filled):
     assert HELD in logdriven("plan", NAME, "--now", "2022-01-03T12:00").out
 
 
-def test_rows_that_windows_wrote_are_not_those_of_others(shop, logdriven):
+def test_rows_that_windows_wrote_are_not_existing_rows(shop, logdriven):
     url = f"sqlite:///{shop}/others.db"
     table = "CREATE TABLE t (v INT, _window_start TEXT)"
     ours = "INSERT INTO t VALUES (0, NULL), (1, '2022-01-01T00:00:00Z')"
     into(shop, database(shop, url, table, ours))
-    assert told(logdriven) == ""
+    assert reported(logdriven) == ""
 
 
 def test_statements_before_the_publication_may_remove_them(shop, logdriven):
     url = f"sqlite:///{shop}/others.db"
     target = database(shop, url, "CREATE TABLE t (v INT)", "INSERT INTO t VALUES (0)")
     into(shop, target, pre_sql=["DELETE FROM t"])
-    assert "will be refused unless its pre_sql removes them" in told(logdriven)
+    assert "will be refused unless its pre_sql removes them" in reported(logdriven)
 
 
 @pytest.mark.parametrize(
     ("fields", "what"),
     [({}, "will be refused"), ({"existing_rows": "keep"}, "stays there and is not read")],
 )
-def test_files_of_others_are_told(shop, logdriven, fields, what):
+def test_existing_files_are_reported(shop, logdriven, fields, what):
     (shop / "out").mkdir()
     (shop / "out/others.csv").write_text("1\n")
     into(shop, {"type": "csv", "path": "out"}, **fields)
-    assert "contains others.csv, which no window wrote: " in told(logdriven)
-    assert what in told(logdriven)
+    assert "contains others.csv, which no window wrote: " in reported(logdriven)
+    assert what in reported(logdriven)
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_database_that_is_away_is_told_and_the_plan_is_complete(shop, logdriven, monkeypatch):
+def test_a_database_that_is_away_is_reported_and_the_plan_is_complete(shop, logdriven, monkeypatch):
     monkeypatch.setenv("DW_PASSWORD", "geheim")
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
@@ -166,10 +166,10 @@ def test_a_database_that_does_not_answer_holds_the_plan_up_for_seconds_only(
         into(shop, database(shop, url))
         assert (
             "is unknown whether the target has existing rows: connection dw: no answer within 1 s"
-            in told(logdriven)
+            in reported(logdriven)
         )
 
 
-def test_a_missing_variable_is_told(shop, logdriven):
+def test_a_missing_variable_is_reported(shop, logdriven):
     into(shop, database(shop, "postgresql://etl:${env:NEEDS_TEST}@127.0.0.1/dw"))
-    assert "connection dw: the environment variable NEEDS_TEST is not set" in told(logdriven)
+    assert "connection dw: the environment variable NEEDS_TEST is not set" in reported(logdriven)

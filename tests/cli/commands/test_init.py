@@ -42,7 +42,7 @@ def test_its_tables_start_three_days_ago_and_end_today(shop, logdriven):
     ]
 
 
-def test_its_files_keep_to_the_schemas_beside_them(shop):
+def test_its_files_conform_to_the_schemas_next_to_them(shop):
     for path in [shop / "logdriven.yaml", *shop.glob("tables/**/*.yaml")]:
         text = path.read_text()
         name = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")

@@ -66,7 +66,7 @@ def test_a_run_without_a_name_is_bad_usage_and_leaves_no_row_k01(shop, jobs, log
         (("idle",), (1, "idle is disabled")),
     ],
 )
-def test_a_job_that_may_not_run_says_why_and_leaves_no_row_k02_m07(
+def test_a_job_that_may_not_run_gives_the_reason_and_leaves_no_row_k02_m07(
     shop, jobs, logdriven, arguments, ended
 ):
     (jobs / "idle.yaml").write_text("job: idle\ntables: [ods.orders]\nenabled: false\n")

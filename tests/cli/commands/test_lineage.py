@@ -63,7 +63,7 @@ def test_a_column_shows_where_it_comes_from_and_what_is_made_of_it_b30(log, logd
     assert "ods.t.load" in logdriven("lineage", "ods.t.two").out
 
 
-def test_what_it_does_not_know_is_told_with_a_fix(log, logdriven):
+def test_an_unknown_name_is_reported_with_a_fix(log, logdriven):
     assert "did you mean 'ods.orders'?" in logdriven("lineage", "ods.order").err
     assert "the lineage of ods.orders.x is unknown" in logdriven("lineage", "ods.orders.x").err
     assert "no attempt has the job_id 9" in logdriven("lineage", "--job-id", 9).err
@@ -83,5 +83,5 @@ def test_properties_are_shown_by_group_b31(shop, logdriven):
     assert "its groups are source, api" in logdriven("properties", "ods.orders", "other").err
 
 
-def test_a_table_without_properties_says_so(shop, logdriven):
+def test_a_table_without_properties_is_reported_as_such(shop, logdriven):
     assert "ods.orders has no properties." in logdriven("properties", "ods.orders").out

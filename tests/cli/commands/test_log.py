@@ -73,7 +73,7 @@ def test_limit_shows_the_latest_attempts(shop, logdriven):
     assert [row["job_id"] for row in logdriven("log", "--limit", 2, "--json").json] == [3, 2]
 
 
-def test_an_empty_log_says_so(shop, logdriven):
+def test_an_empty_log_is_reported_as_such(shop, logdriven):
     assert logdriven("log").out == "No attempts yet.\n"
     assert logdriven("log", "--json").json == []
 
@@ -116,7 +116,7 @@ def test_the_schemas_know_templates_and_references(shop, logdriven):
     assert len(list(validator.iter_errors(wrong))) == 1
 
 
-def test_schema_write_says_how_an_editor_finds_it(shop, logdriven):
+def test_schema_write_explains_how_an_editor_finds_it(shop, logdriven):
     (shop / ".logdriven/schema/table.json").unlink()
     result = logdriven("schema", "--write")
     assert (shop / ".logdriven/schema/table.json").is_file()

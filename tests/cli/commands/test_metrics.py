@@ -31,8 +31,8 @@ steps: [{exec_order: 10, step: first, python: "steps.py:first"}]
 
 
 @pytest.fixture
-def told(shop: Path, logdriven) -> Any:
-    """`told(name, **labels)` is a metric's value; None if it is not there."""
+def metric(shop: Path, logdriven) -> Any:
+    """`metric(name, **labels)` is a metric's value; None if it is not there."""
 
     def value(metric: str, **labels: str) -> float | None:
         text = logdriven("metrics").out
@@ -64,17 +64,17 @@ def test_the_text_is_what_prometheus_own_library_writes(shop):
     assert "".join(_lines(families)) == generate_latest(Kept(families)).decode()
 
 
-def test_a_tables_windows_are_counted_by_how_they_stand(shop, told):
+def test_a_tables_windows_are_counted_by_how_they_stand(shop, metric):
     log = ShopLog(shop)
     log.succeed("ods.orders", day(1))
     log.fail("ods.orders", day(2), "broken")
     log.start("ods.customers", day(1))
-    assert told("table_failed_windows") == 1
-    assert told("table_running_windows", table="ods.customers") == 1
-    assert told("table_pending_windows") > 1000
-    assert told("table_lag_seconds") > 1000 * 86_400
-    assert 0 <= told("table_oldest_failure_seconds") < 60
-    assert told("table_oldest_failure_seconds", table="ods.customers") is None
+    assert metric("table_failed_windows") == 1
+    assert metric("table_running_windows", table="ods.customers") == 1
+    assert metric("table_pending_windows") > 1000
+    assert metric("table_lag_seconds") > 1000 * 86_400
+    assert 0 <= metric("table_oldest_failure_seconds") < 60
+    assert metric("table_oldest_failure_seconds", table="ods.customers") is None
 
 
 def test_the_data_clock_decides_which_windows_are_pending_late_and_fresh(shop, logdriven):
@@ -96,19 +96,19 @@ def test_the_data_clock_decides_which_windows_are_pending_late_and_fresh(shop, l
         }
 
 
-def test_a_window_is_failing_since_its_first_failure_after_a_success(shop, told):
+def test_a_window_is_failing_since_its_first_failure_after_a_success(shop, metric):
     log = ShopLog(shop)
     for _ in range(3):
         log.fail("ods.orders", day(1), "broken")
     for job_id, hours in ((1, 30), (2, 20), (3, 10)):
         ended = f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '-{hours} hours')"
         log.sql(f"UPDATE job_log SET job_end_time = {ended} WHERE job_id = {job_id}")
-    assert told("table_oldest_failure_seconds") == pytest.approx(30 * 3600, abs=60)
+    assert metric("table_oldest_failure_seconds") == pytest.approx(30 * 3600, abs=60)
     log.sql("UPDATE job_log SET status = 'SUCCESS' WHERE job_id = 1")
-    assert told("table_oldest_failure_seconds") == pytest.approx(20 * 3600, abs=60)
+    assert metric("table_oldest_failure_seconds") == pytest.approx(20 * 3600, abs=60)
 
 
-def test_attempts_are_counted_with_their_rows_retries_and_takeovers(shop, told):
+def test_attempts_are_counted_with_their_rows_retries_and_takeovers(shop, metric):
     log = ShopLog(shop)
     log.fail("ods.orders", day(1), "broken")
     log.succeed("ods.orders", day(1))
@@ -116,30 +116,30 @@ def test_attempts_are_counted_with_their_rows_retries_and_takeovers(shop, told):
     past = "lease_expires_at = '2000-01-01 00:00:00.000000'"
     log.sql(f"UPDATE job_log SET {past} WHERE job_id = {attempt.job_id}")
     log.succeed("ods.orders", day(2))
-    assert told("attempts_total", status="SUCCESS") == 2
-    assert told("attempts_total", status="FAILURE") == 2
-    assert (told("rows_read_total"), told("rows_written_total")) == (48, 48)
-    assert told("lease_takeovers_total") == 1
-    assert told("retries_total") == 2
-    assert 0 <= told("attempt_seconds_total") < 60
+    assert metric("attempts_total", status="SUCCESS") == 2
+    assert metric("attempts_total", status="FAILURE") == 2
+    assert (metric("rows_read_total"), metric("rows_written_total")) == (48, 48)
+    assert metric("lease_takeovers_total") == 1
+    assert metric("retries_total") == 2
+    assert 0 <= metric("attempt_seconds_total") < 60
 
 
-def test_what_ended_before_midnight_is_not_counted(shop, told):
+def test_what_ended_before_midnight_is_not_counted(shop, metric):
     log = ShopLog(shop)
     log.succeed("ods.orders", day(1))
     log.sql("UPDATE job_log SET job_end_time = '2022-01-04 00:00:00.000000'")
-    assert told("attempts_total", status="SUCCESS") == 0
+    assert metric("attempts_total", status="SUCCESS") == 0
 
 
-def test_freshness_is_told_of_tables_that_are_judged(shop, told):
+def test_freshness_is_reported_for_tables_that_declare_it(shop, metric):
     file = shop / "tables/ods/orders.yaml"
     file.write_text(file.read_text() + "\nfreshness: {within: 2 h}\n")
-    assert told("table_fresh") == 0
-    assert told("table_overdue_seconds") > 1000 * 86_400
-    assert told("table_fresh", table="ods.customers") is None
+    assert metric("table_fresh") == 0
+    assert metric("table_overdue_seconds") > 1000 * 86_400
+    assert metric("table_fresh", table="ods.customers") is None
 
 
-def test_a_job_is_told_by_its_newest_run(shop, logdriven):
+def test_a_job_is_measured_by_its_newest_run(shop, logdriven):
     (shop / "jobs").mkdir(exist_ok=True)
     (shop / "jobs/sweep.yaml").write_text(SWEEP)
     (shop / "jobs/steps.py").write_text("def first():\n    return 3\n")
@@ -176,7 +176,7 @@ def scraped(url: str) -> str:
 
 
 @pytest.mark.usefixtures("long")
-def test_an_exporter_answers_with_what_the_log_says_then_on_this_machine_only(shop, served):
+def test_an_exporter_serves_the_current_log_on_this_machine_only(shop, served):
     assert served.startswith("http://127.0.0.1:")
     line = 'logdriven_table_failed_windows{project="shop",table="ods.orders"}'
     assert f"{line} 0.0" in scraped(served)
@@ -203,7 +203,7 @@ def queries() -> list[str]:
 @pytest.fixture
 def everything(shop: Path, logdriven) -> dict[str, set[str]]:
     """Every metric of a project in which everything has happened → its labels."""
-    test_a_job_is_told_by_its_newest_run(shop, logdriven)
+    test_a_job_is_measured_by_its_newest_run(shop, logdriven)
     file = shop / "tables/ods/orders.yaml"
     file.write_text(file.read_text() + "\nfreshness: auto\n")
     ShopLog(shop).fail("ods.orders", day(1), "broken")
@@ -211,7 +211,7 @@ def everything(shop: Path, logdriven) -> dict[str, set[str]]:
     return {each.name: {*each.labels} for family in families for each in family.samples}
 
 
-def test_the_dashboard_asks_for_metrics_and_labels_that_are_told(everything):
+def test_the_dashboard_asks_for_metrics_and_labels_that_are_reported(everything):
     asked: set[str] = set()
     for query in queries():
         for metric, labels in re.findall(r"(logdriven_\w+)(?:\{([^}]*)\})?", query):
@@ -221,10 +221,10 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_are_told(everything):
             by |= set(re.findall(r"label_values\(.*, (\w+)\)", query))
             assert named | by <= everything[metric], query
             asked.add(metric)
-    assert asked == set(everything), "what is told is on the dashboard"
+    assert asked == set(everything), "every metric is on the dashboard"
 
 
-def test_legends_name_labels_that_are_told(everything):
+def test_legends_name_labels_that_are_reported(everything):
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         for target in panel["targets"]:
             named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))

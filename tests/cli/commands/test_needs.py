@@ -38,7 +38,7 @@ def test_the_status_of_spark_needs_no_connection_and_none_of_its_own_settings(er
     assert logdriven("spark", "status").out.endswith("is not running\n")
 
 
-def test_validate_says_what_is_missing_here_and_who_needs_it(erp, logdriven):
+def test_validate_lists_missing_packages_and_the_tables_that_need_them(erp, logdriven):
     result = logdriven("validate")
     assert result.code == 0
     assert f"Not available on this host: {TOLD}; needed by erp.items" in result.out
@@ -47,7 +47,7 @@ def test_validate_says_what_is_missing_here_and_who_needs_it(erp, logdriven):
 
 
 @pytest.mark.usefixtures("long")
-def test_run_says_it_once_and_exits_with_1(erp, logdriven):
+def test_run_reports_it_once_and_exits_with_1(erp, logdriven):
     result = logdriven("run", "erp.items", "--now", "2022-01-04")
     assert result.code == 1
     assert result.out == f"FAILURE  {TOLD}; not started: erp.items\n"

@@ -49,7 +49,7 @@ def test_plan_shows_one_line_per_table(shop, logdriven):
     ]
 
 
-def test_a_plan_tells_the_first_line_of_an_error_and_where_the_rest_is(shop, logdriven):
+def test_a_plan_shows_the_first_line_of_an_error_and_where_the_rest_is(shop, logdriven):
     ShopLog(shop).fail("ods.orders", day(1), "unknown column b\n\n" + "Spark's text " * 300)
     for command in (("plan", "--all"), ("plan",), ("status",)):
         out = logdriven(*command, *NOON).out
@@ -133,7 +133,7 @@ def _body(out: str) -> list[str]:
     return lines[2:]
 
 
-def test_a_failed_refresh_is_told_below_the_tables_and_holds_nothing_up_s08(shop, logdriven):
+def test_a_failed_refresh_is_reported_below_the_tables_and_holds_nothing_up_s08(shop, logdriven):
     log = ShopLog(shop)
     log.succeed("ods.orders", day(1))
     log.fail_refresh("ods.orders", day(1), "no such file")
@@ -148,7 +148,7 @@ def test_a_failed_refresh_is_told_below_the_tables_and_holds_nothing_up_s08(shop
     assert (failed["job_id"], failed["error"]) == (2, "no such file")
 
 
-def test_a_refresh_that_died_is_told_below_the_tables_s08(shop, logdriven):
+def test_a_refresh_that_died_is_reported_below_the_tables_s08(shop, logdriven):
     log = ShopLog(shop)
     log.succeed("ods.orders", day(1))
     log.die_in_refresh("ods.orders", day(1))
@@ -163,7 +163,7 @@ def _fresh_orders(shop):
     file.write_text(file.read_text() + "\nfreshness: {within: 2 h}\n")
 
 
-def test_status_tells_which_tables_are_late_and_by_which_window(shop, logdriven):
+def test_status_shows_which_tables_are_late_and_by_which_window(shop, logdriven):
     _fresh_orders(shop)
     ShopLog(shop).fail("ods.orders", day(1), "bad line 7")
     out = logdriven("status", *NOON).out
@@ -178,7 +178,7 @@ def test_status_tells_which_tables_are_late_and_by_which_window(shop, logdriven)
     ) in out.splitlines()
 
 
-def test_status_json_tells_what_freshness_follows_from(shop, logdriven):
+def test_status_json_shows_the_basis_of_freshness(shop, logdriven):
     _fresh_orders(shop)
     found = {
         t["table"]: t["freshness"] for t in logdriven("status", "--json", *NOON).json["tables"]

@@ -51,7 +51,7 @@ def test_a_log_in_json_holds_nothing_but_windows(shop, logdriven):
     assert logdriven("run", "--log-format", "json", "--json").code == 2
 
 
-def test_where_all_runs_elsewhere_or_waits_it_says_so(shop, logdriven):
+def test_a_run_without_ready_windows_reports_the_reason(shop, logdriven):
     ShopLog(shop).start("ods.orders", day(1))
     run = ("run", "ods.orders", "dws.daily_sales", "--now", "2022-01-04")
     result = logdriven(*run)
@@ -77,7 +77,7 @@ def test_a_refresh_of_a_running_window_is_refused(shop, logdriven):
     assert "running" in result.err
 
 
-def test_a_refresh_of_a_window_whose_turn_has_not_come_says_what_to_run(shop, logdriven):
+def test_a_refresh_of_a_window_whose_turn_has_not_come_names_the_command_to_run(shop, logdriven):
     span = ("--from", "2022-01-03", "--to", "2022-01-04", "--now", "2022-01-04")
     result = logdriven("refresh", "ods.orders", *span)
     assert result.code == 1
@@ -170,9 +170,7 @@ def _wait_for_a_running_step(shop: Path) -> None:
 
 
 @pytest.mark.usefixtures("long")
-def test_validate_deep_lets_spark_look_at_the_queries_and_java_says_nothing_of_itself(
-    spark_processes, shop
-):
+def test_validate_deep_lets_spark_analyze_the_queries_without_output_of_java(spark_processes, shop):
     query = shop / "tables/dws/daily_sales.sql"
     query.write_text(query.read_text().replace("count(*)", "cuont(*)"))
     command = [*PROGRAM, "validate", "--analyze"]

@@ -49,7 +49,7 @@ def test_rows_that_are_too_wide_stand_below_each_other(capsys):
     assert len(lines) == 21
 
 
-def test_more_rows_than_the_limit_are_told(capsys):
+def test_more_rows_than_the_limit_are_reported(capsys):
     rows.print_rows(pa.table({"id": [1, 2, 3]}), UTC, 2)
     assert "There are more rows; show more with --limit 20." in capsys.readouterr().out
 
@@ -87,7 +87,7 @@ def test_json_holds_every_value_exactly(capsys):
     ]
 
 
-def test_an_hour_that_exists_twice_is_told_apart(capsys):
+def test_an_hour_that_exists_twice_is_distinguished(capsys):
     from datetime import datetime, timezone
     from zoneinfo import ZoneInfo
 

@@ -3,7 +3,7 @@
 import socket
 
 
-def test_a_port_that_is_taken_is_told(shop, logdriven):
+def test_a_port_that_is_taken_is_reported(shop, logdriven):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -13,7 +13,7 @@ def test_a_port_that_is_taken_is_told(shop, logdriven):
     assert f"port {port} on 127.0.0.1 is in use; choose another with --port" in result.err
 
 
-def test_without_a_project_it_says_how_to_name_one(tmp_path, logdriven, monkeypatch):
+def test_without_a_project_it_explains_how_to_name_one(tmp_path, logdriven, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = logdriven("ui")
     assert result.code == 2

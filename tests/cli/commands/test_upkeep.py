@@ -18,7 +18,7 @@ def test_discard_ends_what_runs_of_a_table(shop, logdriven):
     assert logdriven("plan", "ods.orders", "--json", "--now", "2022-01-04").code == 0
 
 
-def test_discarding_what_does_not_run_says_where_to_look(shop, logdriven):
+def test_discarding_an_attempt_that_does_not_run_names_the_command_to_use(shop, logdriven):
     done = logdriven("discard", "ods.orders", "--window", "2022-01-01")
     assert done.code == 2
     assert "ods.orders at 2022-01-01 00:00 is not running" in done.err

@@ -19,7 +19,7 @@ def published(shop, spark, logdriven):
 
 
 @pytest.mark.usefixtures("long")
-def test_upkeep_tells_what_it_would_do_and_does_it_without_a_row_in_the_log(published, logdriven):
+def test_upkeep_previews_its_work_and_does_it_without_a_row_in_the_log(published, logdriven):
     before = logdriven("log", "--json").json
     expiry = ("upkeep", "expire-snapshots", "--older-than", "1 s", "--keep", 2, "--json")
     (wanted,) = [item for item in logdriven(*expiry, "--dry-run").json if item["files"]]

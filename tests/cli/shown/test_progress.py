@@ -45,7 +45,7 @@ def _attempt(window: TimeWindow) -> Attempt:
     )
 
 
-def test_a_line_says_what_an_upsert_inserted_and_updated(capsys):
+def test_a_line_states_what_an_upsert_inserted_and_updated(capsys):
     with display("text", lambda: 1) as show:
         show(_succeeded(1, Counts(10, 9, 9, 0, inserted=2, updated=6)))
     assert "10 read, 9 written (2 inserted, 6 updated), 1.2 s" in capsys.readouterr().out
@@ -84,7 +84,7 @@ def test_elsewhere_every_window_is_a_line(monkeypatch):
     assert "ELSEWHERE  ods.u [2022-01-01, 2022-01-02)  ods.u is running in job 3" in lines
 
 
-def test_a_version_that_is_not_the_files_is_told_in_the_line(monkeypatch):
+def test_a_version_that_differs_from_the_file_is_shown_in_the_line(monkeypatch):
     claim = replace(_attempt(day(1)).claim, other_version="version 1 of the registry")
     attempt = replace(_attempt(day(1)), claim=claim)
     monkeypatch.setattr(sys, "stdout", stream := io.StringIO())
@@ -95,7 +95,7 @@ def test_a_version_that_is_not_the_files_is_told_in_the_line(monkeypatch):
     assert failed.endswith("  ran version 1 of the registry; step load: no file")
 
 
-def test_a_line_tells_an_error_in_brief_and_the_end_where_the_rest_is(monkeypatch):
+def test_a_line_shows_an_error_in_brief_and_the_end_where_the_rest_is(monkeypatch):
     whole = "unknown column b\n\nAnalysisException: [UNRESOLVED_COLUMN] and so on"
     failed = WindowFailed(_attempt(day(2)), "load", whole, 0.5)
     monkeypatch.setattr(f"{__name__}.EVENTS", [failed])

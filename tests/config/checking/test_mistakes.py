@@ -46,7 +46,7 @@ SOURCE = "    source:\n      type: csv\n      path: data/orders.csv\n      colum
 STEPS = TABLE[TABLE.index("steps:") :]
 
 
-def told(folder: Path, files: dict[str, str | bytes]) -> str:
+def report(folder: Path, files: dict[str, str | bytes]) -> str:
     """What `logdriven validate` says of the project with these files; nothing if it is valid."""
     for name, content in {**FILES, **files}.items():
         file = folder / name
@@ -239,11 +239,11 @@ IN_A_TABLE = {
 
 
 @pytest.mark.parametrize(("old", "new"), IN_A_TABLE)
-def test_a_mistake_in_a_table_is_told_with_place_problem_and_fix(tmp_path, old, new):
+def test_a_mistake_in_a_table_is_reported_with_place_problem_and_fix(tmp_path, old, new):
     assert old in TABLE
     path = "tables/orders.yaml"
     expected = [f"{path}:{line}" for line in IN_A_TABLE[old, new].splitlines()]
-    assert told(tmp_path, {path: TABLE.replace(old, new)}).splitlines() == expected
+    assert report(tmp_path, {path: TABLE.replace(old, new)}).splitlines() == expected
 
 
 IN_THE_PROJECT = {
@@ -297,10 +297,10 @@ IN_THE_PROJECT = {
 
 
 @pytest.mark.parametrize(("old", "new"), IN_THE_PROJECT)
-def test_a_mistake_in_the_project_is_told_with_place_problem_and_fix(tmp_path, old, new):
+def test_a_mistake_in_the_project_is_reported_with_place_problem_and_fix(tmp_path, old, new):
     text = PROJECT.replace(old, new) if old else PROJECT + new
     expected = [f"logdriven.yaml:{line}" for line in IN_THE_PROJECT[old, new].splitlines()]
-    assert told(tmp_path, {"logdriven.yaml": text}).splitlines() == expected
+    assert report(tmp_path, {"logdriven.yaml": text}).splitlines() == expected
 
 
 IN_A_JOB = {
@@ -328,9 +328,9 @@ IN_A_JOB = {
 
 
 @pytest.mark.parametrize("text", IN_A_JOB)
-def test_a_mistake_in_a_job_is_told_with_place_problem_and_fix(tmp_path, text):
+def test_a_mistake_in_a_job_is_reported_with_place_problem_and_fix(tmp_path, text):
     expected = [f"jobs/nightly.yaml:{line}" for line in IN_A_JOB[text].splitlines()]
-    assert told(tmp_path, {"jobs/nightly.yaml": text}).splitlines() == expected
+    assert report(tmp_path, {"jobs/nightly.yaml": text}).splitlines() == expected
 
 
 def _with(text: str, step: str = "") -> str:
@@ -371,19 +371,19 @@ OF_FILES: dict[str, tuple[dict[str, str | bytes], str]] = {
 
 
 @pytest.mark.parametrize("case", OF_FILES)
-def test_a_mistake_in_files_is_told_with_place_problem_and_fix(tmp_path, case):
+def test_a_mistake_in_files_is_reported_with_place_problem_and_fix(tmp_path, case):
     files, message = OF_FILES[case]
-    assert told(tmp_path, files) == message
+    assert report(tmp_path, files) == message
 
 
-def test_what_follows_from_a_file_that_cannot_be_read_is_not_told(tmp_path):
+def test_consequences_of_an_unreadable_file_are_not_reported(tmp_path):
     files = {"jobs/nightly.yaml": JOB, "tables/orders.yaml": TABLE.replace("{type", "{{type")}
-    assert told(tmp_path, files) == (
+    assert report(tmp_path, files) == (
         "tables/orders.yaml:12: a bracket is not closed, or a comma is missing"
     )
 
 
-def test_a_folder_without_a_project_is_told(tmp_path):
+def test_a_folder_without_a_project_is_reported(tmp_path):
     with pytest.raises(InvalidProjectError) as caught:
         load_examined_project(tmp_path)
     assert str(caught.value) == (
@@ -408,7 +408,7 @@ def _fields(model: type[BaseModel]) -> list[str]:
 @pytest.mark.parametrize(
     ("model", "name"), [(model, name) for model in MODELS for name in _fields(model)]
 )
-def test_no_wrong_value_of_any_field_is_told_in_words_of_pydantic(model, name):
+def test_no_wrong_value_of_any_field_is_reported_in_words_of_pydantic(model, name):
     for value in WRONG:
         document = Document(Path("a.yaml"), {name: value}, {})
         try:

@@ -67,7 +67,7 @@ WHERE = "tables/dwd/joined.yaml:10: steps[1].sql: "
         ("SELECT * FROM crm.customers", "unknown table 'crm.customers'; add {table: crm.customers, managed: false} to depends_on if another system manages it"),
     ],
 )  # fmt: skip
-def test_a_query_that_cannot_run_is_told_with_its_place_and_fix(folder, sql, told):
+def test_a_query_that_cannot_run_is_reported_with_its_place_and_fix(folder, sql, told):
     assert oversights(table(folder, sql=sql)) == WHERE + told
 
 
@@ -88,7 +88,7 @@ def test_a_query_that_can_run_is_left_alone(folder, sql):
     load_examined_project(table(folder, sql=sql).root)
 
 
-def test_a_mistake_in_a_file_of_sql_is_told_with_the_line_of_that_file(folder):
+def test_a_mistake_in_a_file_of_sql_is_reported_with_the_line_of_that_file(folder):
     folder.write("tables/dwd/joined.sql", "SELECT *\nFROM nowhere\nWHERE '${nothing}' = 1")
     told = oversights(table(folder, sql_file="joined.sql")).splitlines()
     assert told[0].startswith("tables/dwd/joined.sql:3: unknown variable ${nothing}; known:")
@@ -111,7 +111,7 @@ def test_tables_that_others_may_have_made_in_spark_are_not_missed(folder):
         ("json.decoder:nothing", "json.decoder has no function nothing; it has JSONArray, JSONObject, py_scanstring"),
     ],
 )  # fmt: skip
-def test_a_function_that_cannot_be_called_is_told(folder, reference, told):
+def test_a_function_that_cannot_be_called_is_reported(folder, reference, told):
     folder.write("tables/dwd/own.py", textwrap.dedent(FUNCTIONS))
     found = oversights(table(folder, python=reference))
     assert found == f"tables/dwd/joined.yaml:10: steps[1].python: {told}"
@@ -128,7 +128,7 @@ def test_no_code_of_the_project_is_run(folder):
     load_examined_project(table(folder, python="own.py:go").root)
 
 
-def test_a_python_file_that_does_not_parse_is_told_with_its_line(folder):
+def test_a_python_file_that_does_not_parse_is_reported_with_its_line(folder):
     folder.write("tables/dwd/own.py", "def go(spark):\nreturn 1")
     told = oversights(table(folder, python="own.py:go"))
     assert told.startswith("tables/dwd/own.py:2: not Python: expected an indented block")
@@ -207,7 +207,7 @@ def test_the_steps_of_maintenance_jobs_are_looked_at(folder):
     ]
 
 
-def test_a_template_tells_once_what_is_wrong_with_all_items(folder):
+def test_a_template_reports_a_mistake_of_all_items_once(folder):
     folder.write(
         "tables/t.yaml",
         """

@@ -20,39 +20,39 @@ def project(folder):
     return folder.load()
 
 
-def told(found, kind="table"):
+def summarize(found, kind="table"):
     return {(n.direction, n.name, n.distance) for n in found if n.kind == kind}
 
 
-def test_a_table_tells_its_upstream_and_downstream_tables_b29(project):
+def test_a_table_lists_its_upstream_and_downstream_tables_b29(project):
     found = find_neighbours(project, "sums", "direct")
-    assert told(found) == {("U", "clean", 1), ("U", "rates", 1), ("D", "report", 1)}
+    assert summarize(found) == {("U", "clean", 1), ("U", "rates", 1), ("D", "report", 1)}
 
 
 def test_and_the_jobs_that_run_them_b29(project):
     found = find_neighbours(project, "sums", "direct")
-    assert told(found, "job") == {("U", "load", 1), ("D", "publish", 1)}
+    assert summarize(found, "job") == {("U", "load", 1), ("D", "publish", 1)}
 
 
 def test_transitively_all_of_them_each_by_the_shortest_way_b29(project):
     found = find_neighbours(project, "report", "all")
-    assert told(found) == {
+    assert summarize(found) == {
         ("U", "sums", 1),
         ("U", "clean", 2),
         ("U", "rates", 2),
         ("U", "raw", 3),
         ("U", "given", 4),
     }
-    assert told(found, "job") == {("U", "nightly", 1), ("U", "load", 2)}
+    assert summarize(found, "job") == {("U", "nightly", 1), ("U", "load", 2)}
 
 
 def test_a_job_is_asked_for_its_tables_together(project):
     found = find_neighbours(project, "load", "direct")
-    assert told(found) == {("U", "given", 1), ("D", "sums", 1)}
-    assert told(found, "job") == {("D", "nightly", 1)}
+    assert summarize(found) == {("U", "given", 1), ("D", "sums", 1)}
+    assert summarize(found, "job") == {("D", "nightly", 1)}
 
 
-def test_it_says_why_and_whose_they_are(project):
+def test_it_names_the_reason_and_the_table(project):
     why = {n.name: (n.because, n.managed) for n in find_neighbours(project, "sums", "all")}
     assert why["clean"] == (("depends_on",), True)
     assert why["rates"] == (("nightly",), True)
@@ -60,6 +60,6 @@ def test_it_says_why_and_whose_they_are(project):
     assert why["load"] == (("clean", "raw"), True)
 
 
-def test_an_unknown_name_is_told(project):
+def test_an_unknown_name_is_reported(project):
     with pytest.raises(UsageError, match="did you mean 'sums'"):
         find_neighbours(project, "sum", "direct")

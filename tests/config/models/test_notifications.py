@@ -46,7 +46,7 @@ def test_on_means_on_although_yaml_takes_it_for_true(project):
     assert (rule.to, rule.on) == (("ops",), ("failure",))
 
 
-def test_failures_and_recoveries_are_told_unless_a_rule_says_otherwise(project):
+def test_failures_and_recoveries_are_reported_unless_a_rule_overrides_it(project):
     (rule,) = project(notify="[{to: [ops]}]").table("ods.t").notify
     assert rule.on == ("failure", "recovery")
 

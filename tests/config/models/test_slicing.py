@@ -93,7 +93,7 @@ def test_sources_of_files(source: dict[str, Any], problem: str):
         sliced("files", steps=[step])
 
 
-def test_what_is_said_of_registered_files_means_nothing_elsewhere():
+def test_options_of_registered_files_are_refused_elsewhere():
     step = {**LINES, "source": {**LINES["source"], "after_success": "delete"}}
     with pytest.raises(ValidationError, match="after_success: only for incremental_type files"):
         table(steps=[step])

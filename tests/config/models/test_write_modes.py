@@ -30,7 +30,7 @@ def test_every_word_that_a_target_takes_is_a_mode():
         ("a_word_of_a_package", {"keeps_windows_apart"}),
     ],
 )
-def test_a_mode_says_what_it_does_with_published_rows(word: str, capabilities: set[str]):
+def test_a_mode_declares_its_effect_on_published_rows(word: str, capabilities: set[str]):
     names = [*WriteMode.__dataclass_fields__, "keeps_windows_apart"]
     found = {name for name in names if getattr(write_mode(word), name) is True}
     assert found == capabilities

@@ -27,7 +27,7 @@ def lineage(text, columns, known=KNOWN):
     return trace_lineage(asked, known)
 
 
-def told(found):
+def origins(found):
     return {made.column: " ".join(map(str, made.origins)) for made in found.columns}
 
 
@@ -63,12 +63,12 @@ def told(found):
         ),
     ],
 )
-def test_each_column_is_told_where_it_comes_from_b30(text, wanted):
+def test_each_column_has_its_origin_b30(text, wanted):
     found = lineage(text, "|".join(wanted))
-    assert (told(found), found.absent) == (wanted, None)
+    assert (origins(found), found.absent) == (wanted, None)
 
 
-def test_functions_and_temporary_tables_on_the_way_are_told_b30():
+def test_functions_and_temporary_tables_on_the_way_are_reported_b30():
     text = "WITH x AS (SELECT trim(dest) AS d FROM ods.flights) SELECT CAST(d AS INT) AS d FROM x"
     (made,) = lineage(text, "d").columns
     assert (made.functions, made.temps) == (("cast", "trim"), ("x",))
@@ -85,12 +85,12 @@ def test_functions_and_temporary_tables_on_the_way_are_told_b30():
     ],
 )
 def test_without_schemas_it_is_as_exact_as_it_can_be(text, wanted):
-    assert told(lineage(text, "|".join(wanted), {})) == wanted
+    assert origins(lineage(text, "|".join(wanted), {})) == wanted
 
 
 def test_columns_that_a_table_gained_since_do_not_matter():
     found = lineage("SELECT gained FROM ods.flights", "gained")
-    assert (told(found), found.absent) == ({"gained": "ods.flights.gained"}, None)
+    assert (origins(found), found.absent) == ({"gained": "ods.flights.gained"}, None)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_columns_that_a_table_gained_since_do_not_matter():
         (f"SELECT mystery FROM {JOIN}", "column mystery: the table of mystery is unknown"),
     ],
 )
-def test_what_cannot_be_told_is_absent_with_its_reason(text, why):
+def test_an_unknown_origin_is_absent_with_its_reason(text, why):
     found = lineage(text, "mystery", {})
     assert why in found.absent
-    assert told(found) == {"mystery": ""}
+    assert origins(found) == {"mystery": ""}
 
 
 PROJECT = """
@@ -129,9 +129,9 @@ def asked(folder):
         steps = textwrap.indent(textwrap.dedent(steps).strip(), " " * 6)
         folder.write(f"tables/{table}.yaml", TABLE.format(name=table, steps=steps))
         project = folder.load()
-        told = {step: tuple(names.split()) for step, names in columns.items()}
+        columns_of = {step: tuple(names.split()) for step, names in columns.items()}
         given, writers = project.config.variables, map_written_places(project)
-        found = list(list_queries(project, project.tables[table], told, given, writers))
+        found = list(list_queries(project, project.tables[table], columns_of, given, writers))
         results = {query.result: query.columns for query in found}
         return [trace_lineage(query, results) for query in found]
 
@@ -151,7 +151,7 @@ def test_a_database_query_is_followed_in_its_own_dialect(asked):
         """,
         load="id mm d",
     )
-    assert told(load) == {"id": "shop:public.users.id", "mm": "shop:public.users.mail", "d": ""}
+    assert origins(load) == {"id": "shop:public.users.id", "mm": "shop:public.users.mail", "d": ""}
     assert load.columns[1].functions == ("concat", "lower")
 
 
@@ -164,10 +164,10 @@ def test_a_source_without_a_query_hands_its_columns_on(asked):
         """,
         load="id mail",
     )
-    assert told(load) == {"id": "shop:public.users.id", "mail": "shop:public.users.mail"}
+    assert origins(load) == {"id": "shop:public.users.id", "mail": "shop:public.users.mail"}
 
 
-def test_whoever_reads_what_a_table_wrote_to_a_database_reads_the_table(asked):
+def test_reading_a_database_table_that_a_table_wrote_is_reading_the_table(asked):
     write = """
         - step: load
           sql: SELECT 1 AS one
@@ -183,7 +183,7 @@ def test_whoever_reads_what_a_table_wrote_to_a_database_reads_the_table(asked):
             """,
             load="one",
         )
-        assert told(load) == {"one": "ods.numbers.one"}
+        assert origins(load) == {"one": "ods.numbers.one"}
 
 
 def test_steps_before_are_followed_to_what_is_outside_of_the_attempt(asked):

@@ -17,7 +17,7 @@ MARIADB = "mysql+pymysql://me@nowhere/shop"
 POSTGRES = "postgresql://me@nowhere/shop"
 
 
-def told(folder, field, url=MARIADB):
+def problems(folder, field, url=MARIADB):
     folder.write("logdriven.yaml", f"project: p\nconnections: {{shop: {{url: '{url}'}}}}")
     folder.write("tables/t.yaml", STEP.format(field=field))
     return folder.mistakes()
@@ -33,13 +33,13 @@ def before(*sql, extra=""):
 
 
 def test_truncate_in_the_publication_is_refused_where_it_commits_by_itself_k19(folder):
-    problem = told(folder, pre_sql("TRUNCATE TABLE t"))
+    problem = problems(folder, pre_sql("TRUNCATE TABLE t"))
     assert "steps[0].target.pre_sql[0]: TRUNCATE commits by itself on mysql" in problem
     assert "use DELETE FROM" in problem
 
 
 def test_statements_that_end_a_transaction_are_refused_on_every_database(folder):
-    assert "remove COMMIT" in told(folder, pre_sql("DELETE FROM t; COMMIT"), POSTGRES)
+    assert "remove COMMIT" in problems(folder, pre_sql("DELETE FROM t; COMMIT"), POSTGRES)
 
 
 def test_what_belongs_to_the_transaction_is_accepted(folder):
@@ -48,9 +48,9 @@ def test_what_belongs_to_the_transaction_is_accepted(folder):
     assert folder.load()
 
 
-def test_several_statements_before_the_read_are_one_transaction_or_say_otherwise(folder):
+def test_several_statements_before_the_read_are_one_transaction_by_default(folder):
     field = before("TRUNCATE s", "INSERT INTO s SELECT 1")
-    assert "transaction: false executes each statement by itself" in told(folder, field)
+    assert "transaction: false executes each statement by itself" in problems(folder, field)
     apart = before("TRUNCATE s", "INSERT INTO s SELECT 1", extra=", transaction: false")
     folder.write("tables/t.yaml", STEP.format(field=apart))
     assert folder.load()
@@ -72,7 +72,7 @@ def test_so_are_those_of_a_maintenance_job(folder):
 
 def test_connections_of_statements_before_the_read_are_known(folder):
     field = before("DELETE FROM s").replace("shop", "shopp")
-    assert "unknown connection 'shopp'; did you mean 'shop'?" in told(folder, field)
+    assert "unknown connection 'shopp'; did you mean 'shop'?" in problems(folder, field)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,6 @@ def test_only_the_tables_names_change(sql, expected):
     assert replace_tables(sql, {"ods.a": "v"}) == expected
 
 
-def test_a_query_that_cannot_be_parsed_is_told():
+def test_a_query_that_cannot_be_parsed_is_reported():
     with pytest.raises(UnreadableSqlError):
         replace_tables("SELECT FROM FROM ods.a WHERE (", {"ods.a": "v"})

@@ -74,7 +74,7 @@ def test_so_is_an_export_in_json(tmp_path, text):
         parse_export(tmp_path / "e.json", text)
 
 
-def test_aliases_that_people_write_mean_what_they_say():
+def test_aliases_that_people_write_have_their_values():
     text = "base: &base {a: 1, b: [1, 2]}\none: {<<: *base, a: 2}\ntwo: [*base, *base]"
     base = {"a": 1, "b": [1, 2]}
     assert read_yaml(text)[1] == {"base": base, "one": {"a": 2, "b": [1, 2]}, "two": [base, base]}

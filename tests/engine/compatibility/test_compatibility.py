@@ -109,7 +109,7 @@ def test_each_refusal_names_column_place_and_fix():
     "script",
     [*({"delta_tables"} & {*HERE}), *rarely(*(each for each in HERE if each != "delta_tables"))],
 )
-def test_files_of_programs_are_read_as_the_page_says(lab: Lab, script: str):
+def test_files_of_programs_are_read_as_the_page_states(lab: Lab, script: str):
     cells = kept()["cells"].get(SPARK, {})
     columns = written(script, lab.root / "w", read_together(cells))
     first = columns[0]
@@ -125,20 +125,20 @@ def test_files_of_programs_are_read_as_the_page_says(lab: Lab, script: str):
 
 @pytest.mark.usefixtures("long")
 @pytest.mark.skipif(ENVIRONMENT is not None, reason="make compatibility loads them one by one")
-def test_columns_of_postgresql_are_as_the_page_says(lab: Lab, postgres_url: URL):
+def test_columns_of_postgresql_are_as_the_page_states(lab: Lab, postgres_url: URL):
     compare(lab, postgres_url)
 
 
 @pytest.mark.usefixtures("long")
 @pytest.mark.skipif(ENVIRONMENT is not None, reason="make compatibility loads them one by one")
-def test_columns_of_mariadb_are_as_the_page_says(lab: Lab, mariadb_url: URL):
+def test_columns_of_mariadb_are_as_the_page_states(lab: Lab, mariadb_url: URL):
     compare(lab, mariadb_url)
 
 
 @pytest.mark.usefixtures("long")
 @pytest.mark.skipif(ENVIRONMENT is None, reason="make compatibility installs the programs")
 @pytest.mark.parametrize("script", PROGRAMS)
-def test_all_cells_are_as_the_page_says(lab: Lab, script: str):
+def test_all_cells_are_as_the_page_states(lab: Lab, script: str):
     before = kept()["cells"].get(SPARK, {})
     single = written(script, lab.root / "s")
     here: dict[str, str] = {}
@@ -153,13 +153,13 @@ def test_all_cells_are_as_the_page_says(lab: Lab, script: str):
 
 @pytest.mark.usefixtures("long")
 @pytest.mark.skipif(ENVIRONMENT is None, reason="make compatibility writes the page")
-def test_all_cells_of_postgresql_are_as_the_page_says(lab: Lab, postgres_url: URL):
+def test_all_cells_of_postgresql_are_as_the_page_states(lab: Lab, postgres_url: URL):
     renew_database(lab, postgres_url)
 
 
 @pytest.mark.usefixtures("long")
 @pytest.mark.skipif(ENVIRONMENT is None, reason="make compatibility writes the page")
-def test_all_cells_of_mariadb_are_as_the_page_says(lab: Lab, mariadb_url: URL):
+def test_all_cells_of_mariadb_are_as_the_page_states(lab: Lab, mariadb_url: URL):
     renew_database(lab, mariadb_url)
 
 

@@ -77,7 +77,7 @@ def maria(lab: Lab, mariadb_url: sa.URL) -> Table:
 
 
 @pytest.mark.parametrize("kind", ["DATETIME", "TIMESTAMP", '"timestamp with time zone"'])
-def test_times_of_sqlite_keep_what_their_texts_say(lite: Table, kind: str):
+def test_times_of_sqlite_keep_the_values_of_their_texts(lite: Table, kind: str):
     texts = {
         "2022-01-02": "2022-01-02 00:00:00",
         "2022-01-02 03:04": "2022-01-02 03:04:00",
@@ -264,7 +264,7 @@ def test_an_array_of_postgresql_that_holds_one_of_them_is_refused(postgres: Tabl
     postgres.refuses(kind, "'{2022-01-02,infinity}'")
 
 
-def test_an_array_of_moments_before_1900_is_refused_where_spark_moves_them(
+def test_an_array_of_instants_before_1900_is_refused_where_spark_moves_them(
     lab: Lab, postgres: Table
 ):
     lab.settings["timezone"] = "Europe/Berlin"
@@ -296,7 +296,7 @@ def test_so_are_zero_dates(maria: Table, kind: str, fix: Any):
     assert found is None if "query" in fix else found.startswith("0000-00-00")
 
 
-def test_what_is_said_of_such_a_time_is_one_sentence(lab: Lab, postgres: Table):
+def test_the_error_of_such_a_time_is_one_sentence(lab: Lab, postgres: Table):
     postgres.fill("date", "'infinity'").frame()
     with pytest.raises(TerminalStepError, match=r"^column v \(DATE\) holds a time .* in query\n"):
         lab.run("ods.t", day(2))

@@ -40,11 +40,11 @@ class Database:
         kind = "CHAR" if self.kind == "mariadb" else "TEXT"
         return self.sql(f"SELECT SUBSTR(CAST(at AS {kind}), 1, 19) FROM t ORDER BY 1")
 
-    def write(self, n: int, *moments: str, zone: str = BERLIN) -> None:
-        """Run a window of an hour that writes these moments."""
+    def write(self, n: int, *instants: str, zone: str = BERLIN) -> None:
+        """Run a window of an hour that writes these instants."""
         self.lab.settings["timezone"] = zone
         target = {"type": "jdbc", "connection": "db", "table": "t", "window_column": "at"}
-        times = ", ".join(f"TIMESTAMP'{moment}'" for moment in moments)
+        times = ", ".join(f"TIMESTAMP'{instant}'" for instant in instants)
         sql = f"SELECT explode(CAST(array({times}) AS ARRAY<TIMESTAMP>)) AS at"
         self.lab.table("ods.t", {"sql": sql, "target": target}, **BACK)
         self.lab.run("ods.t", self.lab.project.table("ods.t").grid.window(n))
@@ -70,8 +70,8 @@ def db(lab: Lab, database_url: sa.URL) -> Database:
 
 
 @pytest.fixture(params=MOMENT)
-def moments(request: pytest.FixtureRequest, lab: Lab) -> Database:
-    """A database with a type for moments, and a table of one such column."""
+def instants(request: pytest.FixtureRequest, lab: Lab) -> Database:
+    """A database with a type for instants, and a table of one such column."""
     fixture = {"postgresql": "postgres_url", "mariadb": "mariadb_url"}[request.param]
     made = Database(lab, request.getfixturevalue(fixture))
     made.sql(f"CREATE TABLE t (at {MOMENT[made.kind]})")
@@ -102,38 +102,38 @@ def test_a_column_without_a_zone_shows_the_clocks_of_the_project(db: Database, z
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("options", [{}, {"batchsize": 1000}], ids=["copied", "by the driver"])
-def test_moments_before_1900_are_the_same_in_postgresql(
+def test_instants_before_1900_are_the_same_in_postgresql(
     lab: Lab, postgres_url: sa.URL, options: dict[str, Any]
 ):
     """Spark takes their offsets for whole hours, on its way into drivers and out of them."""
     db = Database(lab, postgres_url)
     lab.settings["timezone"] = BERLIN
-    moments = ["0123-12-31 10:48:29.000132+00", "1800-12-31 23:59:59.999999+00"]
-    values = ", ".join(f"(TIMESTAMP'{moment}')" for moment in moments)
+    instants = ["0123-12-31 10:48:29.000132+00", "1800-12-31 23:59:59.999999+00"]
+    values = ", ".join(f"(TIMESTAMP'{instant}')" for instant in instants)
     target = {"type": "jdbc", "connection": "db", "table": "old", "options": options}
     lab.table("ods.t", {"sql": f"SELECT * FROM VALUES {values} AS t(at)", "target": target})
     lab.run("ods.t", lab.project.table("ods.t").grid.window(3))
     found = db.sql("SELECT CAST(at AT TIME ZONE 'UTC' AS TEXT) || '+00' FROM old ORDER BY at")
-    assert found == moments
+    assert found == instants
     read = lab.engine.read("ods.t", None).selectExpr("unix_micros(at) AS n").orderBy("n").collect()
     epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
-    since = [datetime.fromisoformat(f"{moment}:00") - epoch for moment in moments]
+    since = [datetime.fromisoformat(f"{instant}:00") - epoch for instant in instants]
     assert [row.n for row in read] == [each // timedelta(microseconds=1) for each in since]
 
 
 @pytest.mark.sampled
-def test_moments_stay_what_they_are_in_a_doubled_hour(moments: Database):
+def test_instants_stay_what_they_are_in_a_doubled_hour(instants: Database):
     utc = {n: f"2022-10-30 0{n - 2}:30:00" for n in (2, 3)}
     for n in (2, 3, 2, 3):
-        moments.write(n, f"{utc[n]}Z")
-    assert moments.read() == [utc[2], utc[3]]
-    assert [moments.read(n) for n in (2, 3)] == [[utc[2]], [utc[3]]]
-    moments.sql("INSERT INTO t VALUES (NULL)")
-    assert [moments.read(n) for n in (1, 2, 4)] == [[], [utc[2]], []]
+        instants.write(n, f"{utc[n]}Z")
+    assert instants.read() == [utc[2], utc[3]]
+    assert [instants.read(n) for n in (2, 3)] == [[utc[2]], [utc[3]]]
+    instants.sql("INSERT INTO t VALUES (NULL)")
+    assert [instants.read(n) for n in (1, 2, 4)] == [[], [utc[2]], []]
 
 
 @pytest.mark.sampled
-def test_a_moment_without_a_wall_time_of_its_own_is_refused(db: Database):
+def test_an_instant_without_a_wall_time_of_its_own_is_refused(db: Database):
     db.sql(f"CREATE TABLE t (at {WALL[db.kind]})")
     db.write(2, "2022-10-30 00:30:00Z")
     with pytest.raises(
@@ -178,12 +178,12 @@ def test_wall_times_are_written_and_read_as_such(db: Database):
 
 
 @pytest.mark.sampled
-def test_a_skipped_wall_time_does_not_become_a_moment(moments: Database):
-    moments.lab.settings["timezone"] = BERLIN
+def test_a_skipped_wall_time_does_not_become_an_instant(instants: Database):
+    instants.lab.settings["timezone"] = BERLIN
     target = {"type": "jdbc", "connection": "db", "table": "t"}
     sql = "SELECT CAST('2022-03-27 02:30:00' AS TIMESTAMP_NTZ) AS at"
-    moments.lab.table("ods.t", {"sql": sql, "target": target}, **BACK)
+    instants.lab.table("ods.t", {"sql": sql, "target": target}, **BACK)
     with pytest.raises(
         TerminalStepError, match=f"column at: .* is skipped by the clocks of {BERLIN}"
     ):
-        moments.lab.run("ods.t", moments.lab.project.table("ods.t").grid.window(0))
+        instants.lab.run("ods.t", instants.lab.project.table("ods.t").grid.window(0))

@@ -30,7 +30,7 @@ def berlin(request: pytest.FixtureRequest, lab: Lab) -> Lab:
     return lab
 
 
-def test_a_bound_within_a_text_is_text_whatever_a_comment_holds(lab: Lab):
+def test_a_bound_within_a_string_is_text_also_after_a_comment(lab: Lab):
     sql = "SELECT /* /* */ ' */ unix_seconds(:data_range_start) AS at, ':data_range_end' AS text"
     lab.table("ods.t", {"sql": sql, "target": TARGETS["parquet"]})
     window = lab.project.table("ods.t").grid.window(0)  # type: ignore[union-attr]

@@ -79,7 +79,7 @@ def test_functions_of_the_file_reach_python_workers(upstream: Lab):
         ("def build():\n    raise KeyError('deep')\n", r"KeyError: 'deep' \(.*transform.py:2\)"),
     ],
 )
-def test_what_is_wrong_with_a_transform_is_said(upstream: Lab, code: str, text: str):
+def test_a_mistake_in_a_transform_is_reported(upstream: Lab, code: str, text: str):
     transform(upstream, code)
     with pytest.raises(TerminalStepError, match=text):
         upstream.run("dwd.t", day(1))

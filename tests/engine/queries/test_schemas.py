@@ -110,7 +110,7 @@ def test_a_column_that_is_lost_is_refused(lab: Lab, kind: str):
 
 
 @pytest.mark.sampled
-def test_column_names_match_whatever_their_case_and_order(lab: Lab, target: Any):
+def test_column_names_match_in_any_case_and_order(lab: Lab, target: Any):
     load(lab, 1, "1 AS a, 'x' AS b", target)
     load(lab, 2, "'y' AS B, 2 AS A", target)
     assert lab.engine.read("ods.t").columns == ["a", "b"]
@@ -214,7 +214,7 @@ def test_text_comes_back_as_it_was(lab: Lab, kind: str):
     assert dict(lab.rows("ods.t")) == dict(enumerate(TRICKY))
 
 
-def test_a_window_column_matches_whatever_its_case(lab: Lab):
+def test_a_window_column_matches_in_any_case(lab: Lab):
     target = {"type": "iceberg", "window_column": "AT"}
     for _ in range(2):
         load(lab, 1, ":data_range_start AS at", target)

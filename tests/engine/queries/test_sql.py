@@ -132,7 +132,7 @@ def test_a_table_that_is_no_dependency_is_refused(lab: Lab):
         lab.run("dwd.u", day(1), reads={})
 
 
-def test_an_upstream_that_was_never_published_says_so(lab: Lab):
+def test_an_upstream_that_was_never_published_is_reported_as_such(lab: Lab):
     lab.table("ods.a", {"sql": "SELECT 1 AS a", "target": {"type": "iceberg"}})
     lab.table("dwd.u", {"sql": "SELECT * FROM ods.a", "target": TARGET}, depends_on=["ods.a"])
     with pytest.raises(TerminalStepError, match=r"ods\.a was never published"):

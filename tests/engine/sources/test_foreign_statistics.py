@@ -358,7 +358,7 @@ def test_no_file_of_many_random_tables_is_passed_over(tmp_path: Path):
 @pytest.mark.sampled
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("made_by", MAKERS)
-def test_a_window_reads_all_of_its_rows_whatever_statistics_say(
+def test_a_window_reads_all_of_its_rows_with_wrong_statistics_too(
     lab: Lab, made_by: str, column: str
 ):
     source, rows = made(lab, made_by, column, seed=1)

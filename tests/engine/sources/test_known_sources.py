@@ -32,7 +32,7 @@ def windows(lab: Lab, *steps: dict[str, Any]) -> Windows:
     return run
 
 
-def told(ran: Ran) -> tuple[int | None, int | None, tuple[str, ...]]:
+def counts_and_names(ran: Ran) -> tuple[int | None, int | None, tuple[str, ...]]:
     """Rows of the source and of the target, and the files that were read."""
     return ran.counts.source, ran.counts.target, ran.staged[-1].current_files
 
@@ -44,13 +44,13 @@ def test_a_file_that_is_added_changed_or_removed_is_seen(lab: Lab, columns: str 
     run = windows(lab, {"source": source, "target": TARGET})
     lab.file("in/a.csv", "a\n1\n")
     for n in (1, 2, 3):
-        assert told(run(n)) == (1, 1, ("a.csv",))
+        assert counts_and_names(run(n)) == (1, 1, ("a.csv",))
     lab.file("in/b.csv", "a\n2\n")
     for n in (4, 5):
-        assert told(run(n)) == (2, 2, ("a.csv", "b.csv"))
+        assert counts_and_names(run(n)) == (2, 2, ("a.csv", "b.csv"))
     lab.file("in/a.csv", "a\n1\n3\n").with_name("b.csv").unlink()
     for n in (6, 7):
-        assert told(run(n)) == (2, 2, ("a.csv",))
+        assert counts_and_names(run(n)) == (2, 2, ("a.csv",))
     assert len(lab.rows("ods.t")) == 3 + 4 + 4
 
 
@@ -61,20 +61,20 @@ def test_a_file_behind_a_link_to_a_folder_is_seen(lab: Lab):
     lab.file("in/a.csv", "a\n1\n")
     lab.file("elsewhere/b.csv", "a\n2\n")
     (lab.root / "in/linked").symlink_to(lab.root / "elsewhere")
-    assert told(run(1)) == (2, 2, ("a.csv", "b.csv"))
+    assert counts_and_names(run(1)) == (2, 2, ("a.csv", "b.csv"))
     lab.file("elsewhere/c.csv", "a\n3\n")
-    assert told(run(2)) == (3, 3, ("a.csv", "b.csv", "c.csv"))
+    assert counts_and_names(run(2)) == (3, 3, ("a.csv", "b.csv", "c.csv"))
 
 
 @pytest.mark.usefixtures("long")
-def test_of_thousands_of_files_as_many_names_are_told_as_the_log_holds(lab: Lab):
+def test_thousands_of_file_names_are_cut_to_the_limit_of_the_log(lab: Lab):
     for n in range(300):
         lab.file(f"in/{n:03}.csv", "a\n1\n")
     run = windows(
         lab, {"source": {"type": "csv", "path": "in", "columns": "a STRING"}, "target": TARGET}
     )
     for n in (1, 2):
-        source, _, names = told(run(n))
+        source, _, names = counts_and_names(run(n))
         assert source == 600
         assert names == tuple(f"{n:03}.csv" for n in range(129))  # 8 characters each, with a comma
     assert len(",".join(names)) > CURRENT_FILE_LENGTH  # which the log tells by its note
@@ -89,7 +89,7 @@ def test_paths_that_differ_for_every_window_do_not_pile_up(lab: Lab, monkeypatch
     run = windows(lab, {"source": source, "target": TARGET})
     for n in (1, 2, 3, 4, 1, 4):
         file = lab.file(f"{n}.csv", f"a\n{n}\n")
-        assert told(run(n)) == (1, 1, (file.name,))
+        assert counts_and_names(run(n)) == (1, 1, (file.name,))
         assert len(kept._known) <= 2
     assert len(kept._known) == 2
     assert lab.rows("ods.t") == [("1",), ("2",), ("3",), ("4",)]
@@ -129,7 +129,7 @@ def test_only_the_partitions_of_a_window_are_read(lab: Lab):
     lab.spark.sql(days).write.partitionBy("on_day").parquet(str(lab.root / "in"))
     source = {"type": "parquet", "path": "in", "window_column": "on_day"}
     run = windows(lab, {"source": source, "target": TARGET})
-    assert [told(run(n))[:2] for n in (1, 2, 3)] == [(1, 1)] * 3
+    assert [counts_and_names(run(n))[:2] for n in (1, 2, 3)] == [(1, 1)] * 3
     assert [row[0] for row in lab.rows("ods.t")] == [0, 1, 2]
 
 

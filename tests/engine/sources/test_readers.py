@@ -31,7 +31,7 @@ def test_every_source_type_has_a_reader(source: type[Source]):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_target_type_has_a_store_and_tells_what_it_holds(target: type[Target]):
+def test_every_target_type_has_a_store_and_reads_its_contents(target: type[Target]):
     methods = {name for name in vars(Store) if not name.startswith("_")}
     assert methods <= set(dir(resolve_name(target.store)))
     assert issubclass(resolve_name(target.contents), Contents)

@@ -261,7 +261,7 @@ def test_a_database_is_asked_for_the_range_of_the_window(
         assert f"LessThan({name}" in pushed
 
 
-def test_types_that_do_not_say_when_are_refused_with_the_way(lab: Lab):
+def test_types_without_a_time_are_refused_with_the_fix(lab: Lab):
     lab.settings["timezone"] = "UTC"
     pq.write_table(
         pa.table({"n": [1], "ts": [1], "at": [datetime(2022, 1, 2)], "day": ["a"]}),

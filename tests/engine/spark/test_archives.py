@@ -185,7 +185,7 @@ def test_a_run_without_an_archive_makes_none(java, cache, project):
     assert list(cache.iterdir()) == []
 
 
-def test_a_training_that_fails_says_why_and_leaves_nothing(java, cache, project):
+def test_a_training_that_fails_gives_the_reason_and_leaves_nothing(java, cache, project):
     with pytest.raises(
         UsageError, match=r"did not write an archive .*output in .*\.log:\n(.|\n)*Java"
     ):

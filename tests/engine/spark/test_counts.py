@@ -101,7 +101,7 @@ def test_an_aggregate_that_is_sorted_counts_its_source_once(hours_lab: Lab):
     assert counts(hours_lab, sql) == Counts(once(24), 2, 2, 0)
 
 
-def test_of_a_product_that_reads_each_side_again_and_again_nobody_knows_the_count(hours_lab: Lab):
+def test_the_count_of_a_product_that_rereads_each_side_is_unknown(hours_lab: Lab):
     sides = "(SELECT origin, explode(sequence(1, 2)) AS x FROM source WHERE {}) {}"
     a, b = sides.format(WINDOW, "a"), sides.format(WINDOW, "b")
     hint = "SELECT /*+ SHUFFLE_REPLICATE_NL(a, b) */ a.origin"

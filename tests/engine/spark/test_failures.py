@@ -51,7 +51,9 @@ def failure(lab: Lab, sql: str | None = None, **step: object) -> StepError:
         ("SELECT :nope", r"UNBOUND_SQL_PARAMETER"),
     ],
 )
-def test_bad_sql_and_bad_data_are_terminal_and_told_in_a_few_lines(lab: Lab, sql: str, text: str):
+def test_bad_sql_and_bad_data_are_terminal_and_reported_in_a_few_lines(
+    lab: Lab, sql: str, text: str
+):
     error = failure(lab, sql)
     assert isinstance(error, TerminalStepError)
     assert re.search(text, str(error))
@@ -93,7 +95,7 @@ SENTENCES = {
 @pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("sql", SENTENCES)
-def test_an_error_of_a_query_is_told_in_one_sentence(lab: Lab, sql: str):
+def test_an_error_of_a_query_is_reported_in_one_sentence(lab: Lab, sql: str):
     sentence, empty, *rest = str(failure(lab, sql)).splitlines()
     assert sentence == SENTENCES[sql]
     assert empty == ""
@@ -148,7 +150,7 @@ def test_a_missing_file_is_terminal_and_named(lab: Lab):
     assert "nowhere.csv" in str(error)
 
 
-def test_a_malformed_record_fails_unless_somebody_says_otherwise(lab: Lab):
+def test_a_malformed_record_fails_by_default(lab: Lab):
     lab.file("a.csv", "1\nx\n")
     source = {"type": "csv", "path": "a.csv", "columns": "a INT"}
     assert "a.csv, line 2: column a holds 'x', not a valid int" in str(failure(lab, source=source))
@@ -250,7 +252,7 @@ def test_an_unknown_sqlite_table_is_terminal(tmp_path):
     assert not is_transient(caught.value)
 
 
-def test_what_a_database_says_is_one_sentence_and_the_exception_stands_behind_it(tmp_path):
+def test_an_error_of_a_database_is_one_sentence_and_keeps_its_exception(tmp_path):
     engine = sa.create_engine(f"sqlite:///{tmp_path / 'a.db'}")
     with pytest.raises(sa.exc.OperationalError) as caught, engine.begin() as conn:
         conn.execute(sa.text("SELECT * FROM nowhere"))
@@ -271,7 +273,7 @@ def test_a_value_that_a_column_of_mariadb_does_not_store_is_reported_with_the_co
     )
 
 
-def test_a_column_that_a_source_lacks_is_told_with_the_field_that_names_it(lab: Lab):
+def test_a_column_that_a_source_lacks_is_reported_with_the_field_that_names_it(lab: Lab):
     lab.file("a.csv", "b,at\n1,2022-01-01\n")
     source = {"type": "csv", "path": "a.csv", "header": True, "window_column": "att"}
     told = "the source has no column att, its window_column; it has at, b"
@@ -303,7 +305,7 @@ def test_an_interruption_cancels_the_running_jobs_within_seconds(lab: Lab, monke
     assert not list((lab.warehouse / "ods/t/data").glob("*"))
 
 
-def test_a_full_disk_is_named_whatever_stands_around_it():
+def test_a_full_disk_is_named_in_any_error_text():
     """As Spark 4.3 reports it, seen on a full file system."""
     chain = [
         JvmException(
@@ -319,7 +321,7 @@ def test_a_full_disk_is_named_whatever_stands_around_it():
     assert sentence_of(chain) == "Spark cannot write to /x: IOException: No space left on device"
 
 
-def test_a_huge_value_in_an_error_holds_nobody_up():
+def test_a_huge_value_in_an_error_causes_no_delay():
     begun = time.monotonic()
     told = str(step_error(ValueError(f"cannot cast {'a://b:' * 50_000}")))
     assert time.monotonic() - begun < 2

@@ -1,4 +1,4 @@
-"""What Spark is told of object stores, from the names that PyIceberg has."""
+"""Settings of Spark for object stores, derived from the names that PyIceberg has."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ S3 = {
 }
 
 
-def told(given: dict[str, str]) -> dict[str, str]:
+def spark_settings(given: dict[str, str]) -> dict[str, str]:
     return {k.removeprefix("spark.hadoop."): v for k, v in hadoop_settings(given).items()}
 
 
 def test_endpoint_region_and_keys_of_s3_are_those_of_s3a():
-    settings = told(S3)
+    settings = spark_settings(S3)
     assert settings["fs.s3a.endpoint"] == "http://127.0.0.1:9000"
     assert settings["fs.s3a.endpoint.region"] == "eu-central-1"
     assert settings["fs.s3a.access.key"] == "key"
@@ -33,16 +33,18 @@ def test_endpoint_region_and_keys_of_s3_are_those_of_s3a():
 
 
 def test_s3_and_s3a_are_one_store_to_spark():
-    assert told({})["fs.s3.impl"] == "org.apache.hadoop.fs.s3a.S3AFileSystem"
+    assert spark_settings({})["fs.s3.impl"] == "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
 def test_without_credentials_those_of_the_platform_are_used():
-    assert not {name for name in told({}) if "key" in name or "credentials" in name}
-    assert "fs.s3a.aws.credentials.provider" not in told({"s3.region": "eu-central-1"})
+    assert not {name for name in spark_settings({}) if "key" in name or "credentials" in name}
+    assert "fs.s3a.aws.credentials.provider" not in spark_settings({"s3.region": "eu-central-1"})
 
 
 def test_names_for_all_of_aws_are_used_where_s3_has_none():
-    settings = told({"client.region": "eu-west-1", "client.role-arn": "arn:aws:iam::1:role/etl"})
+    settings = spark_settings(
+        {"client.region": "eu-west-1", "client.role-arn": "arn:aws:iam::1:role/etl"}
+    )
     assert settings["fs.s3a.endpoint.region"] == "eu-west-1"
     assert settings["fs.s3a.assumed.role.arn"] == "arn:aws:iam::1:role/etl"
     assert "AssumedRole" in settings["fs.s3a.aws.credentials.provider"]
@@ -57,11 +59,13 @@ def test_names_for_all_of_aws_are_used_where_s3_has_none():
          "fs.azure.account.oauth2.client.id.shop.dfs.core.windows.net", "i"),
     ],
 )  # fmt: skip
-def test_accounts_of_azure_are_told_by_their_hosts(given: dict[str, str], name: str, value: str):
-    assert told({"adls.account-name": "shop", **given})[name] == value
+def test_accounts_of_azure_are_identified_by_their_hosts(
+    given: dict[str, str], name: str, value: str
+):
+    assert spark_settings({"adls.account-name": "shop", **given})[name] == value
 
 
-def test_what_the_project_tells_spark_itself_wins_and_secrets_are_redacted(
+def test_spark_options_of_the_project_win_and_secrets_are_redacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("LAKE_SECRET", "quite-secret")
@@ -79,7 +83,7 @@ def test_what_the_project_tells_spark_itself_wins_and_secrets_are_redacted(
     assert "secret" in hidden
 
 
-def test_a_project_of_this_machine_tells_spark_nothing_of_stores(tmp_path: Path):
+def test_a_local_project_sets_no_store_options_of_spark(tmp_path: Path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "logdriven.yaml").write_text("project: shop\n")
     assert not [n for n in project_settings(load_project(tmp_path)) if "fs.s3" in n]

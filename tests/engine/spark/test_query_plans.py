@@ -32,5 +32,5 @@ def test_stages_that_share_what_they_compute_ran_again(runs: list[StageRun], tim
         [run(1), run(1), run(2), run(2), run(2)],  # which scan ran how often?
     ],
 )
-def test_nobody_knows_how_often_where_they_did_so_in_part_or_not_alike(runs: list[StageRun]):
+def test_the_count_is_unknown_where_only_some_did_so_or_differently(runs: list[StageRun]):
     assert times_run(runs) is None

@@ -93,7 +93,7 @@ def test_starting_it_again_finds_it_running(project: Project, server: Server):
     assert (told["running"], told["pid"], told["current"]) == (True, server.pid, True)
 
 
-def test_a_run_uses_it_and_counts_as_ever(project: Project, server: Server):
+def test_a_run_uses_it_and_counts_as_before(project: Project, server: Server):
     command(project, "run")
     (row,) = json.loads(command(project, "log", "--json"))
     assert row["application_id"] == server.application

@@ -25,7 +25,7 @@ def test_importing_the_engine_imports_neither_spark_nor_iceberg():
     assert done.stdout.strip() == "[]"
 
 
-def test_what_java_says_of_itself_stands_between_nobodys_lines(capfd):
+def test_output_of_java_never_splits_a_line(capfd):
     lines = "WARNING: Using incubator modules: jdk.incubator.vector\\nout of memory\\n"
     others = set(threading.enumerate())  # such as that of the JVM of this process
     with java_noise_hidden():

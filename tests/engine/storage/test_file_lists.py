@@ -125,7 +125,7 @@ def jobs(spark: Any) -> int:
     return max(int(known.apply(n).jobId()) for n in range(known.size()))
 
 
-def test_nobody_looks_for_a_file_before_it_is_read(session: Any):
+def test_no_file_is_looked_for_before_it_is_read(session: Any):
     nowhere = {f"file:///nowhere/{number}.parquet": 100 for number in range(MANY)}
     assert read(session, nowhere).where("false").collect() == []
 
@@ -149,9 +149,7 @@ def test_a_list_in_a_store_is_two_requests_however_long_it_is(lab: Lab, lake: La
     assert asked[0][1] <= 5
 
 
-def test_files_of_which_nobody_knows_the_size_are_looked_for(
-    lab: Lab, session: Any, files: dict[str, int]
-):
+def test_files_of_unknown_size_are_looked_for(lab: Lab, session: Any, files: dict[str, int]):
     assert read(session, list(files)).count() == 2 * MANY
     assert read(session, dict.fromkeys(files, 0)).count() == 2 * MANY
     assert not lists(lab)

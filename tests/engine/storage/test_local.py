@@ -87,7 +87,7 @@ def test_a_folder_weighs_what_its_files_do_and_is_as_young_as_the_newest(
         STORAGE.weight(f"{folder}/c")
 
 
-def test_footers_tell_the_rows_of_a_file(folder: str):
+def test_footers_hold_the_row_count_of_a_file(folder: str):
     STORAGE.make_folder(folder)
     rows = pa.table({"n": [1, 2, 3]})
     parquet.write_table(rows, as_path(f"{folder}/a.parquet"))

@@ -141,7 +141,7 @@ def test_it_is_tried_once_whether_a_store_keeps_conditions(storage: Storage, ser
 
 
 @pytest.mark.parametrize("columns", [1, 2000])  # whose footer is longer than the end that is read
-def test_rows_of_a_footer_are_told_without_reading_the_file(
+def test_rows_of_a_footer_are_reported_without_reading_the_file(
     storage: Storage, server: Server, tmp_path: Path, columns: int
 ):
     table = pa.table({f"c{n}": range(1234) for n in range(columns)})
@@ -151,7 +151,7 @@ def test_rows_of_a_footer_are_told_without_reading_the_file(
     assert dict(server.faults.requests) == {"GetObject": 1 if columns == 1 else 2}
 
 
-def test_rows_of_orc_are_told(storage: Storage, tmp_path: Path):
+def test_rows_of_orc_are_reported(storage: Storage, tmp_path: Path):
     orc.write_table(pa.table({"c": range(7)}), tmp_path / "bucket" / "x.orc")
     assert storage.rows("s3://lake/x.orc", "orc") == 7
 
@@ -163,7 +163,7 @@ def test_a_file_that_is_not_whole_has_no_rows(storage: Storage):
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_folder_is_removed_with_all_below_and_nothing_beside(storage: Storage):
+def test_a_folder_is_removed_with_its_contents_and_nothing_else(storage: Storage):
     for name in ("t/1", "t/deep/2", "t2/3"):
         storage.put_if_absent(f"{FOLDER}/{name}", b"")
     storage.remove(f"{FOLDER}/t")
@@ -193,7 +193,7 @@ def test_markers_of_folders_are_no_files(storage: Storage, tmp_path: Path):
     assert data_files(Folder(storage, "s3://lake/t")) == ["s3://lake/t/part-0.parquet"]
 
 
-def test_the_windows_of_a_stretch_are_told_by_their_jobs(storage: Storage):
+def test_the_windows_of_a_stretch_are_identified_by_their_jobs(storage: Storage):
     for name in ("3-load.a1/x", "4-load__stretch.b2/_job=4/x", "4-load__stretch.b2/_job=5/x"):
         storage.put_if_absent(f"{FOLDER}/{name}", b"")
     found = find_staging_folders(Folder(storage, FOLDER))

@@ -127,7 +127,7 @@ def test_what_a_log_names_by_its_path_is_taken_over_too(fenced: Lab):
 
 
 @pytest.mark.sampled
-def test_what_is_published_while_somebody_looks_for_garbage_is_none(fenced: Lab):
+def test_files_published_during_a_search_for_garbage_are_kept(fenced: Lab):
     with attempt(fenced, "slow") as session:
         stage(fenced, session)
         asked = []
@@ -145,7 +145,7 @@ def test_what_is_published_while_somebody_looks_for_garbage_is_none(fenced: Lab)
 
 
 @pytest.mark.sampled
-def test_garbage_is_what_nobody_reads_or_needs(fenced: Lab):
+def test_garbage_is_neither_read_nor_needed(fenced: Lab):
     now = timedelta(seconds=-60)  # everything is old enough
     fenced.run("ods.t", day(1), variables={WRITER: "first"})
     fenced.run("ods.t", day(1), variables={WRITER: "second"})

@@ -63,7 +63,7 @@ def load(lab: Lab, n: int, target: Any, **fields: Any) -> None:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
-def test_rows_of_others_are_refused_until_somebody_decides(lab: Lab, filled: Any, mode: str):
+def test_existing_rows_are_refused_until_a_policy_is_set(lab: Lab, filled: Any, mode: str):
     with pytest.raises(TerminalStepError, match=r"t has rows that no window wrote.*existing_rows"):
         load(lab, 1, filled, mode=mode)
     assert lab.rows("ods.t") == [OLD]
@@ -72,7 +72,7 @@ def test_rows_of_others_are_refused_until_somebody_decides(lab: Lab, filled: Any
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
-def test_kept_rows_stay_beside_those_of_windows(lab: Lab, filled: Any, mode: str):
+def test_kept_rows_stay_next_to_those_of_windows(lab: Lab, filled: Any, mode: str):
     for n in (1, 2, 1):
         load(lab, n, filled, mode=mode, existing_rows="keep")
     assert lab.rows("ods.t") == [OLD, (1, "new"), (2, "new")]
@@ -89,7 +89,7 @@ def test_replaced_rows_go_with_the_first_window_and_nothing_goes_later(
 
 
 @pytest.mark.sampled
-def test_after_the_first_window_nobody_is_asked_again(lab: Lab, filled: Any):
+def test_after_the_first_window_no_decision_is_required(lab: Lab, filled: Any):
     load(lab, 1, filled, existing_rows="keep")
     for n in (1, 2):
         load(lab, n, filled)
@@ -97,13 +97,13 @@ def test_after_the_first_window_nobody_is_asked_again(lab: Lab, filled: Any):
 
 
 @pytest.mark.sampled
-def test_an_overwrite_replaces_everything_as_ever(lab: Lab, filled: Any):
+def test_an_overwrite_replaces_everything_as_before(lab: Lab, filled: Any):
     load(lab, 1, filled, mode="overwrite")
     assert lab.rows("ods.t") == [(1, "new")]
 
 
 @pytest.mark.sampled
-def test_an_empty_table_of_others_asks_nothing(lab: Lab, filled: Any):
+def test_an_empty_existing_table_requires_no_decision(lab: Lab, filled: Any):
     if filled is DELTA:
         DeltaTable(lab.warehouse / "ods/t").delete()
     elif filled is ICEBERG:
@@ -143,7 +143,7 @@ def test_a_file_with_rows_of_several_windows_keeps_those_of_the_others(lab: Lab)
     assert lab.rows("ods.t") == [(1, "a"), (2, "new"), (3, "b")]
 
 
-def test_several_windows_are_refused_beside_files_of_others_as_one_is(lab: Lab):
+def test_several_windows_are_refused_next_to_existing_files_as_one_is(lab: Lab):
     lab.file("out/others.parquet", "")
     target = {"type": "parquet", "path": "out", "window_column": "day"}
     lab.table("ods.t", {"sql": "SELECT DATE'2022-01-01' AS day", "target": target})
@@ -154,7 +154,7 @@ def test_several_windows_are_refused_beside_files_of_others_as_one_is(lab: Lab):
         session.stage(lab.project.table("ods.t").steps[0])
 
 
-def test_a_folder_with_files_of_others_is_refused(lab: Lab):
+def test_a_folder_with_existing_files_is_refused(lab: Lab):
     lab.file("out/others.csv", "1,x\n")
     with pytest.raises(TerminalStepError, match=r"contains others\.csv, which no window wrote"):
         load(lab, 1, {"type": "csv", "path": "out"})

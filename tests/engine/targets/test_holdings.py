@@ -26,7 +26,7 @@ def held(request: pytest.FixtureRequest, lab: Lab) -> Any:
     return lambda: holdings(lab.project, lab.project.table("ods.t"))
 
 
-def test_a_database_tells_columns_and_rows(held: Any):
+def test_a_database_reports_columns_and_rows(held: Any):
     assert held() == Holdings((Column("v", "bigint"),), 3)
 
 

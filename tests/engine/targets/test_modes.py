@@ -210,7 +210,7 @@ def cut_to_days(lab: Lab, columns: str, row: str) -> None:
     lab.table("ods.t", step)
 
 
-def test_a_text_may_tell_the_day_of_another_zone(lab: Lab):
+def test_a_text_may_hold_the_day_of_another_zone(lab: Lab):
     cut_to_days(lab, "at STRING, v INT", "2022-01-01T23:30:00-05:00,1\n")
     with pytest.raises(TerminalStepError, match="day = 2022-01-01 lies outside the window"):
         lab.run("ods.t", day(2))
@@ -316,7 +316,7 @@ def test_pyiceberg_reads_what_was_published(lab: Lab):
     ]
 
 
-def test_a_published_folder_is_never_written_to_again_by_a_run_log_that_starts_anew(lab: Lab):
+def test_a_published_folder_is_never_written_to_by_a_new_run_log(lab: Lab):
     for kind in ("iceberg", "parquet"):
         name = lab.table(f"ods.{kind}", {"sql": QUERY, "target": {"type": kind}})
         lab.run(name, day(1), job_id=1)

@@ -72,7 +72,7 @@ def test_keys_that_do_not_identify_a_row_are_refused(lab: Lab, target: Any, valu
 
 
 @pytest.mark.sampled
-def test_an_upsert_says_what_it_inserted_and_what_it_updated(lab: Lab, target: Any):
+def test_an_upsert_counts_its_inserts_and_updates(lab: Lab, target: Any):
     assert upsert(lab, 1, "(1, 'a'), (2, 'a')", target) == Merged(inserted=2, updated=0)
     assert upsert(lab, 3, "(2, 'c'), (3, 'c')", target) == Merged(inserted=1, updated=1)
     assert upsert(lab, 3, "(2, 'd')", target) == Merged(inserted=0, updated=1)
@@ -81,7 +81,7 @@ def test_an_upsert_says_what_it_inserted_and_what_it_updated(lab: Lab, target: A
 
 
 @pytest.mark.sampled
-def test_a_published_upsert_that_is_published_again_says_the_same(lab: Lab, target: Any):
+def test_a_published_upsert_that_is_published_again_reports_the_same_counts(lab: Lab, target: Any):
     upsert(lab, 1, "(1, 'a')", target)
     lab.table("ods.t", {"sql": "SELECT explode(array(1, 2)) AS id, 'b' AS v", "target": target})
     with lab.session("ods.t", day(2)) as session:
@@ -100,7 +100,7 @@ def test_columns_that_the_result_lacks_keep_their_values(lab: Lab, target: Any):
     assert lab.rows("ods.t") == [(1, "a", None), (2, "a", 9), (3, None, 9)]
 
 
-def test_rows_of_others_in_an_iceberg_table_are_older_than_any_window(lab: Lab):
+def test_existing_rows_in_an_iceberg_table_are_older_than_any_window(lab: Lab):
     pyarrow = pytest.importorskip("pyarrow")
     catalog = lab.engine._open_catalog()
     others = pyarrow.table({"id": [1, 2, 2], "v": ["old", "old", "twice"]})
@@ -112,7 +112,7 @@ def test_rows_of_others_in_an_iceberg_table_are_older_than_any_window(lab: Lab):
 
 
 @pytest.mark.usefixtures("long")
-def test_only_files_with_a_matching_key_are_written_anew(lab: Lab):
+def test_only_files_with_a_matching_key_are_rewritten(lab: Lab):
     target = UPSERTS["iceberg"]
     for n in (1, 2, 3):
         upsert(lab, n, f"({n}, 'a')", target)

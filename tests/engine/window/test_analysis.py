@@ -30,7 +30,7 @@ def found(lab: Lab) -> list[str]:
         ("SELECT id, count(*) AS n FROM source", "The query does not include a GROUP BY clause"),
     ],
 )  # fmt: skip
-def test_what_spark_finds_in_a_query_is_told(lab: Lab, sql: str, told: str):
+def test_errors_that_spark_finds_in_a_query_are_reported(lab: Lab, sql: str, told: str):
     lab.table("ods.t", {"source": CSV, "sql": sql, "target": TARGET})
     (only,) = found(lab)
     assert only.startswith(f"ods.t ('steps', 0, 'sql'): {told}")
@@ -52,7 +52,7 @@ def test_columns_go_on_from_step_to_step_and_table_to_table(lab: Lab):
     assert check.startswith("dws.t ('checks', 0, 'sql'): unknown column name")
 
 
-def test_a_window_column_that_does_not_say_when_is_a_mistake(lab: Lab):
+def test_a_window_column_that_holds_no_time_is_a_mistake(lab: Lab):
     pq.write_table(pa.table({"ts": [1], "day": ["20220101"]}), lab.root / "f.parquet")
     columns = ("ts", {"name": "day", "unit": "epoch_s"}, {"name": "ts", "unit": "epoch_s"}, "no")
     for n, column in enumerate(columns):
@@ -92,7 +92,7 @@ def test_rules_are_looked_at_over_the_columns_of_the_result(lab: Lab):
     assert only.startswith("ods.t ('steps', 0, 'quality', 'rows', 0, 'sql'): unknown column nme")
 
 
-def test_a_good_project_has_nothing_to_tell_and_nothing_is_written(lab: Lab):
+def test_a_good_project_has_nothing_to_report_and_nothing_is_written(lab: Lab):
     lab.file("data/a.csv", "1,2022-01-01T00:00:00\n")
     source = {"type": "csv", "path": "data/a.csv", "columns": "id INT, at TIMESTAMP"}
     sql = "SELECT id, :data_range_start AS s FROM source WHERE at < '${DATA_RANGE_END}'"

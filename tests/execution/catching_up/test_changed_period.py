@@ -64,7 +64,7 @@ def test_a_part_of_a_finished_window_is_refused_with_the_command_that_runs_it_as
     assert len(counting(sandbox)) == 7
 
 
-def test_a_window_that_nobody_cut_is_refused_by_its_claim(sandbox):
+def test_a_window_off_the_grid_is_refused_by_its_claim(sandbox):
     change(sandbox, "1 hour")
     hours = sandbox.project.table("ods.a").grid
     now = sandbox._moment(NOW)

@@ -123,7 +123,7 @@ def test_first_successes_are_known_without_reading_the_log():
     assert reads == [["free", "up"]]
 
 
-def test_a_window_that_is_refused_is_looked_at_once_more_since_the_log_may_have_changed():
+def test_a_window_that_is_refused_is_looked_at_again_since_the_log_may_have_changed():
     book = Book()
     queue = CatchUpQueue(TABLES, book.logs, NOW, ["urgent"], mode=None, backoff=None)
     first = queue.next_ready()

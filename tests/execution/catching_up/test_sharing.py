@@ -49,14 +49,14 @@ def test_a_run_waits_for_a_refresh_that_another_one_has_begun_since_it_planned(w
 
 
 @pytest.mark.usefixtures("long")
-def test_it_waits_no_longer_than_it_is_told(world, other):
+def test_it_waits_no_longer_than_its_limit(world, other):
     began = time.monotonic()
     assert world.catch_up(wait=timedelta(seconds=3)) == []
     assert 3 <= time.monotonic() - began < 30
     list(other)
 
 
-def test_it_does_not_wait_where_nobody_runs_anything(world):
+def test_it_does_not_wait_where_nothing_runs(world):
     began = time.monotonic()
     assert world.catch_up(now=at("2022-01-01 12:00"), wait=WAIT) == []
     assert time.monotonic() - began < 30

@@ -134,7 +134,7 @@ def test_without_max_parallel_no_thread_of_ours_runs_a_window(bare, monkeypatch)
     assert bare.statuses("a") == [(each, "SUCCESS") for each in DONE]
 
 
-def test_the_project_says_how_many(bare):
+def test_the_project_limits_how_many_run(bare):
     bare.write("logdriven.yaml", "project: world\nmax_parallel: 2")
     slow(bare, "a")
     slow(bare, "b")
@@ -169,7 +169,7 @@ def test_a_window_begins_as_soon_as_its_upstream_has_ended_in_another_slot(spark
     assert len(rows) == 8
 
 
-def test_what_reads_a_window_that_runs_once_more_waits_for_it(world):
+def test_readers_of_a_window_that_runs_again_wait_for_it(world):
     """The upstream's window is complete in the log of before; a claim would be refused."""
     world.write(
         "tables/sums.yaml",
@@ -213,7 +213,7 @@ def test_a_failing_table_holds_its_own_windows_alone(bare):
     assert bare.engine.published("bad") == []
 
 
-def test_every_window_is_told_of_once_and_its_end_after_its_beginning(bare):
+def test_every_window_is_reported_once_and_its_end_after_its_beginning(bare):
     slow(bare, "a", "ordered: false")
     slow(bare, "b")
     kinds: dict[int, list[type]] = {}
@@ -239,7 +239,7 @@ def test_all_windows_in_work_are_discarded_when_the_caller_stops(spark, bare):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("slot ")]
 
 
-def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(bare):
+def test_an_interruption_ends_those_in_work_and_reports_those_that_had_ended(bare):
     slow(bare, "a", end="2022-01-02")
     slow(bare, "b", end="2022-01-02")
 

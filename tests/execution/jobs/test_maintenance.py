@@ -128,7 +128,7 @@ def test_started_again_a_job_goes_on_at_the_step_that_failed_m06(world, sweep):
     assert done(world)[4:] == ["a", "b", "c"]
 
 
-def test_started_again_it_begins_where_it_is_told_m06(world, sweep):
+def test_started_again_it_begins_at_the_requested_step_m06(world, sweep):
     sweep(step(10, "a"), step(20, "b", "fail"), step(30, "c"))
     run(world, "sweep")
     run(world, "sweep", from_start=True)
@@ -199,7 +199,7 @@ def test_sql_runs_on_a_connection_in_one_transaction(world, sweep, database_url)
     database.dispose()
 
 
-def test_a_statement_outside_a_transaction_and_what_queries_say(world, sweep):
+def test_a_statement_outside_a_transaction_and_errors_of_queries(world, sweep):
     sql = "exec_order: 10, step: tidy, connection: shop, transaction: false, "
     sweep(sql + "sql: [VACUUM, 'SELECT ${keep} AS kept']")
     (last,) = [e.result for e in run(world, "sweep") if isinstance(e, StepEnded)]
@@ -231,7 +231,7 @@ def test_spark_sql_reads_tables_by_their_names(spark, world, sweep):
     world.catch_up(tables=["ods.numbers"], max_windows=2)
     make = "CREATE TABLE copied USING parquet AS SELECT * FROM ods.numbers"
     sweep(
-        "exec_order: 10, step: tell, sql: 'SELECT count(*) AS n FROM ods.numbers WHERE n > :keep'",
+        "exec_order: 10, step: show, sql: 'SELECT count(*) AS n FROM ods.numbers WHERE n > :keep'",
         f"exec_order: 20, step: copy, sql: ['{make}', 'DROP TABLE copied']",
     )
     told = [e.result for e in run(world, "sweep") if isinstance(e, StepEnded)]
@@ -244,7 +244,7 @@ def test_a_python_step_gets_what_its_parameters_name(spark, world, sweep):
     world.write(
         "jobs/steps.py",
         """
-        def tell(spark, project, run_log, options, variables, job_run_id):
+        def show(spark, project, run_log, options, variables, job_run_id):
             assert run_log.engine and options == {"deep": True}
             n = spark.range(3).count()
             return f"{project.name} {n} {variables['keep']} {job_run_id}"
@@ -256,7 +256,7 @@ def test_a_python_step_gets_what_its_parameters_name(spark, world, sweep):
             raise SystemExit(3)
         """,
     )
-    sweep("exec_order: 10, step: a, python: 'steps.py:tell', options: {deep: true}")
+    sweep("exec_order: 10, step: a, python: 'steps.py:show', options: {deep: true}")
     (last,) = [e.result for e in run(world, "sweep") if isinstance(e, StepEnded)]
     assert last.output == "world 3 2 1"
     for name, error in (("lost", "no value for parameter 'missing'"), ("leave", "sys.exit(3)")):

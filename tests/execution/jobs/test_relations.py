@@ -209,7 +209,7 @@ def test_an_upstream_that_is_only_waited_for_makes_nothing_stale_and_is_no_input
     assert [window for window, _ in job.states("b")] == [day(1), day(2)]
 
 
-def test_a_windows_own_failure_is_refused_by_nobody_and_comes_to_an_end(job):
+def test_a_failed_window_that_no_longer_applies_is_skipped_and_not_refused(job):
     """A failed window to which the condition does not apply any more is skipped, once."""
     job.table("b", query='python: "load.py:load"')
     job.relate("{from: a, to: b, condition: failure}").broken("01")
@@ -220,7 +220,7 @@ def test_a_windows_own_failure_is_refused_by_nobody_and_comes_to_an_end(job):
     assert job.statuses("b") == [("01", "FAILURE"), ("01", "SKIPPED"), ("02", "SKIPPED")]
 
 
-def test_an_earlier_version_of_a_table_waits_for_what_the_job_says(job):
+def test_an_earlier_version_of_a_table_waits_for_the_relations_of_the_job(job):
     job.relate("{from: a, to: b}").broken("01")
     job.table("b", query='python: "load.py:load"')
     list(registered(job.world).catch_up(NOW, ["b"]))

@@ -235,7 +235,7 @@ def test_offline_tables_are_left_to_people_d13(world):
     assert [row["run_trigger"] for row in runs(world)] == ["schedule", "manual"]
 
 
-def test_a_disabled_table_is_left_out_and_nobody_runs_it_d13(world):
+def test_a_disabled_table_is_left_out_and_never_runs_d13(world):
     alone(world, "idle", more="enabled: false")
     job(world, "job: nightly\ntables: [idle]")
     started, last = run(world)
@@ -323,7 +323,7 @@ READER = """
 """
 
 
-def test_a_job_takes_the_snapshot_that_another_job_has_made_and_says_what_it_waits_for_k04(world):
+def test_a_job_takes_the_snapshot_that_another_job_has_made_and_states_what_it_waits_for_k04(world):
     world.write("tables/dim.yaml", DIM)
     world.write("tables/reader.yaml", READER)
     job(world, "job: early\ntables: [ods.numbers, dws.shops]\n", "early")

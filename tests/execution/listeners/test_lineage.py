@@ -108,7 +108,7 @@ def test_lineage_that_cannot_be_computed_is_logged_and_the_window_succeeds_b30(
     assert ask(world, lineage_answers.find_by_attempt, 1).queries == ()
 
 
-def test_a_python_step_is_made_of_whatever_it_may_read(spark, world):
+def test_the_lineage_of_a_python_step_is_all_that_it_may_read(spark, world):
     world.write("tables/t.py", "def double(ods_numbers):\n    return ods_numbers.select('n')")
     world.write(
         "tables/doubled.yaml",
@@ -173,6 +173,6 @@ def test_an_attempt_that_fails_leaves_no_lineage(world):
 
 
 @pytest.mark.parametrize("kind", ["find_by_attempt", "find_by_batch"])
-def test_what_does_not_exist_is_told(world, kind):
+def test_an_unknown_number_is_reported(world, kind):
     with pytest.raises(UsageError, match=r"no (attempt|batch)"):
         ask(world, getattr(lineage_answers, kind), 99)

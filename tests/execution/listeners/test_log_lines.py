@@ -19,7 +19,7 @@ def lines_of(world: Any, **options: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_a_line_tells_what_the_log_tells_of_an_attempt(world):
+def test_a_line_shows_the_attempt_as_the_log_records_it(world):
     (line,) = lines_of(world, tables=["ods.numbers"], max_windows=1)
     (row,) = world.log()
     assert line.pop("time").endswith("+00:00")
@@ -67,7 +67,7 @@ def test_a_failure_has_its_step_and_its_error_in_brief_without_secrets(spark, wo
     assert "\n" not in line["error"]
 
 
-def test_an_attempt_that_is_interrupted_is_told(world):
+def test_an_attempt_that_is_interrupted_is_reported(world):
     stream = io.StringIO()
     with lines_to(stream):
         running = run_window(world.runner, "ods.numbers", day(1), NOW)
@@ -77,7 +77,7 @@ def test_an_attempt_that_is_interrupted_is_told(world):
     assert (line["status"], line["error"]) == ("DISCARDED", "interrupted: GeneratorExit")
 
 
-def test_nobody_hears_of_it_who_has_not_asked(world, caplog: pytest.LogCaptureFixture):
+def test_only_those_who_asked_are_notified(world, caplog: pytest.LogCaptureFixture):
     world.catch_up(tables=["ods.numbers"], max_windows=1)
     assert [record for record in caplog.records if record.name == LOGGER] == []
     assert not logging.getLogger(LOGGER).handlers

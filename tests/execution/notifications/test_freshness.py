@@ -50,7 +50,7 @@ def watch(world, now):
     return found["ods.numbers"].verdict.value
 
 
-def test_a_table_that_becomes_late_is_told_once_and_once_that_it_is_fresh_again(watched):
+def test_a_table_that_becomes_late_is_reported_once_and_once_that_it_is_fresh_again(watched):
     world = watched()
     assert watch(world, "2022-01-04 01:59") == "fresh"
     assert world.mail.subjects == []
@@ -64,7 +64,7 @@ def test_a_table_that_becomes_late_is_told_once_and_once_that_it_is_fresh_again(
     assert world.mail.subjects == [LATE, FRESH]
 
 
-def test_late_once_more_is_told_once_more(watched):
+def test_a_table_that_becomes_late_again_is_reported_again(watched):
     world = watched()
     watch(world, "2022-01-04 02:00")
     world.catch_up(now=at("2022-01-04"))
@@ -96,7 +96,7 @@ def test_a_warning_comes_first_and_what_is_late_stays_so_until_it_is_fresh(watch
     ("on", "told"),
     [("[failure]", [LATE]), ("[recovery]", [FRESH]), ("[success]", []), ("always", [LATE, FRESH])],
 )
-def test_who_is_told_of_failures_is_told_of_lateness(watched, on, told):
+def test_recipients_of_failures_are_notified_of_lateness(watched, on, told):
     world = watched(on=on)
     world.mail.mails.clear()
     watch(world, "2022-01-04 02:00")
@@ -107,7 +107,7 @@ def test_who_is_told_of_failures_is_told_of_lateness(watched, on, told):
     assert [*late, *world.mail.subjects] == told
 
 
-def test_what_nobody_heard_of_is_not_taken_back(watched):
+def test_an_unreported_failure_has_no_recovery_notice(watched):
     world = watched(recipient="gone")
     watch(world, "2022-01-04 02:00")
     world.catch_up(now=at("2022-01-06"))

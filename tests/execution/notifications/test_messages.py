@@ -63,7 +63,7 @@ def notified(world, mail, web, monkeypatch):
     return configure
 
 
-def test_a_failure_is_told_once_and_while_it_goes_on_nobody_hears_of_it_s39(notified):
+def test_a_failure_is_reported_once_and_not_again_while_it_lasts_s39(notified):
     world = notified("[{to: ops, on: [failure, recovery]}]")
     world.numbers(*BAD)
     world.catch_up()
@@ -82,7 +82,7 @@ def test_a_failure_is_told_once_and_while_it_goes_on_nobody_hears_of_it_s39(noti
     assert len(world.mail.mails) == 2
 
 
-def test_success_and_always_are_told_each_time_s39(notified):
+def test_success_and_always_are_reported_each_time_s39(notified):
     world = notified("[{to: ops, on: success}, {to: hook, on: always}]")
     world.numbers(*BAD)
     world.catch_up(tables=["ods.numbers"])
@@ -108,7 +108,7 @@ def test_windows_that_are_refreshed_one_after_the_other_are_one_message(notified
     assert world.mail.subjects[1:] == ["[world] 2 succeeded of ods.numbers"]
 
 
-def test_what_is_interrupted_or_discarded_is_not_told(notified):
+def test_interrupted_and_discarded_attempts_are_not_reported(notified):
     world = notified("[{to: ops, on: always}]")
     events = world.runner.refresh_windows("ods.numbers", [day(1)], NOW)
     next(events)
@@ -200,7 +200,7 @@ def test_secrets_are_in_no_message_no_row_and_no_log_line(notified, caplog, monk
     assert "ConnectionError" in stored
 
 
-def test_a_chat_gets_blocks_that_mention_nobody(notified):
+def test_a_chat_gets_blocks_without_mentions(notified):
     world = notified("[{to: chat, on: failure}]")
     world.numbers("2022-01-01,<!channel> & more")
     world.catch_up(tables=["ods.numbers"])
@@ -233,7 +233,7 @@ def test_other_services_are_reached_by_apprise(notified, monkeypatch):
     assert body["title"] == "[world] ods.numbers 2022-01-01 – 2022-01-02 succeeded"
 
 
-def test_a_missing_variable_is_said_where_the_message_waits(notified, monkeypatch):
+def test_a_missing_variable_is_reported_where_the_message_is_queued(notified, monkeypatch):
     world = notified("[{to: chat, on: success}]")
     monkeypatch.delenv("HOOK")
     world.catch_up(tables=["ods.numbers"], max_windows=1)
@@ -254,7 +254,7 @@ ENDS = st.lists(st.sampled_from([Status.SUCCESS, Status.FAILURE, Status.DISCARDE
 
 
 @given(OCCASIONS, ENDS)
-def test_states_are_told_when_they_change_and_ends_when_each_is_wanted_s39(on, ends):
+def test_states_are_reported_when_they_change_and_ends_when_each_is_wanted_s39(on, ends):
     rules = [NotifyRule.model_validate({"to": "ops", "on": sorted(on)})]
     failing, events = False, []
     for end in ends:

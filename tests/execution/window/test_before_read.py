@@ -79,7 +79,7 @@ def test_those_of_one_transaction_are_all_executed_or_none(shop: Shop):
 
 
 @pytest.mark.sampled
-def test_each_by_itself_if_the_table_says_so(shop: Shop):
+def test_each_by_itself_if_the_table_requires_it(shop: Shop):
     statements = ["DROP TABLE stage", "CREATE TABLE stage (id INT)", "INSERT INTO stage VALUES (3)"]
     shop.table(*statements, script={"transaction": False})
     shop.catch_up(now=NOW)

@@ -146,7 +146,7 @@ def test_what_a_listener_raises_is_logged_once_and_harms_no_window(world, caplog
     assert len([name for name, _ in notes.calls if name == "end"]) > 1
 
 
-def test_an_error_of_the_work_passes_whatever_a_listener_does_with_it():
+def test_an_error_of_the_work_passes_through_every_listener():
     class Swallowing(WindowListener):
         @contextmanager
         def observe_part(self, name, owner=None):

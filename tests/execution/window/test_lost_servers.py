@@ -45,7 +45,7 @@ KILL = """
 
 
 @pytest.mark.usefixtures("long")
-def test_one_that_was_started_anew_does_the_window_and_without_one_the_run_ends(tmp_path):
+def test_a_restarted_one_runs_the_window_and_without_one_the_run_ends(tmp_path):
     port, marks = free_port(), tmp_path / "deaths.txt"
     world = World(tmp_path, None)
     world.write("logdriven.yaml", f"project: world\nspark: {{remote: 'sc://127.0.0.1:{port}'}}")

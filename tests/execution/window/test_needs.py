@@ -74,7 +74,7 @@ def test_a_connection_that_is_broken_is_one_error_and_no_failed_window(shop, url
     assert {row["job_name"] for row in shop.log()} == {"ods.numbers"}
 
 
-def test_a_database_that_cannot_be_opened_is_told_in_one_line_with_what_to_check(shop):
+def test_a_database_that_cannot_be_opened_is_reported_in_one_line_with_what_to_check(shop):
     shop.write("logdriven.yaml", PROJECT % NOBODY)
     [(_, error)] = unmet(shop.catch_up())
     assert error.endswith(

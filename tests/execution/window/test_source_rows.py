@@ -1,4 +1,4 @@
-"""Rows of a source that belong to no window are told: in the log, and by an audit."""
+"""Rows of a source that belong to no window are reported: in the log, and by an audit."""
 
 import sqlite3
 from typing import Any
@@ -45,7 +45,7 @@ def declared(world: World, fields: str = "ordered: true", rows: tuple[str, ...] 
     return world
 
 
-def told(world: World) -> list[SourceRows]:
+def reported_rows(world: World) -> list[SourceRows]:
     return world.runner.run_log.ask(lambda conn: audits.read_source_rows(conn, ["ods.orders"]))
 
 
@@ -54,16 +54,18 @@ def outputs(events: list[Any]) -> list[str]:
 
 
 @pytest.mark.usefixtures("long")
-def test_rows_of_no_window_are_told_by_the_first_window_that_finds_them(spark: Any, shop: World):
+def test_rows_of_no_window_are_reported_by_the_first_window_that_finds_them(
+    spark: Any, shop: World
+):
     first, *others = outputs(shop.catch_up(tables=["ods.orders"]))
     sentence = (
         "2 of 6 rows do not belong to any window: 1 with NULL or an invalid value, 1 before the"
     )
     assert first.startswith(sentence)
     assert not any("any window" in each for each in others)
-    assert [(rows.total, rows.unplaced, rows.before, rows.after) for rows in told(shop)] == [
-        (6, 1, 1, 0)
-    ]
+    assert [
+        (rows.total, rows.unplaced, rows.before, rows.after) for rows in reported_rows(shop)
+    ] == [(6, 1, 1, 0)]
 
 
 def test_sources_are_looked_at_again_only_when_their_files_have_changed(spark: Any, shop: World):
@@ -78,7 +80,7 @@ def test_sources_are_looked_at_again_only_when_their_files_have_changed(spark: A
 def test_rows_after_the_end_belong_to_no_window(spark: Any, world: World):
     shop = declared(world, "end: 2022-01-04")
     shop.catch_up(tables=["ods.orders"], max_windows=1)
-    assert [(rows.after, rows.outside) for rows in told(shop)] == [(2, 4)]
+    assert [(rows.after, rows.outside) for rows in reported_rows(shop)] == [(2, 4)]
 
 
 @pytest.mark.usefixtures("long")
@@ -93,16 +95,16 @@ def test_a_table_may_fail_for_rows_of_no_window(spark: Any, world: World):
 def test_a_table_may_not_care(world: World):
     shop = declared(world, "rows_outside: ignore")
     shop.catch_up(tables=["ods.orders"], max_windows=1)
-    assert told(shop) == []
+    assert reported_rows(shop) == []
 
 
-def test_the_windows_of_a_stretch_tell_it_once(spark: Any, world: World):
+def test_the_windows_of_a_stretch_report_it_once(spark: Any, world: World):
     shop = declared(world, "batch_size: all")
     first, *others = outputs(shop.catch_up(tables=["ods.orders"]))
     assert first.startswith("2 of 6 rows")
     assert len(others) == 3
     assert not any("any window" in each for each in others)
-    assert len(told(shop)) == 1
+    assert len(reported_rows(shop)) == 1
 
 
 def test_an_audit_has_a_place_for_every_row(spark: Any, shop: World):
@@ -110,7 +112,7 @@ def test_an_audit_has_a_place_for_every_row(spark: Any, shop: World):
     (rows,) = shop.runner.audit("ods.orders", NOW)
     assert (rows.total, rows.done, rows.read, rows.pending, rows.future) == (6, 2, 2, 2, 1)
     assert (rows.unplaced, rows.before, rows.after, rows.late) == (1, 1, 0, 0)
-    assert told(shop)[0].done == 2
+    assert reported_rows(shop)[0].done == 2
     later = TABLE.replace("2022-01-01", "2022-01-02").format(fields="end: 2022-01-02 12:00")
     shop.write("tables/orders.yaml", later)  # what was read does not change
     (rows,) = shop.runner.audit("ods.orders", NOW)

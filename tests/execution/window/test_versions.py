@@ -62,7 +62,7 @@ def test_a_failed_window_is_tried_again_with_the_definition_in_force_d04(world):
     assert versions(world) == [("01", "FAILURE", 1), ("01", "SUCCESS", 2)]
 
 
-def test_so_it_is_with_the_files_beside_the_table(spark, world):
+def test_so_it_is_with_the_files_next_to_the_table(spark, world):
     sql_file = NUMBERS.split("sql: >-")[0] + "sql_file: load.sql\n        target: {type: iceberg}"
     world.write("tables/numbers.yaml", sql_file)
     world.write("tables/load.sql", "SELECT CAST('oops' AS INT) AS n FROM source")
@@ -86,7 +86,7 @@ def test_a_python_file_that_was_mended_is_the_one_that_runs(spark, world):
     [(RECORDED, "period: 1 day"), (RunArguments(), AS_RECORDED)],
     ids=["asked for", "in the table's file"],
 )
-def test_recorded_runs_the_version_of_the_last_attempt_and_says_so_d04(world, arguments, text):
+def test_recorded_runs_the_version_of_the_last_attempt_and_reports_it_d04(world, arguments, text):
     world.write("tables/numbers.yaml", BROKEN)
     run(world)
     world.write("tables/numbers.yaml", NUMBERS.replace("period: 1 day", text))
@@ -100,7 +100,7 @@ def test_recorded_runs_the_version_of_the_last_attempt_and_says_so_d04(world, ar
     assert versions(world)[2:] == [("01", "SUCCESS", 2)]
 
 
-def test_a_job_may_say_recorded_for_its_tables(world):
+def test_a_job_may_set_recorded_for_its_tables(world):
     job = "job: nightly\ntables: [ods.numbers]\nretry_version: recorded\nmax_windows: 1"
     world.write("jobs/nightly.yaml", job)
     world.write("tables/numbers.yaml", BROKEN)
@@ -112,7 +112,7 @@ def test_a_job_may_say_recorded_for_its_tables(world):
     assert versions(world)[2:] == [("01", "SUCCESS", 2)]
 
 
-def test_a_version_that_was_rolled_back_to_says_that_it_is_not_the_files(world):
+def test_a_version_that_was_rolled_back_to_is_shown_as_different_from_the_file(world):
     run(world)
     world.write("tables/numbers.yaml", TENFOLD)
     rollback(world.root, "ods.numbers", 1)

@@ -36,7 +36,7 @@ def run_day(world: World, number: int) -> None:
     assert world.materialize("ods.alone", days_ago(number)).success
 
 
-def test_a_tick_tells_that_a_table_is_late_and_why(alone: World) -> None:
+def test_a_tick_reports_that_a_table_is_late_and_why(alone: World) -> None:
     tick(alone)
     ((passed, text),) = evaluations(alone.instance)
     assert not passed
@@ -58,7 +58,7 @@ def test_a_backfill_of_an_old_day_leaves_it_late(alone: World) -> None:
     assert [passed for passed, _ in evaluations(alone.instance)] == [False, False, True, True]
 
 
-def test_what_has_not_changed_is_not_told_again(alone: World) -> None:
+def test_unchanged_state_is_not_reported_again(alone: World) -> None:
     from dagster import build_sensor_context
 
     from logdriven_dagster.orchestration.sensors.mirror import MIRROR

@@ -119,7 +119,7 @@ def test_grids_of_two_zones_that_start_at_one_instant_differ() -> None:
         (1440, 1440, "none", LastPartitionMapping),
     ],
 )
-def test_windows_meet_by_overlap_where_dagster_can_say_so(
+def test_windows_meet_by_overlap_where_dagster_can_express_it(
     upstream: int, downstream: int, window: str, expected: type
 ) -> None:
     dependency = Dependency.model_validate({"table": "a.b", "window": window})

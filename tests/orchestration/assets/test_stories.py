@@ -25,7 +25,7 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split(" | ")]
 
 
-def test_a_window_tells_all_attempts_with_steps_counts_versions_and_runs(
+def test_a_window_shows_all_attempts_with_steps_counts_versions_and_runs(
     spark: Any, world: World
 ) -> None:
     world.write(EVENTS).events(bad_day=1)

@@ -121,7 +121,7 @@ def test_partitions_are_placed_by_their_own_definition(world: World) -> None:
     )
 
 
-def test_an_asset_of_another_code_location_is_read_as_the_file_says(world: World) -> None:
+def test_an_asset_of_another_code_location_is_read_as_the_file_configures_it(world: World) -> None:
     world.write(waiting_for(period="1 hour", timezone="Europe/Amsterdam")).events()
     elsewhere = with_raw(world, HourlyPartitionsDefinition("2022-01-01-00:00"))
     make(world, elsewhere, "2022-01-01-02:00")
@@ -146,7 +146,7 @@ def test_an_hour_of_another_code_location_is_never_taken_for_a_day(
     ) in caplog.text
 
 
-def test_any_partition_will_do_whatever_its_key(
+def test_any_partition_suffices_with_any_key(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.write(waiting_for(window="any")).events()
@@ -169,7 +169,7 @@ def test_an_asset_without_partitions_has_to_be_newer_than_the_window(world: Worl
     assert first(world)[1] == "ready"
 
 
-def test_partitions_that_name_no_time_are_told_and_hold_back(
+def test_partitions_without_a_time_are_reported_and_block(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.write(waiting_for()).events()

@@ -173,7 +173,7 @@ def _assets(port: int) -> set[str]:
         time.sleep(1)
 
 
-def test_a_mistake_in_a_table_is_told_with_file_and_line(shell: Shell) -> None:
+def test_a_mistake_in_a_table_is_reported_with_file_and_line(shell: Shell) -> None:
     path = shell.shop / "tables" / "visits" / "defs.yaml"
     text = path.read_text()
     path.write_text(text.replace("type: iceberg", "type: icebag"))

@@ -138,10 +138,10 @@ def test_the_storage_holds_the_same_rows_in_the_same_order(
     ids = [row["id"] for row in rows(bulk)["event_logs"]]
     assert ids == sorted(set(ids))
     for key in (ORDERS, ITEMS):
-        assert told(bulk, key) == told(single, key)
+        assert partition_states(bulk, key) == partition_states(single, key)
 
 
-def told(instance: DagsterInstance, key: AssetKey) -> list[Any]:
+def partition_states(instance: DagsterInstance, key: AssetKey) -> list[Any]:
     """What Dagster says of an asset."""
     latest: Any = instance.get_latest_materialization_event(key)
     made = instance.fetch_materializations(key, limit=500).records
@@ -210,18 +210,18 @@ def logged(instance: DagsterInstance, log: LogEvent, end: Callable[[], None]) ->
     """What the log of a run holds whose step logs three windows."""
 
     @op
-    def tell(context: OpExecutionContext) -> None:
+    def report(context: OpExecutionContext) -> None:
         for n in range(3):
             log(context, AssetMaterialization(ORDERS, partition=f"p{n}", metadata={"rows": n}))
             log(context, AssetCheckEvaluation(ORDERS, "positive", passed=True, partition=f"p{n}"))
         end()
 
     @job
-    def telling() -> None:
-        tell()
+    def reporting() -> None:
+        report()
 
-    result = telling.execute_in_process(instance=instance)
-    assert [each.partition for each in result.asset_materializations_for_node("tell")] == [
+    result = reporting.execute_in_process(instance=instance)
+    assert [each.partition for each in result.asset_materializations_for_node("report")] == [
         "p0",
         "p1",
         "p2",
@@ -279,7 +279,7 @@ def test_a_storage_that_is_not_known_is_written_event_by_event(tmp_path: Path) -
 
 
 @pytest.mark.sampled
-def test_whoever_listens_to_a_run_hears_of_each_event(
+def test_each_listener_of_a_run_receives_each_event(
     instances: tuple[DagsterInstance, DagsterInstance],
 ) -> None:
     heard: list[EventLogEntry] = []

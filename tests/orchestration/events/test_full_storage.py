@@ -61,7 +61,7 @@ def disk(request: Any, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 @pytest.mark.usefixtures("slow")
 @pytest.mark.sampled
-def test_what_could_not_be_told_on_a_full_disk_is_shown_when_there_is_room_again(
+def test_events_lost_on_a_full_disk_are_shown_when_there_is_room_again(
     world: World, disk: Disk
 ) -> None:
     world.write(EVENTS).events(days=4)
@@ -77,7 +77,7 @@ def test_what_could_not_be_told_on_a_full_disk_is_shown_when_there_is_room_again
 
 
 @pytest.mark.usefixtures("slow")
-def test_what_a_run_has_told_is_not_shown_twice(world: World) -> None:
+def test_windows_that_a_run_has_reported_are_not_shown_twice(world: World) -> None:
     world.write(EVENTS).events(bad_day=3)
     assert not world.catch_up(now="2022-01-05").success
     tick(world)

@@ -22,7 +22,7 @@ def test_partitions_are_marked_right_with_three_windows_in_work(world: World) ->
         assert sorted(world.log(table)) == [(d.replace("-", ""), "SUCCESS") for d in DAYS]
 
 
-def test_windows_of_one_pass_are_told_when_they_end(world: World) -> None:
+def test_windows_of_one_pass_are_reported_when_they_end(world: World) -> None:
     world.write({**EVENTS, "batch_size": "all"}).events(days=5)
     result = world.catch_up(now="2022-01-06")
     assert world.colours("ods.events") == {"materialized": DAYS}
@@ -40,7 +40,7 @@ def test_where_one_of_a_pass_fails_it_is_red_and_those_before_it_are_green(world
     assert world.colours("ods.events") == {"materialized": DAYS[:2], "failed": DAYS[2:3]}
 
 
-def test_a_job_says_how_many_windows_it_has_in_work(world: World) -> None:
+def test_a_job_states_how_many_windows_it_has_in_work(world: World) -> None:
     job = {"job": "both", "tables": ["ods.alone", "ods.other"], "max_parallel": 2}
     world.write(ALONE, OTHER, jobs=(job,))
     config = {"ops": {"both": {"config": {"now": "2022-01-06"}}}}

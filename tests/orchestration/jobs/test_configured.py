@@ -75,7 +75,7 @@ def test_a_job_of_either_type_is_a_dagster_job_with_its_schedule(shop: World) ->
         assert (schedule.cron_schedule, schedule.execution_timezone) == (cron, "Europe/Berlin")
 
 
-def test_the_description_tells_tables_relations_and_steps(shop: World) -> None:
+def test_the_description_lists_tables_relations_and_steps(shop: World) -> None:
     relation = {"from": "ods.events", "to": "alone", "condition": "always", "delay": "30 min"}
     tables = [*NIGHTLY["tables"], "alone"]
     nightly = {**NIGHTLY, "tables": tables, "relations": [relation]}
@@ -117,7 +117,7 @@ def test_a_failed_window_fails_the_job_and_its_run_k15(shop: World) -> None:
     assert shop.colours("ods.events")["failed"] == ["2022-01-02"]
 
 
-def test_a_maintenance_job_is_one_op_that_tells_its_steps_m01(shop: World) -> None:
+def test_a_maintenance_job_is_one_op_that_reports_its_steps_m01(shop: World) -> None:
     result = shop.write(EVENTS, jobs=(SWEEP,)).run("sweep")
     assert result.success
     (handled,) = [e for e in result.all_events if e.is_step_success]
@@ -187,7 +187,7 @@ def sensor_tick(world: World) -> Any:
         return sensor.evaluate_tick(context)
 
 
-def test_the_sensor_leaves_offline_tables_out_and_says_so_d13(shop: World) -> None:
+def test_the_sensor_leaves_offline_tables_out_and_reports_it_d13(shop: World) -> None:
     shop.write(
         {**EVENTS, "release_state": "offline"}, {**ALONE, "end": "2022-01-02", "enabled": False}
     )

@@ -50,12 +50,12 @@ def test_ready_windows_are_requested_once(world: World, tick: Tick) -> None:
     assert first.run_requests[0].run_key == second.run_requests[0].run_key
 
 
-def test_nothing_pending_is_told(world: World, tick: Tick) -> None:
+def test_nothing_pending_is_reported(world: World, tick: Tick) -> None:
     world.write({**EVENTS, "default_start": "2222-01-01"})
     assert reason(tick()) == "no window is pending"
 
 
-def test_the_first_blocked_windows_are_told(world: World, tick: Tick) -> None:
+def test_the_first_blocked_windows_are_reported(world: World, tick: Tick) -> None:
     world.write(EVENTS, DAILY)
     claim(world, "ods.events", Owner("elsewhere", 1, 2))
     told = reason(tick()).split("; ")
@@ -121,7 +121,7 @@ def test_dynamic_partitions_are_there_before_their_run(world: World, tick: Tick)
     assert len(keys) == 1000
 
 
-def test_dagster_shows_it_beside_every_table_and_it_requests_its_own_job(world: World) -> None:
+def test_dagster_shows_it_next_to_every_table_and_it_requests_its_own_job(world: World) -> None:
     repository = world.write(EVENTS, ALONE).definitions.get_repository_def()
     sensor = repository.get_sensor_def("catch_up_sensor")
     shown = SensorSnap.from_def(sensor, repository)
@@ -131,7 +131,7 @@ def test_dagster_shows_it_beside_every_table_and_it_requests_its_own_job(world: 
     assert shown.asset_selection.resolve(repository.asset_graph) == keys
 
 
-def test_the_project_says_whether_it_starts_running_and_how_often(world: World) -> None:
+def test_the_project_sets_whether_it_starts_and_how_often(world: World) -> None:
     definition = world.write(EVENTS).definitions.resolve_sensor_def("catch_up_sensor")
     assert definition.default_status is DefaultSensorStatus.STOPPED
     world.settings["sensor"] = {"enabled": True, "interval": 5}

@@ -164,7 +164,7 @@ def observed(world: World) -> list[str]:
     return [each.description or "" for each in seen if each]
 
 
-def test_a_failed_refresh_is_told_at_its_partition_which_stays_materialized_s08(
+def test_a_failed_refresh_is_reported_at_its_partition_which_stays_materialized_s08(
     world: World,
 ) -> None:
     world.write(EVENTS)
@@ -184,7 +184,7 @@ def test_a_failed_refresh_is_told_at_its_partition_which_stays_materialized_s08(
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("own", [True, False])
-def test_a_refresh_that_died_is_told_at_its_partition_which_stays_materialized_s08(
+def test_a_refresh_that_died_is_reported_at_its_partition_which_stays_materialized_s08(
     world: World, *, own: bool
 ) -> None:
     world.write(EVENTS)
@@ -277,7 +277,7 @@ def set_end(world: World, later: str) -> None:
         conn.exec_driver_sql(f"UPDATE job_log SET job_end_time = {moment}")
 
 
-def test_windows_of_this_instance_tell_of_themselves(world: World) -> None:
+def test_windows_of_this_instance_are_not_mirrored(world: World) -> None:
     world.write(EVENTS)
     run = working_run(world.instance)
     end(world, claim(world, 1, Owner("elsewhere", 1, 2, run.run_id)))

@@ -99,7 +99,7 @@ def test_partitions_by_day_are_passed_over_by_window(lab: Lab):
     assert numbers(lab) == [2]
 
 
-def test_what_is_no_delta_table_is_told_by_its_path(lab: Lab):
+def test_a_folder_that_is_no_delta_table_is_reported_with_its_path(lab: Lab):
     make(lab, lab.root / "nothing")
     with pytest.raises(TerminalStepError, match="nothing: there is no Delta table"):
         lab.run("ods.t", day(1))
@@ -139,7 +139,7 @@ def give(actions: list[Any], **fields: Any) -> None:
 
 
 @pytest.mark.usefixtures("long")
-def test_files_at_absolute_places_are_read_where_the_log_says(lab: Lab):
+def test_files_with_absolute_paths_are_read_where_the_log_locates_them(lab: Lab):
     """As shallow clones have them; other files of the same names lie below the table."""
     lab.settings["timezone"] = "UTC"
     original, folder = lab.root / "the original", lab.root / "clone"

@@ -93,7 +93,7 @@ def test_a_window_replaces_files_as_a_whole_where_they_are_its_own(lab: Lab):
     assert sorted(kinds) == ["add", "commitInfo", *["remove"], *["txn"] * 4]
 
 
-def test_files_say_what_they_hold(lab: Lab):
+def test_data_files_carry_statistics_of_their_columns(lab: Lab):
     sql = """SELECT :data_range_start AS at, date(:data_range_start) AS day, 'x' AS text,
         CAST(1.25 AS DECIMAL(9, 2)) AS money, named_struct('n', 3) AS deep, array(1) AS list,
         CAST(NULL AS INT) AS nothing, repeat('z', 40) AS long, double('NaN') AS odd"""
@@ -199,7 +199,7 @@ def test_a_type_that_would_have_to_grow_is_refused_by_the_column(lab: Lab):
         lab.run("ods.t", day(2))
 
 
-def test_without_the_package_it_says_which_extra_brings_it(lab: Lab, monkeypatch):
+def test_without_the_package_the_error_names_the_extra(lab: Lab, monkeypatch):
     make(lab)
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(TerminalStepError, match=r"pip install 'logdriven_dagster\[delta\]'"):
@@ -281,7 +281,7 @@ def test_a_column_that_must_not_be_null_is_refused(lab: Lab):
         lab.run("ods.t", day(1))
 
 
-def test_kept_rows_of_others_are_not_written_anew(lab: Lab):
+def test_kept_existing_rows_are_not_rewritten(lab: Lab):
     others = pa.table({"day": pa.array([0], pa.int32()), "v": pa.array([0], pa.int32())})
     write_deltalake(folder(lab), others)
     before = set(log(lab).file_uris())

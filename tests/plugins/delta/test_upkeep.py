@@ -145,7 +145,7 @@ def test_a_killed_compaction_loses_and_doubles_nothing(crowded: Lab, point: str,
     assert (everything(crowded), files(crowded), on_disk(crowded)) == (rows, 2, 2)
 
 
-def test_a_window_published_beside_a_compaction_waits_for_the_next_one(crowded: Lab, monkeypatch):
+def test_a_window_published_during_a_compaction_waits_for_the_next_one(crowded: Lab, monkeypatch):
     make(crowded)
     for n in (1, 2):
         run(crowded, n)
@@ -191,7 +191,7 @@ def test_clean_leaves_replaced_files_to_readers_of_older_versions(lab: Lab):
     assert on_disk(lab) == before
 
 
-def test_whoever_was_fenced_out_stays_so_after_upkeep(lab: Lab):
+def test_a_fenced_runner_stays_fenced_after_upkeep(lab: Lab):
     make(lab)
     run(lab, 1)
     with (

@@ -100,7 +100,7 @@ def test_the_next_plan_begins_where_sharp_etl_stopped(sharp_etl: SharpEtl):
     assert pending(sharp_etl.folder) == ["[2022-01-08, 2022-01-09)", "[2022-01-09, 2022-01-10)"]
 
 
-def test_what_was_taken_over_is_one_row_without_counts_that_says_so(on_sqlite: SharpEtl):
+def test_an_imported_range_is_one_row_without_counts_marked_as_imported(on_sqlite: SharpEtl):
     on_sqlite.ran("20220101000000", "20220108000000")
     on_sqlite.brought()
     (row,) = log_of(on_sqlite.folder)
@@ -240,7 +240,7 @@ def test_a_table_that_kettle_completed_today_does_not_run_again_today_k08(
     assert pending(server_folder, "kettle.sums")
 
 
-def test_a_log_is_found_by_its_url_beside_a_run_log_of_ours(
+def test_a_log_is_found_by_its_url_if_a_run_log_of_ours_exists(
     postgres_folder: Folder, command: Callable[..., Any]
 ):
     """Sharp ETL's own schema on PostgreSQL, where ours is in the default one."""

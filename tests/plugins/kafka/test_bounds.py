@@ -81,7 +81,7 @@ def test_messages_that_retention_removed_unread(peer: Peer, topic: str):
     assert "offsets 1 to 2 were deleted" in reported.notes
 
 
-def test_a_topic_that_was_made_anew(peer: Peer, topic: str):
+def test_a_topic_that_was_created_again(peer: Peer, topic: str):
     peer.send(topic, *"abcde")
     low = bounds(peer, topic, "earliest").high
     peer.delete(topic)
@@ -104,7 +104,7 @@ def test_the_records_that_end_transactions_lie_within_the_slice(peer: Peer, topi
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_cluster_that_is_gone_is_told_within_ten_seconds():
+def test_a_missing_cluster_is_reported_within_ten_seconds():
     with running_peer() as gone:
         gone.kill()
         with within(10), pytest.raises(TransientStepError, match="Connection refused"):

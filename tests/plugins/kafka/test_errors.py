@@ -29,7 +29,7 @@ def test_network_elections_and_load_pass(code: int, *, transient: bool):
     assert isinstance(Complaints().failure(error, "Kafka"), TransientStepError) == transient
 
 
-def test_a_time_out_says_why():
+def test_a_time_out_gives_the_reason():
     complaints = Complaints()
     complaints(KafkaError(KafkaError._TRANSPORT, "b:9092: Connection refused"))
     error = complaints.failure(KafkaError(KafkaError._TIMED_OUT, "Timed out"), "Kafka, topic t")

@@ -87,7 +87,7 @@ GAPS = {
 
 
 @pytest.mark.parametrize("gap", GAPS)
-def test_a_gap_stops_the_slice_and_says_what_is_lost(gap: str):
+def test_a_gap_stops_the_slice_and_reports_the_loss(gap: str):
     found, problem = GAPS[gap]
     with pytest.raises(TerminalStepError, match=problem) as caught:
         build_range(found, ["t"], parse(offsets(p0=10)))
@@ -95,7 +95,7 @@ def test_a_gap_stops_the_slice_and_says_what_is_lost(gap: str):
 
 
 @pytest.mark.parametrize("gap", GAPS)
-def test_a_reported_gap_is_told_and_passed(gap: str):
+def test_a_reported_gap_is_recorded_and_passed(gap: str):
     found, problem = GAPS[gap]
     slice_ = build_range(found, ["t"], parse(offsets(p0=10)), on_gap="report")
     assert problem in slice_.notes
@@ -108,7 +108,7 @@ def test_an_offset_at_either_end_is_no_gap():
         assert not build_range(extents((5, 20)), ["t"], parse(offsets(p0=start))).notes
 
 
-def test_a_topic_that_is_not_configured_any_more_is_left_out_and_told():
+def test_a_topic_that_is_not_configured_any_more_is_left_out_and_reported():
     slice_ = build_range(extents((0, 5)), ["t"], parse('{"old":{"0":7},"t":{"0":2}}'))
     assert slice_.low == '{"t":{"0":2}}'
     assert "old is not a topic of the source any more" in slice_.notes

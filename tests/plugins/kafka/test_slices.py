@@ -171,9 +171,7 @@ def test_a_refresh_whose_messages_are_gone_fails_alone_and_the_stream_goes_on_s0
     assert stream.runner.plan(noon(3)).tables["ods.views"].pending == 0
 
 
-def test_lost_messages_fail_the_slice_and_on_gap_report_says_so_in_the_log(
-    stream: Stream, peer: Peer
-):
+def test_lost_messages_fail_the_slice_and_on_gap_report_logs_them(stream: Stream, peer: Peer):
     stream.send(*"abc")
     stream.run(1)
     stream.send(*"defg")

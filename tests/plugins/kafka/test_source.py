@@ -77,7 +77,7 @@ def test_the_columns_are_those_of_sparks_connector(lab: Lab, peer: Peer, topic: 
     assert (second.key, second.headers) == (None, None)
 
 
-def test_a_slice_gives_the_same_messages_whatever_comes_later(lab: Lab, peer: Peer, topic: str):
+def test_a_slice_gives_the_same_messages_after_later_ones_arrive(lab: Lab, peer: Peer, topic: str):
     peer.send(topic, *"abc")
     table(lab, topic)
     window = slice_of(peer, topic)
@@ -253,7 +253,7 @@ def test_only_slices_with_both_ends_can_be_read(lab: Lab, peer: Peer, topic: str
             frame(lab, window)
 
 
-def test_options_that_nobody_knows_are_refused(lab: Lab, peer: Peer, topic: str):
+def test_unknown_options_are_refused(lab: Lab, peer: Peer, topic: str):
     table(lab, topic, startingOffsets="earliest")
     with pytest.raises(TerminalStepError, match="startingOffsets; set settings of the client"):
         frame(lab, slice_of(peer, topic))

@@ -76,7 +76,7 @@ def test_a_window_is_one_transaction(lab: Lab, peer: Peer, topic: str):
     assert not list((lab.warehouse / "_staging" / "ods.t").iterdir())
 
 
-def test_headers_say_what_sent_a_message(lab: Lab, peer: Peer, topic: str):
+def test_headers_name_table_and_window_of_a_message(lab: Lab, peer: Peer, topic: str):
     own = "array(named_struct('key', 'h', 'value', CAST('x' AS BINARY))) AS headers"
     table(lab, topic, f"SELECT CAST('v' AS BINARY) AS Value, {own}")
     lab.run("ods.t", day(1), job_id=77)
@@ -146,7 +146,7 @@ def test_a_runner_that_lost_its_window_commits_nothing(lab: Lab, topic: str, cal
     assert calls[-1] == "abort_transaction"
 
 
-def test_a_runner_that_lost_its_window_shuts_nobody_out(lab: Lab, topic: str, calls: list[str]):
+def test_a_runner_that_lost_its_window_blocks_no_other(lab: Lab, topic: str, calls: list[str]):
     def lost() -> None:
         raise AttemptLostError("the lease is somebody else's")
 

@@ -19,7 +19,7 @@ def ran(shop):
     return log
 
 
-def test_yesterday_is_reported_unless_told_otherwise_s40(shop, ran, logdriven):
+def test_yesterday_is_reported_by_default_s40(shop, ran, logdriven):
     yesterday = datetime.now(timezone.utc) - timedelta(days=1)
     ran.sql(f"UPDATE job_log SET job_start_time = '{yesterday:%Y-%m-%d} 12:00:00.000000'")
     result = logdriven("report")
@@ -35,7 +35,7 @@ def test_a_report_goes_to_standard_output_as_json(ran, logdriven):
     assert [row["jobStatus"] for row in told["attempts"]] == ["SUCCESS", "FAILURE"]
 
 
-def test_the_name_of_a_file_says_its_format(shop, ran, logdriven):
+def test_the_name_of_a_file_states_its_format(shop, ran, logdriven):
     assert logdriven("report", *SPAN, "--output", "out/day.html").code == 0
     assert (shop / "out" / "day.html").read_text().startswith("<!doctype html>")
     assert logdriven("report", *SPAN, "--output", "out/day.json").code == 0
@@ -60,7 +60,7 @@ def test_one_table_is_reported_alone(ran, logdriven):
         (("--send", "nobody"), "no recipient nobody; known: none"),
     ],
 )
-def test_what_cannot_be_reported_is_said(shop, logdriven, arguments, problem):
+def test_an_impossible_report_is_a_usage_error(shop, logdriven, arguments, problem):
     result = logdriven("report", *arguments)
     assert result.code == 2
     assert problem in " ".join(result.err.split())

@@ -246,7 +246,7 @@ def test_the_page_loads_and_runs_nothing_and_every_element_is_closed(ledger):
     assert parsed.loaded == []
 
 
-def test_whatever_an_error_holds_the_page_shows_it_as_text(ledger):
+def test_the_page_shows_the_contents_of_any_error_as_text(ledger):
     evil = "<script>alert('x')</script><img src=x onerror=alert(1)> \" & password=hunter2"
     ledger.attempt("ods.orders", 1, "FAILURE", ("csv", 1, "iceberg", 0, evil))
     report = ledger.report()
@@ -265,13 +265,13 @@ def test_failures_come_first_and_what_recovered_is_folded_away(ledger):
     assert "1 window failed and succeeded later" in html
 
 
-def test_a_cell_tells_status_counts_and_duration(ledger):
+def test_a_cell_shows_status_counts_and_duration(ledger):
     html = ledger.attempt("ods.orders", 1, "SUCCESS", ("csv", 24, "iceberg", 20)).report().as_html()
     hint = "ods.orders  2022-01-02 – 2022-01-03\nSUCCESS  20 s\n24 read, 20 written\njob 1"
     assert f'<i class="c ok" title="{hint}"></i>' in html
 
 
-def test_many_windows_are_cut_to_the_newest_and_the_page_says_so(ledger):
+def test_many_windows_are_cut_to_the_newest_and_the_page_states_it(ledger):
     for n in range(MOST_COLUMNS + 4):
         ledger.attempt("ods.orders", n)
     html = ledger.report().as_html()
@@ -279,7 +279,7 @@ def test_many_windows_are_cut_to_the_newest_and_the_page_says_so(ledger):
     assert f"The newest {MOST_COLUMNS} windows; 4 older ones are in the CSV file." in html
 
 
-def test_a_report_of_nothing_says_so(ledger):
+def test_an_empty_report_states_that_it_is_empty(ledger):
     assert "No window was tried." in page(ledger.report()).text
     assert ledger.report().as_csv().count("\n") == 1
 
@@ -332,7 +332,7 @@ def test_upstreams_stand_left_of_downstreams_and_no_two_tables_overlap(numbers):
     assert all(x + drawn.node_width <= drawn.width for x, _ in places.values())
 
 
-def test_a_graph_that_nobody_could_read_is_not_drawn():
+def test_a_graph_that_is_too_large_to_read_is_not_drawn():
     looks = {f"t{n}": "ok" for n in range(MOST_TABLES + 1)}
     assert flow(looks, [("t0", name) for name in list(looks)[1:]]) is None
     assert flow(looks, []) is None

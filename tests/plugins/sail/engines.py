@@ -38,12 +38,12 @@ class Sail:
         """The rows of a query over these tables; SailError."""
         out = self.folder / f"{next(_NUMBERS)}.feather"
         named = {name: (each.location, each.ddl) for name, each in tables.items()}
-        self._say({"sql": sql, "tables": named, "out": str(out)})
+        self._send({"sql": sql, "tables": named, "out": str(out)})
         if problem := self._heard()["error"]:
             raise SailError(problem)
         return feather.read_table(out)
 
-    def _say(self, asked: Mapping[str, Any]) -> None:
+    def _send(self, asked: Mapping[str, Any]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()

@@ -62,7 +62,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_each_table_runs_on_sail_if_it_can_and_the_log_says_so(mixed: Path) -> None:
+def test_each_table_runs_on_sail_if_it_can_and_the_log_reports_it(mixed: Path) -> None:
     ran = {row["job_name"]: row["application_id"] for row in log_of(mixed, ENGINES)}
     assert {name for name, engine in ran.items() if engine.startswith("sail-0.7.2-")} == {
         "a.proven",
@@ -119,7 +119,7 @@ def test_where_java_does_not_start_what_runs_on_sail_runs(tmp_path: Path, parall
     assert "the fallback engine failed as well: Spark: could not start it" in said
 
 
-def test_validate_tells_the_engine_of_each_table_and_why(mixed: Path) -> None:
+def test_validate_shows_the_engine_of_each_table_and_why(mixed: Path) -> None:
     said = logdriven(mixed, "validate")
     assert "On Sail: a.proven, c.quoted, d.above." in said
     assert "On Spark: b.unproven (steps[0].sql: the function reverse is not supported" in said

@@ -75,7 +75,7 @@ def passes_of(root: Path) -> list[str]:
     return sorted(".".join(place.parts[-4:-2]) for place in root.rglob("*__stretch*"))
 
 
-def test_the_log_says_which_engine_ran_each_attempt(worlds: tuple[Path, Path]) -> None:
+def test_the_log_records_the_engine_of_each_attempt(worlds: tuple[Path, Path]) -> None:
     names = {row["application_id"] for row in log_of(worlds[0], "SELECT * FROM job_log")}
     assert len(names) == 1
     assert names.pop().startswith("sail-0.7.2-")

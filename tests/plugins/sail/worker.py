@@ -32,7 +32,7 @@ def answer(spark: Any, asked: dict[str, Any]) -> dict[str, Any]:
     return {"error": None}
 
 
-def _say(answered: dict[str, Any]) -> None:
+def _send(answered: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(answered) + "\n")
     sys.stdout.flush()
 
@@ -41,9 +41,9 @@ def main() -> None:
     project = load_project(Path(sys.argv[1]))
     spark = connect_to_sail(project, register_session)
     mode_of(spark).configure(spark, session_settings(project))
-    _say({"ready": True})
+    _send({"ready": True})
     for line in sys.stdin:
-        _say(answer(spark, json.loads(line)))
+        _send(answer(spark, json.loads(line)))
 
 
 if __name__ == "__main__":

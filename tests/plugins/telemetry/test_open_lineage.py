@@ -103,7 +103,7 @@ def test_a_receiver_that_does_not_answer_costs_a_window_nothing(
     assert {status for _, status in world.statuses("ods.numbers")} == {"SUCCESS"}
 
 
-def test_telling_takes_no_time(world, received):
+def test_notifying_takes_no_time(world, received):
     (first, *_) = world.catch_up(tables=["ods.numbers"], max_windows=1)
     began = time.perf_counter()
     for _ in range(100):
@@ -132,7 +132,7 @@ def test_without_a_configuration_nothing_is_loaded_and_nothing_runs(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("slow")
-def test_without_the_package_a_warning_says_what_to_install(tmp_path: Path):
+def test_without_the_package_a_warning_names_the_package_to_install(tmp_path: Path):
     program = (
         "import sys; sys.modules['openlineage'] = None; import logging; logging.basicConfig()\n"
         "from logdriven_dagster.plugins.telemetry import open_lineage\n"

@@ -138,7 +138,7 @@ def test_a_run_holds_its_windows_with_their_steps_and_what_they_publish(world, r
     assert [span.error for span in spans if span.error] == []
 
 
-def test_a_window_tells_what_the_log_tells(world, received):
+def test_a_window_shows_the_contents_of_the_log(world, received):
     world.catch_up(tables=["ods.numbers"], max_windows=1)
     (row,) = world.log()
     (window,) = [span for span in spans_of(received) if span.name == "window ods.numbers"]
@@ -221,7 +221,9 @@ def test_several_windows_of_one_pass_share_its_steps(world, received):
     assert step["rows_written"] == 8
 
 
-def test_a_failure_is_told_where_it_was_and_no_secret_leaves(spark, world, received, monkeypatch):
+def test_a_failure_is_reported_where_it_was_and_no_secret_leaves(
+    spark, world, received, monkeypatch
+):
     monkeypatch.setenv("TOKEN", "s3cret-of-mine")
     world.write("logdriven.yaml", "project: world\nvariables: {token: '${env:TOKEN}'}")
     fails = "CASE WHEN n = 'oops' THEN raise_error(concat('no ', '${token}')) ELSE n END AS n"
@@ -249,7 +251,7 @@ def test_a_failure_is_told_where_it_was_and_no_secret_leaves(spark, world, recei
     ]
 
 
-def test_a_window_that_is_interrupted_is_told(world, received):
+def test_a_window_that_is_interrupted_is_reported(world, received):
     running = run_window(world.runner, "ods.numbers", day(1), NOW)
     next(running)
     running.close()
@@ -329,7 +331,7 @@ def test_a_receiver_that_does_not_answer_costs_a_run_five_seconds_and_one_warnin
     assert ended.stderr.count("tracing_failed") == (how == "gone")
 
 
-def test_telling_takes_no_time(world, received):
+def test_notifying_takes_no_time(world, received):
     (ended,) = world.catch_up(tables=["ods.numbers"], max_windows=1)[1:]
     attempts, listener = [ended.attempt], tracing.OpenTelemetry()
     began = time.perf_counter()
@@ -373,7 +375,7 @@ def test_without_a_configuration_nothing_is_loaded_and_nothing_runs(variables: d
         ("grpc", "grpc", "opentelemetry-exporter-otlp-proto-grpc"),
     ],
 )
-def test_without_a_package_a_warning_says_what_to_install(
+def test_without_a_package_a_warning_names_the_package_to_install(
     missing: str, protocol: str, package: str
 ):
     program = (

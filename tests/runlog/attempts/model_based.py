@@ -203,7 +203,7 @@ class RunLogMachine(RuleBasedStateMachine):
             assert not model.archived or model.status in (Status.SUCCESS, Status.SKIPPED)
 
     @invariant()
-    def the_log_says_what_the_oracle_says(self) -> None:
+    def the_log_agrees_with_the_oracle(self) -> None:
         type(self).steps += 1
         with self.log.read() as conn:
             log = history.read_table_logs(conn, [TABLE])[TABLE.table]

@@ -32,7 +32,7 @@ def test_only_who_has_the_token_finishes_an_attempt_y16(log):
         finish(conn, stranger, AttemptOutcome(Status.SUCCESS))
 
 
-def test_a_retried_step_begins_anew(log):
+def test_a_retried_step_begins_again(log):
     attempt = start(log, day(1))
     with log.begin() as conn:
         start_step(conn, attempt, "load")

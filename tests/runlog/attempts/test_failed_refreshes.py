@@ -161,13 +161,13 @@ def test_a_success_that_was_archived_stands_too(done):
     assert [row["attempt_number"] for row in rows(done, "SELECT * FROM job_log")] == [2, 3, 4]
 
 
-def test_a_window_that_never_succeeded_fails_as_ever(done):
+def test_a_window_that_never_succeeded_fails_as_before(done):
     end(done, start(done, day(3)), Status.FAILURE, "broken", nothing=True)
     fail(done, day(3))
     assert [item.window for item in table_log(done).open] == [day(3)]
 
 
-def test_one_that_somebody_discards_before_it_changed_anything_leaves_its_window_finished(done):
+def test_one_that_is_discarded_before_it_changed_anything_leaves_its_window_finished(done):
     begun = start(done, day(1), Trigger.REFRESH, definition="d")
     attempt = start(done, day(2), Trigger.REFRESH, definition="d")
     done.write(lambda conn: progress.note_change(conn, [attempt]))

@@ -165,7 +165,7 @@ def test_no_attempt_stays_running_for_ever_k18(log):
     assert statuses(log) == ["FAILURE"]
 
 
-def test_what_is_staged_is_handed_to_whoever_takes_over_y03(log):
+def test_staged_rows_are_handed_to_the_next_runner_y03(log):
     def dead(definition):
         attempt = start(log, day(1), Trigger.REFRESH, definition=definition)
         with log.begin() as conn:
@@ -180,7 +180,7 @@ def test_what_is_staged_is_handed_to_whoever_takes_over_y03(log):
     assert start(log, day(1), Trigger.REFRESH, definition="changed").staged == {}
 
 
-def test_what_an_ended_attempt_staged_is_nobodys_y14(log):
+def test_staged_rows_of_an_ended_attempt_belong_to_no_one_y14(log):
     attempt = start(log, day(1), definition="same")
     with log.begin() as conn:
         stage_step(conn, attempt, "load", "{}")

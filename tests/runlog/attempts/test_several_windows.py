@@ -132,7 +132,7 @@ def test_all_end_or_none(log):
     assert table_log(log).finished == ()
 
 
-def test_a_step_that_somebody_else_has_ended_ends_none(log):
+def test_a_step_that_another_process_has_ended_ends_none(log):
     mine = claim(log, *THREE)
     log.write(lambda conn: end_step(conn, mine[2].job_id, "load", outcome(1)))
     with pytest.raises(AttemptLostError, match=f"job {mine[2].job_id}"):
@@ -140,7 +140,7 @@ def test_a_step_that_somebody_else_has_ended_ends_none(log):
     assert table_log(log).finished == ()
 
 
-def test_nothing_is_durable_of_an_attempt_that_somebody_else_has_ended(log):
+def test_nothing_is_durable_of_an_attempt_that_another_process_has_ended(log):
     mine = claim(log, *THREE)
     log.write(lambda conn: leases.discard(conn, mine[1].job_id, Owner("there", 1, 2)))
     for attempts in ([mine[1]], mine):

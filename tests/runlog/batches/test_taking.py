@@ -222,7 +222,7 @@ def test_with_a_cut_pattern_what_can_be_cut_off_is_counted(log):
 
 
 @pytest.mark.parametrize("number", [0, -1])
-def test_to_take_no_batch_is_refused_where_it_is_said(log, number):
+def test_to_take_no_batch_is_refused_with_the_fix(log, number):
     bdre.load(log, KNOWN, day(1))
     with pytest.raises(LifeCycleError, match="give 1 or more"):
         bdre.init(log, KNOWN, max_batches=number)
@@ -307,7 +307,7 @@ def test_a_number_takes_the_oldest(markings, most):
 
 
 @given(some, st.none() | st.integers(1, 3))
-def test_a_pattern_takes_all_up_to_the_first_match_whatever_the_number_b08(markings, most):
+def test_a_pattern_takes_all_up_to_the_first_match_for_any_number_b08(markings, most):
     queue = [a_batch(n, marking) for n, marking in enumerate(markings)]
     taken = cut(queue, "^EOD", most)
     marked = ["EOD" in batch.marking for batch in taken]

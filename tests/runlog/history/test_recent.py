@@ -56,7 +56,7 @@ def test_what_ended_in_the_future_of_a_clock_that_was_set_back_delays_nothing(lo
     assert ended_lately(log) == ()
 
 
-def test_nothing_is_asked_where_nobody_waits_with_a_delay(log):
+def test_nothing_is_asked_where_no_table_has_a_delay(log):
     succeed(log, day(1))
     asked = []
     event.listen(log.engine, "before_cursor_execute", lambda *args: asked.append(args[2]))

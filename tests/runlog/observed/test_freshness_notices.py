@@ -1,4 +1,4 @@
-"""What recipients were told last of a table's freshness, on real databases."""
+"""The last notice of a table's freshness to each recipient, on real databases."""
 
 from logdriven_dagster.runlog.observed import notifications
 from logdriven_dagster.runlog.observed.freshness_notices import Standing, find_changed, post
@@ -11,7 +11,7 @@ def standing(event, moment=1, *, is_news=True):
     return Standing("ops", "ods.t", event, moment, is_news)
 
 
-def told(log, *standings):
+def notify(log, *standings):
     return log.write(lambda conn: post(conn, standings, ME))
 
 
@@ -26,45 +26,45 @@ def waiting(log):
     return list(log.ask(lambda conn: notifications.find_waiting_recipients(conn, ["ops"], ME)))
 
 
-def test_each_change_is_told_once_whoever_finds_it_again(log):
-    assert told(log, standing("recovery")) == 0
-    assert told(log, standing("late")) == 1
-    assert told(log, standing("late", moment=2)) == 0
+def test_each_change_is_reported_once_by_all_processes_together(log):
+    assert notify(log, standing("recovery")) == 0
+    assert notify(log, standing("late")) == 1
+    assert notify(log, standing("late", moment=2)) == 0
     assert sent(log) == [("late", 1)]
-    assert told(log, standing("warning")) == 0
-    assert told(log, standing("recovery", moment=3)) == 1
+    assert notify(log, standing("warning")) == 0
+    assert notify(log, standing("recovery", moment=3)) == 1
     assert sent(log) == [("recovery", 3)]
-    assert told(log, standing("late", moment=4)) == 1
+    assert notify(log, standing("late", moment=4)) == 1
     assert sent(log) == [("late", 4)]
 
 
 def test_what_is_known_needs_no_writing(log):
-    told(log, standing("late"))
+    notify(log, standing("late"))
     found = [standing("late"), Standing("chat", "ods.t", "late", 1, is_news=True)]
     assert log.ask(lambda conn: find_changed(conn, found)) == found[1:]
 
 
 def test_who_does_not_want_to_hear_of_it_is_sent_nothing(log):
-    assert told(log, standing("late", is_news=False)) == 0
+    assert notify(log, standing("late", is_news=False)) == 0
     assert waiting(log) == []
-    assert told(log, standing("recovery")) == 1
+    assert notify(log, standing("recovery")) == 1
 
 
 def test_a_recovery_takes_an_unsent_notice_back(log):
-    told(log, standing("late"))
-    assert told(log, standing("recovery")) == 0
+    notify(log, standing("late"))
+    assert notify(log, standing("recovery")) == 0
     assert waiting(log) == []
     with log.read() as conn:
         assert conn.execute(notification_log.select()).all() == []
 
 
 def test_that_a_table_is_late_is_not_forgotten(log):
-    told(log, standing("late"))
+    notify(log, standing("late"))
     sent(log)
     with log.begin() as conn:
         conn.exec_driver_sql("UPDATE notification_log SET create_time = '2000-01-01 00:00:00'")
         assert notifications.forget(conn, notifications.OLDEST) == 0
-    told(log, standing("recovery"))
+    notify(log, standing("recovery"))
     sent(log)
     with log.begin() as conn:
         conn.exec_driver_sql("UPDATE notification_log SET create_time = '2000-01-01 00:00:00'")

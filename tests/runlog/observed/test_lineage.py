@@ -217,7 +217,7 @@ def test_two_writers_of_the_same_nodes_leave_them_once(log, database_url):
     assert len(failures) < 5
 
 
-def test_what_is_not_known_is_told(log):
+def test_an_unknown_number_or_table_is_reported(log):
     start(log, day(1))
     assert ask(log, lineage_answers.find_by_attempt, 1).queries == ()
     for question, number in (

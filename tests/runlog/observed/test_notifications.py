@@ -75,7 +75,7 @@ def test_takeovers_are_no_failures_of_the_window(log):
     assert not failed_before(log, start(log, day(1)))
 
 
-def test_a_success_that_somebody_sets_back_has_not_failed(log):
+def test_a_success_that_a_user_sets_back_has_not_failed(log):
     succeed(log, day(1))
     execute(log, "UPDATE job_log SET status = 'FAILURE'")
     assert not failed_before(log, start(log, day(1)))
@@ -107,14 +107,14 @@ def test_a_job_has_failed_before_until_it_succeeds(log):
     assert [run(status) for status in ends] == [False, True, True, True, False]
 
 
-def test_nobody_is_told_twice_of_one_attempt(log):
+def test_no_one_is_notified_twice_of_one_attempt(log):
     post(log, FAILED)
     with pytest.raises(RunLogError, match=r"(?i)unique|duplicate"):
         post(log, FAILED)
     assert rows(log, "SELECT count(*) AS n FROM notification_log") == [{"n": 1}]
 
 
-def test_what_is_told_together_is_one_parcel_in_order(log):
+def test_events_reported_together_are_one_parcel_in_order(log):
     later = Notice("ops", "table", "ods.u", "recovery", 2)
     post(log, FAILED, later, Notice("boss", "table", "ods.t", "failure", 1))
     assert waiting(log) == ["boss", "ops"]
@@ -173,13 +173,13 @@ def test_an_unreached_recipient_is_tried_again_after_pauses_and_then_given_up(lo
     ]
 
 
-def test_old_news_are_not_told(log):
+def test_old_news_are_not_sent(log):
     post(log, FAILED)
     hours_pass(log, 25)
     assert waiting(log) == []
 
 
-def test_notices_are_forgotten_with_the_log_they_tell_of(log):
+def test_notices_are_deleted_with_their_log(log):
     post(log, FAILED)
     forget = timedelta(days=7)
     assert log.write(lambda conn: notifications.forget(conn, forget)) == 0
@@ -187,7 +187,7 @@ def test_notices_are_forgotten_with_the_log_they_tell_of(log):
     assert log.write(lambda conn: notifications.forget(conn, forget)) == 1
 
 
-def test_a_transaction_that_is_rolled_back_tells_nothing(log):
+def test_a_transaction_that_is_rolled_back_notifies_no_one(log):
     def crash(conn):
         notifications.post(conn, [FAILED], "me")
         raise RuntimeError

@@ -92,7 +92,7 @@ def test_csv_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str):
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("sql", ["SELECT b FROM source", "SELECT count(*) AS n FROM source"])
-def test_lines_are_checked_whatever_columns_a_query_reads(lab: Lab, sql: str):
+def test_lines_are_checked_for_every_column_that_a_query_reads(lab: Lab, sql: str):
     lab.file("in/f.csv", "a,b,c\n1,x,2\n1,y\n")
     assert "in/f.csv, line 3" in refused(lab, csv(), sql)
 
@@ -309,7 +309,7 @@ COMMAS = {
 @pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("case", COMMAS)
-def test_a_text_with_a_comma_is_no_decimal_unless_a_locale_says_so(lab: Lab, case: str):
+def test_a_text_with_a_comma_is_no_decimal_unless_a_locale_overrides_it(lab: Lab, case: str):
     form, columns, text, column, problem = COMMAS[case]
     source: dict[str, Any] = {"type": form, "path": "in", "columns": columns}
     if form == "csv":
@@ -322,7 +322,7 @@ def test_a_text_with_a_comma_is_no_decimal_unless_a_locale_says_so(lab: Lab, cas
     assert load(lab, source | {"mode": "PERMISSIVE"}).counts.malformed == 1
 
 
-def test_a_locale_says_what_a_comma_means(lab: Lab):
+def test_a_locale_decides_the_meaning_of_a_comma(lab: Lab):
     lab.file("in/f.csv", "a\n12,5\n1.234,56\n")
     load(lab, csv("a DECIMAL(12, 2)", sep=";", options={"locale": "de-DE"}))
     assert lab.rows("ods.t") == [(Decimal("12.50"),), (Decimal("1234.56"),)]
@@ -462,7 +462,7 @@ def test_records_that_queries_of_queries_read_are_counted(lab: Lab):
 
 
 @pytest.mark.connect
-def test_the_log_says_where_malformed_records_are_not_counted(lab: Lab):
+def test_the_log_states_where_malformed_records_are_not_counted(lab: Lab):
     lab.file("in/f.csv", BAD)
     ran = load(lab, csv(mode="PERMISSIVE"), "SELECT 1 AS one")
     assert ran.counts.malformed is None

@@ -56,7 +56,7 @@ def test_a_codec_that_spark_lacks_is_named_with_file_and_columns(lab: Lab):
         assert f"{problem}; write the file with zstd" in refused(lab, source(columns))
 
 
-def test_durations_are_read_as_their_numbers_only_where_columns_says_so(lab: Lab):
+def test_durations_are_read_as_their_numbers_only_where_columns_declares_it(lab: Lab):
     file = write(lab, "f.parquet", {"v": pa.array([1], pa.duration("us")), "n": pa.array([2])})
     problem = f"{file}: the column v is a duration[us], which Spark cannot read; "
     assert f'{problem}write columns: "v BIGINT, n BIGINT"' in refused(lab, source())
@@ -298,7 +298,7 @@ def test_nanoseconds_that_would_be_lost_are_refused(lab: Lab):
     assert rows(lab, "ts BIGINT") == [(1_641_006_000_123_456_789,)]
 
 
-def test_nanoseconds_tell_the_window(lab: Lab):
+def test_nanoseconds_determine_the_window(lab: Lab):
     moments = [datetime(2022, 1, n, 12) for n in (1, 2, 2)]
     write(lab, "f.parquet", {"ts": pa.array(moments, pa.timestamp("ns", "UTC"))})
     lab.table("ods.t", {"source": source(window_column="ts"), "target": TARGET})

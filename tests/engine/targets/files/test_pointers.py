@@ -29,7 +29,7 @@ def files(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "_windows").iterdir())
 
 
-def test_the_greatest_token_counts_whoever_writes_last(pointers: Pointers):
+def test_the_greatest_token_counts_not_the_last_writer(pointers: Pointers):
     pointers.put(NAME, pointer("new", 7), None)
     pointers.put(NAME, pointer("zombie", 6), None)
     assert pointers.current()[NAME].folder == "new"
@@ -42,7 +42,7 @@ def test_a_publication_counts_over_the_fence_of_its_own_attempt(pointers: Pointe
     assert put.folder == "new"
 
 
-def test_two_that_follow_the_same_pointer_are_told_apart(pointers: Pointers):
+def test_two_that_follow_the_same_pointer_are_distinguished(pointers: Pointers):
     fence = pointers.put(NAME, pointer("old", 7), None)
     pointers.put(NAME, pointer("one", 7), fence)
     with pytest.raises(TransientStepError, match="another writer has just created"):
@@ -58,7 +58,7 @@ def test_no_pointer_is_ever_changed(pointers: Pointers, tmp_path: Path):
     assert files(tmp_path) == [f"{NAME}.7.1.json", f"{NAME}.7.2.json"]
 
 
-def test_a_pointer_that_takes_the_place_of_a_cached_one_is_read_anew(
+def test_a_pointer_that_takes_the_place_of_a_cached_one_is_read_again(
     pointers: Pointers, tmp_path: Path
 ):
     put = pointers.put(NAME, pointer("mine", 7), None)

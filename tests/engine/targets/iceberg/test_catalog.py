@@ -150,7 +150,7 @@ def location(project: Project) -> str:
 
 
 @pytest.mark.sampled
-def test_a_commit_that_is_frozen_on_a_server_blocks_nobody_and_fails_when_it_wakes(project):
+def test_a_commit_that_is_frozen_on_a_server_blocks_no_one_and_fails_when_it_wakes(project):
     frozen = FrozenCommit(project)
     with within(30):
         fence(project, 7)
@@ -160,7 +160,7 @@ def test_a_commit_that_is_frozen_on_a_server_blocks_nobody_and_fails_when_it_wak
 
 
 @pytest.mark.sampled
-def test_a_lock_of_others_is_waited_for_with_a_limit_and_the_error_names_the_catalog(project):
+def test_a_foreign_lock_is_waited_for_with_a_limit_and_the_error_names_the_catalog(project):
     engine = sa.create_engine(project.catalog_url)
     with engine.begin() as conn:  # somebody's session, which has no limits
         conn.execute(sa.text("UPDATE iceberg_tables SET metadata_location = metadata_location"))
@@ -204,7 +204,7 @@ def open_in_step(project: Project) -> None:
         open_catalog(project)
 
 
-def test_the_limits_keep_what_the_url_says_already():
+def test_the_limits_keep_the_settings_of_the_url():
     given = sa.make_url(
         "postgresql+psycopg://u@h/x?options=-c%20lock_timeout%3D5s&connect_timeout=2"
     )

@@ -68,7 +68,7 @@ def test_a_stale_commit_is_refused_and_not_tried_again(shop: Lab):
 
 
 @pytest.mark.sampled
-def test_a_snapshot_that_somebody_else_has_removed_is_no_error(shop: Lab):
+def test_a_snapshot_that_another_process_removed_is_no_error(shop: Lab):
     for window in (day(1), day(2), day(3)):
         shop.run("ods.t", window)
     catalog = open_catalog(shop.project)
@@ -81,23 +81,23 @@ def test_a_snapshot_that_somebody_else_has_removed_is_no_error(shop: Lab):
 
 
 @pytest.mark.sampled
-def test_how_many_metadata_files_stay_is_said_where_pyiceberg_writes_them(
+def test_the_limit_of_metadata_files_is_set_where_pyiceberg_writes_them(
     shop: Lab, request: pytest.FixtureRequest
 ):
     by_a_server = request.node.callspec.params["shop"] == "rest"
-    assert says_how_many(shop) is not by_a_server
+    assert limits_metadata_files(shop) is not by_a_server
 
 
-def test_a_catalog_of_a_class_of_ones_own_is_not_told_how_many_metadata_files_stay(
+def test_a_custom_catalog_class_gets_no_limit_of_metadata_files(
     rest_shop: Lab,
 ):
     block = rest_shop.settings["catalog"]
     del block["type"]
     block["py-catalog-impl"] = "pyiceberg.catalog.rest.RestCatalog"
-    assert not says_how_many(rest_shop)
+    assert not limits_metadata_files(rest_shop)
 
 
-def says_how_many(shop: Lab) -> bool:
+def limits_metadata_files(shop: Lab) -> bool:
     shop.run("ods.t", day(1))
     properties = open_catalog(shop.project).load_table("ods.t").properties
     assert properties["created-by"] == "logdriven_dagster"

@@ -83,9 +83,7 @@ def test_an_upsert_finds_the_files_of_its_keys(lab: Lab, orders: Any, listed: li
 
 
 @pytest.mark.usefixtures("long")
-def test_a_window_leaves_the_rows_of_others_in_their_files(
-    lab: Lab, orders: Any, listed: list[int]
-):
+def test_a_window_leaves_existing_rows_in_their_files(lab: Lab, orders: Any, listed: list[int]):
     for file in data_files(orders):
         deleted_rows(orders, file, [])  # whoever does that writes files anew, whatever they hold
     sql = "SELECT 1000L AS id, :data_range_start AS at"

@@ -223,7 +223,7 @@ def test_what_a_dead_compaction_left_is_garbage_after_an_hour(crowded: Lab, monk
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_a_window_published_beside_a_compaction_waits_for_the_next_one(
+def test_a_window_published_during_a_compaction_waits_for_the_next_one(
     crowded: Lab, n, monkeypatch
 ):
     make(crowded)
@@ -321,7 +321,7 @@ def test_snapshots_go_with_the_files_that_only_they_name(lab: Lab):
     assert list(find_garbage(lab.project, lambda *_: False, NOW)) == []
 
 
-def test_the_newest_snapshots_stay_whatever_their_age(lab: Lab):
+def test_the_newest_snapshots_stay_at_any_age(lab: Lab):
     make(lab)
     for n in range(1, 6):
         run(lab, n)
@@ -401,7 +401,7 @@ def test_a_takeover_that_finds_nothing_after_upkeep_leaves_the_same_rows(crowded
 
 
 @pytest.mark.sampled
-def test_whoever_was_fenced_out_stays_so_after_upkeep(crowded: Lab, mode: str):
+def test_a_fenced_runner_stays_fenced_after_upkeep(crowded: Lab, mode: str):
     make(crowded, mode)
     run(crowded, 1)
     zombie = crowded.session("ods.t", day(1), variables={"who": "zombie"})

@@ -595,7 +595,7 @@ def test_so_is_a_view_of_such_a_table(maria: Shop):
             refuse_without_transactions(conn, None, "t")
 
 
-def test_tables_of_ours_have_transactions_whatever_the_default_engine_is(maria: Shop):
+def test_tables_of_ours_have_transactions_with_any_default_engine(maria: Shop):
     schema = spark.StructType([spark.StructField("v", INT)])
     made = define("t", None, schema, maria.backend, ())
     with maria.engine.begin() as conn:

@@ -87,7 +87,7 @@ def test_what_is_only_declared_to_be_a_time_is_text(folder: Folder, command: Com
     assert values["incremental_type"] == "full"
 
 
-def test_names_that_are_no_names_here_are_mapped_and_told(folder: Folder, command: Command):
+def test_invalid_names_are_mapped_and_reported(folder: Folder, command: Command):
     folder.execute('CREATE TABLE "order items" (id INTEGER PRIMARY KEY)')
     folder.execute(
         'CREATE TABLE "order-items" (id INTEGER PRIMARY KEY)', 'CREATE TABLE "1st" (a INT)'
@@ -109,7 +109,7 @@ def test_views_come_when_asked_for(folder: Folder, command: Command):
     assert folder.tables == ["ods.events", "ods.recent"]
 
 
-def test_a_second_time_changes_nothing_and_says_so(folder: Folder, command: Command):
+def test_a_second_run_changes_nothing_and_reports_it(folder: Folder, command: Command):
     folder.execute(EVENTS, CUSTOMERS, "CREATE TABLE codes (code TEXT)")
     first = command("scaffold", "--connection", "shop", "--json").json
     assert len(first["written"]) == 3
@@ -118,7 +118,7 @@ def test_a_second_time_changes_nothing_and_says_so(folder: Folder, command: Comm
     assert (again.json["written"], again.json["unchanged"]) == ([], first["written"])
 
 
-def test_files_that_differ_are_kept_unless_told_otherwise(folder: Folder, command: Command):
+def test_files_that_differ_are_kept_by_default(folder: Folder, command: Command):
     folder.execute(EVENTS)
     command("scaffold", "--connection", "shop")
     before = folder.text("tables/ods/events.yaml").replace("load", "mine")
@@ -166,7 +166,9 @@ def test_a_table_that_another_file_defines_is_listed(folder: Folder, command: Co
         (("--connection", "shop", "--default-start", "then"), "then"),
     ],
 )
-def test_what_is_not_there_is_told(folder: Folder, command: Command, options: Any, problem: str):
+def test_a_missing_table_or_schema_is_reported(
+    folder: Folder, command: Command, options: Any, problem: str
+):
     folder.execute(EVENTS)
     result = command("scaffold", *options)
     assert (result.code, problem in result.err.replace("\n", " ")) == (2, True)

@@ -401,7 +401,7 @@ def test_what_has_no_counterpart_becomes_a_stub_and_is_listed(
     assert "# TODO" in kettle.folder.text("tables/kettle/orders.yaml")
 
 
-def test_a_connection_that_nobody_knows_is_listed_with_the_way_out(kettle: Kettle, brought: Any):
+def test_an_unknown_connection_is_listed_with_the_fix(kettle: Kettle, brought: Any):
     kettle.job("nightly")
     kettle.table("nightly", "orders")
     kettle.copies("ktr_orders", "SELECT 1 AS one", "orders", truncate="Y")
@@ -415,7 +415,7 @@ def test_a_connection_that_nobody_knows_is_listed_with_the_way_out(kettle: Kettl
     assert loaded["target"]["connection"] == "shop"
 
 
-def test_variables_that_nobody_sets_keep_a_table_offline(kettle: Kettle, brought: Any):
+def test_variables_without_a_value_keep_a_table_offline(kettle: Kettle, brought: Any):
     kettle.job("nightly")
     kettle.table("nightly", "orders")
     kettle.copies("ktr_orders", "SELECT '${AREA}' AS area", "${TBL_NAME}")
@@ -530,7 +530,7 @@ def test_everything_that_does_not_fit_is_listed(kettle: Kettle, brought: Any):
     assert kettle.folder.tables == ["kettle.orders"]
 
 
-def test_a_table_without_upstreams_is_a_root_and_told(kettle: Kettle, brought: Any):
+def test_a_table_without_upstreams_is_a_root_and_reported(kettle: Kettle, brought: Any):
     kettle.job("nightly")
     kettle.table("nightly", "orders")
     kettle.copies("ktr_orders", "SELECT 1 AS one", "orders")
