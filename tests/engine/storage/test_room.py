@@ -20,6 +20,7 @@ ON_THIS_MACHINE = {
     "engine/sources/files/plain_files.py",  # source files
     "engine/sources/files/typed/footers.py",  # names of source files
     "engine/sources/files/listing.py",  # source files
+    "engine/sources/files/text_files.py",  # source files
     "engine/sources/files/plain_columns.py",  # source files
     "engine/sources/known_sources.py",  # source files
     "engine/spark/classic/archives/archive.py",
