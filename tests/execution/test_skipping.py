@@ -198,6 +198,22 @@ def test_windows_of_an_earlier_grid_are_named_as_they_ran_or_were_skipped(world:
     assert (first[:2], len(first)) == ([day(2), hours(0, 1, of_day=3)], 25)
 
 
+def test_a_window_of_an_earlier_grid_whose_refresh_did_not_end_is_skipped_as_a_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    world.catch_up(now=at("2022-01-02"), tables=["ods.numbers"])
+    with monkeypatch.context() as patched:
+        patched.setattr(world.session_class, "publish", lambda *_: 1 / 0)
+        list(world.runner.refresh("ods.numbers", day(1), NOW))
+    world.write("tables/numbers.yaml", HOURLY)
+    assert next(iter(reasons(world, "ods.numbers"))) == day(1)
+    assert named(world, "2022-01-01") == [day(1)]
+    skip(world, day(1))
+    assert next(iter(reasons(world, "ods.numbers"))) == hours(0, 1, of_day=2)
+    unskip(world, *named(world, "2022-01-01"))
+    assert next(iter(reasons(world, "ods.numbers"))).overlaps(day(1))
+
+
 def test_a_part_of_a_skipped_window_is_neither_skipped_nor_unskipped(world: World):
     skip(world, day(2))
     world.write("tables/numbers.yaml", HOURLY)

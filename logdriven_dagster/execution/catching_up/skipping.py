@@ -11,6 +11,7 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.pending import list_windows_around
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts import overlaps
+from logdriven_dagster.runlog.history.logs import read_window_states
 
 
 def find_skippable_table(project: Project, name: str) -> TableConfig:
@@ -39,7 +40,9 @@ def find_windows_to_skip(
     def read(conn: Connection) -> list[TimeWindow]:
         finished = overlaps.find_finished_windows(conn, name, around)
         skipped = overlaps.find_skipped_windows(conn, name, around)
-        return [*(window for _, window in finished), *skipped]
+        reopened = read_window_states(conn, [table])[name].once_finished
+        within = [window for window in reopened if window.overlaps(around)]
+        return [*(window for _, window in finished), *skipped, *within]
 
     found = list_windows_around(table, span, run_log.ask(read))
     if end is None:

@@ -85,5 +85,5 @@ def _sentence(location: Location, failure: RefreshFailure) -> str:
     text = f"{failure.window}: its refresh, job {failure.job_id}, failed{error}"
     return redact(
         f"{text}; the rows published {published} are unchanged. "
-        "Materialize the partition again to repeat it."
+        "Materialize the partitions of the window again, in one run, to repeat it."
     )

@@ -56,3 +56,20 @@ def test_the_mirror_evaluates_it_for_refreshes_that_ran_elsewhere(world: World) 
     end(world, claim(world, 1, trigger=Trigger.REFRESH))
     tick(world, tick(world, cursor))
     assert [each.passed for each in evaluations(world)] == [False, True]
+
+
+@pytest.mark.usefixtures("slow")
+def test_all_partitions_of_a_window_of_an_earlier_grid_repeat_its_refresh(world: World) -> None:
+    world.write(EVENTS).events()
+    assert world.materialize("ods.events", DAYS[0]).success
+    world.write({**EVENTS, "period": "1 hour"}).events(bad_day=1)
+    hours = (f"{DAYS[0]}-00:00", f"{DAYS[0]}-23:00")
+    assert not world.materialize("ods.events", *hours).success
+    (failed,) = evaluations(world)
+    assert "[2022-01-01, 2022-01-02): its refresh, job 2, failed: " in failed.description
+    assert failed.description.endswith(
+        "the partitions of the window again, in one run, to repeat it."
+    )
+    world.events()
+    assert world.materialize("ods.events", *hours).success
+    assert [each.passed for each in evaluations(world)] == [False, True]
