@@ -73,7 +73,9 @@ def read_sources(root: Path | str) -> ProjectFiles:
         raise InvalidProjectError([ConfigError(path, None, "", "no such file", hint)])
     errors: list[ConfigError] = []
     hints: list[ConfigError] = []
-    mains = list(_rename_fields(_read_documents([path], errors), ProjectConfig, errors, hints))
+    mains = list(
+        _rename_fields(_read_documents([path], root, errors), ProjectConfig, errors, hints)
+    )
     config = validate_document(mains[0], ProjectConfig, errors) if mains else None
     if config is None:
         raise InvalidProjectError(errors)
@@ -193,7 +195,7 @@ def _expand_documents(
     Files that list the items of a template are skipped.
     """
     broken: list[ConfigError] = []
-    read = list(_read_documents(paths, broken))
+    read = list(_read_documents(paths, root, broken))
     lists = {find_items_file(document) for document in read}
     errors += [error for error in broken if error.path.resolve() not in lists]
     for document in read:
@@ -205,8 +207,16 @@ def _expand_documents(
             errors += several.errors
 
 
-def _read_documents(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Document]:
+def _read_documents(
+    paths: Iterable[Path], root: Path, errors: list[ConfigError]
+) -> Iterator[Document]:
+    """Yield the documents of files; a symbolic link out of the project is an error."""
     for path in paths:
+        if not path.resolve().is_relative_to(root):
+            problem = "it must not be a symbolic link to a file outside of the project folder"
+            fix = "copy the file into the project folder"
+            errors.append(ConfigError(path, None, "", problem, fix))
+            continue
         try:
             yield unwrap_component(read_document(path))
         except ConfigError as error:

@@ -84,6 +84,31 @@ def test_an_sql_file_outside_of_the_project_is_not_shown(folder, tmp_path_factor
     assert "not-for-others" not in found
 
 
+@pytest.mark.parametrize("place", ["tables/t.yaml", "jobs/j.yaml", "tables", "logdriven.yaml"])
+def test_a_definition_outside_of_the_project_is_not_shown(folder, tmp_path_factory, place):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "x.yaml").write_text("not-for-others: 1\n")
+    folder.write("tables/x.txt", "")
+    folder.write("jobs/x.txt", "")
+    link = folder.root / place
+    if place == "tables":
+        (link / "x.txt").unlink()
+        link.rmdir()
+    link.unlink(missing_ok=True)
+    link.symlink_to(outside if place == "tables" else outside / "x.yaml")
+    found = folder.mistakes()
+    assert "must not be a symbolic link to a file outside of the project folder" in found
+    assert "not-for-others" not in found
+
+
+def test_a_definition_may_be_a_link_within_the_project(folder):
+    """Kubernetes mounts ConfigMaps as such links."""
+    folder.table("ods.t")
+    (folder.root / "tables/ods.t.yaml").rename(folder.root / "t.1")
+    (folder.root / "tables/t.yaml").symlink_to("../t.1")
+    assert list(folder.load().tables) == ["ods.t"]
+
+
 def test_one_table_differs_by_its_override(template):
     items = "[{name: a, retries: 1}, {name: b, retries: 1, override: {retries: 5, timeout: 1 h}}]"
     tables = template(items).load().tables

@@ -18,8 +18,10 @@ _AMBIGUOUS = {
     # An executed comment is SQL; sqlglot reads each one as a comment.
     "mysql": re.compile(rf"\\|/\*M?!|{_COMMON}"),
 }
-_AMBIGUOUS_ELSEWHERE = re.compile(rf"\\|{_COMMON}")
-"""Texts that are ambiguous in other dialects: escaping by backslash is a server setting."""
+_AMBIGUOUS_ELSEWHERE = re.compile(rf"\\|(?i:\bUESCAPE\b)|{_COMMON}")
+"""Texts that are ambiguous in other dialects: escaping by backslash is a server setting, and a
+query of PostgreSQL can name another character for it.
+"""
 
 _COMMENT = re.compile(r"--|/\*|\*/")
 

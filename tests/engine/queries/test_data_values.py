@@ -169,3 +169,9 @@ def test_a_query_of_a_database_takes_quotes_as_part_of_the_value(lab: Lab):
     looping(lab, "O'Brien", source={"type": "jdbc", "connection": "shop", "query": query})
     assert lab.rows("ods.t") == [("O'Brien",)]
     database.dispose()
+
+
+def test_an_escape_character_of_the_query_does_not_read_the_data():
+    sql = "SELECT U&'!${row_f}' UESCAPE '!'"
+    with pytest.raises(TerminalStepError, match="differently"):
+        into_database(sql, {"row_f": "0027 OR"}, "postgres")

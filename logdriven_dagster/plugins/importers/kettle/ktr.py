@@ -3,7 +3,7 @@
 Source: Kettle guide, transformation template: Execute SQL script → Table input → Table output.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,6 +88,8 @@ class Ktr:
     output: Output | None
     disabled: tuple[str, ...] = ()
     """Steps all of whose hops are disabled: Kettle does not start them."""
+    is_transactional: bool = False
+    """True if all steps share one transaction of their connection (`unique_connections`)."""
 
 
 def find_ktr(repository: Path, folder: str, name: str) -> Path:
@@ -123,7 +125,7 @@ def read_ktr(path: Path) -> Ktr:
     )
     if foreign:
         raise UntranslatableError(f"steps without a counterpart here: {', '.join(foreign)}")
-    read = [
+    read: list[Script | Input | Output] = [
         _READERS[_text(step, "type")](name, step)
         for name, step in steps.items()
         if _text(step, "type") in _READERS
@@ -135,6 +137,8 @@ def read_ktr(path: Path) -> Ktr:
             f"{len(inputs)} inputs and {len(outputs)} outputs; only one of each can be translated"
         )
     refuse_other_ways(root, steps)
+    for each in read:
+        _refuse_connection_settings(root, each)
     if inputs:
         refuse_other_paths(root, steps, inputs[0].step, outputs[0].step)
     scripts = tuple(
@@ -151,7 +155,26 @@ def read_ktr(path: Path) -> Ktr:
         inputs[0] if inputs else None,
         outputs[0] if outputs else None,
         tuple(sorted(disabled)),
+        is_transactional=root.findtext("info/unique_connections", "").strip() == "Y",
     )
+
+
+def _refuse_connection_settings(root: "Element", read: Script | Input | Output) -> None:
+    """Raise UntranslatableError for settings of a connection that change a step's tables or SQL."""
+    found = (c for c in root.iterfind("connection") if _text(c, "name") == read.connection)
+    for attribute in (each for c in found for each in c.iterfind("attributes/attribute")):
+        code, value = _text(attribute, "code"), _text(attribute, "attribute")
+        if code == "SQL_CONNECT" and value:
+            raise UntranslatableError(
+                f"{read.step}: the connection {read.connection} executes SQL when it opens; "
+                "set this for its user in the database, and remove it from the file"
+            )
+        is_unnamed = isinstance(read, Output) and "." not in read.table
+        if code == "PREFERRED_SCHEMA_NAME" and value and is_unnamed:
+            raise UntranslatableError(
+                f"{read.step}: the connection {read.connection} writes into the schema {value}; "
+                "set the schema in the step"
+            )
 
 
 def _parse(path: Path) -> "Element":
@@ -250,8 +273,12 @@ def _upsert(name: str, step: "Element") -> Output:
     )
 
 
-_READERS = {"ExecSQL": _script, "TableInput": _input, "TableOutput": _output}
-_READERS |= {"InsertUpdate": _upsert}
+_READERS: Mapping[str, Callable[[str, "Element"], Script | Input | Output]] = {
+    "ExecSQL": _script,
+    "TableInput": _input,
+    "TableOutput": _output,
+    "InsertUpdate": _upsert,
+}
 
 
 def _refuse(name: str, step: "Element", flags: tuple[str, ...]) -> None:

@@ -25,6 +25,8 @@ JOB_VARIABLE = "KJB_NAME"
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}|%%([^%\s]+)%%")
 
+_HEXADECIMAL = re.compile(r"\$\[[0-9A-Fa-f]{2}(,[0-9A-Fa-f]{2})*\]")
+
 
 @dataclass(frozen=True, slots=True)
 class KtrStep:
@@ -132,6 +134,11 @@ class Translator:
         ends = (found.input.connection, found.output.connection)
         dialects = (ktr.dialect_of(found, end) for end in ends)
         if not can_wait(scripts, source, target, *dialects):
+            if found.is_transactional:
+                raise UntranslatableError(
+                    "its steps share one transaction (unique_connections), but its scripts have "
+                    "to be committed before the read; use a table of its own for their rows"
+                )
             return {"commit_before_read": scripts}
         backend = find_backend(self.project.config.connections[target["connection"]])
         target["pre_sql"] = [deleting(sql, backend) for script in scripts for sql in script["sql"]]
@@ -230,6 +237,11 @@ class _Variables:
         self.unknown: list[str] = []
 
     def replace(self, text: str) -> str:
+        """Replace variables in a text. Raises UntranslatableError for characters as `$[…]`."""
+        if hexadecimal := _HEXADECIMAL.search(text):
+            raise UntranslatableError(
+                f"{hexadecimal[0]} stands for characters by their numbers; write the characters"
+            )
         return _VARIABLE.sub(self._value, text)
 
     def replace_in(self, origin: ktr.Script | ktr.Input, text: str) -> str:

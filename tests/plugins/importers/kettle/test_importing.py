@@ -312,6 +312,46 @@ def test_what_changes_which_rows_arrive_is_refused(
     assert reason in reasons(brought(code=1))
 
 
+SETTING = (
+    "</database><attributes><attribute><code>{}</code><attribute>{}</attribute></attribute>"
+    "</attributes>"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            ("</database>", SETTING.format("PREFERRED_SCHEMA_NAME", "dwh")),
+            "write: the connection KettleShop writes into the schema dwh; set the schema",
+        ),
+        (
+            ("</database>", SETTING.format("SQL_CONNECT", "SET sql_mode=''")),
+            "the connection KettleShop executes SQL when it opens",
+        ),
+        (("SELECT 1 AS n", "SELECT '$[41,42]' AS n"), "$[41,42] stands for characters"),
+        (
+            ("<info>", "<info><unique_connections>Y</unique_connections>"),
+            "its steps share one transaction",
+        ),
+    ],
+)
+def test_settings_that_change_tables_sql_or_transactions_are_refused(
+    kettle: Kettle, brought: Any, change: tuple[str, str], reason: str
+):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    before = "INSERT INTO stage SELECT 1"
+    path = kettle.copies("ktr_orders", "SELECT 1 AS n FROM stage", "orders", before=before)
+    path.write_text(path.read_text().replace("SELECT 1 AS n FROM stage", "SELECT 1 AS n"))
+    if "unique" in change[1]:
+        path.write_text(path.read_text().replace("SELECT 1 AS n", "SELECT 1 AS n FROM stage"))
+    text = path.read_text()
+    path.write_text(text.replace(*change))
+    assert text != path.read_text()
+    assert reason in reasons(brought(code=1))
+
+
 def test_rows_that_are_copied_to_a_step_that_only_counts_are_all_written(
     kettle: Kettle, brought: Any
 ):
