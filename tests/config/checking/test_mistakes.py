@@ -144,6 +144,8 @@ IN_A_TABLE = {
     ("{type: iceberg}", "iceberg"): "12: steps[0].target: must be fields, such as {type: iceberg}, not 'iceberg'",
     ("    target: {type: iceberg}\n", ""): "1: no step has a target; add `target: {type: iceberg}` to the last one",
     (SOURCE, "    source: [csv]\n"): "8: steps[0].source: must be fields, such as {type: parquet}, not [csv]",
+    (SOURCE, "    source: {type: json, path: a, columns: 'm MAP<INT, INT>'}\n"): "8: steps[0].source.columns: the keys of JSON objects are texts, not INT; write MAP<STRING, …>, and CAST the keys in the query",
+    (SOURCE, "    source: {type: json, path: a, columns: 'm MAP<STRING, INT>'}\n"): "",
     (SOURCE, ""): "7: steps[0]: a step needs a source, sql, sql_file or python",
     ("    target", "    sql: SELECT 1\n    python: a.py:b\n    target"): "7: steps[0]: give only one of sql, sql_file and python",
     ("path: data/orders.csv", "path:"): "10: steps[0].source.path: must be text, but it is empty",

@@ -17,6 +17,7 @@ from logdriven_dagster.config.models.types.time_columns import TimeColumn, expla
 from logdriven_dagster.config.yaml.field_names import Formerly
 
 _OF_REGISTERED_FILES = frozenset({"detect_changes_by", "on_empty", "after_success", "move_to"})
+_MAP_OF_OTHER_KEYS = re.compile(r"\bmap\s*<\s*(?!string\b|\$)(\w+)", re.IGNORECASE)
 _ONE_FILE = re.compile(r"(?:\$\{|[^*?\[{])+\.\w+")
 
 
@@ -195,6 +196,13 @@ class JsonSource(RecordsSource):
     """JSON lines, or whole documents with `multiline`."""
 
     type: Literal["json"]
+
+    def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
+        yield from super().mistakes()
+        if found := _MAP_OF_OTHER_KEYS.search(self.columns or ""):
+            problem = f"the keys of JSON objects are texts, not {found[1].upper()}"
+            yield "columns", problem, "write MAP<STRING, …>, and CAST the keys in the query"
+
     multiline: bool = Field(
         False,
         description="whether a file is one JSON document or one list of documents over several "

@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timezone
+from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -25,7 +26,8 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 _NUMBER = re.compile(r"[-+]?(\d+[.]?\d*|[.]\d+)([eE][-+]?\d+)?")
 _ESCAPED = re.compile("%[89A-Fa-f][0-9A-Fa-f]")
 """An escaped byte of a character outside ASCII."""
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+"""Type → its number of bits."""
 
 Values = Mapping[str, Collection[str]]
 """Column, in lower case → its texts in folder names."""
@@ -147,8 +149,14 @@ def _reads_back(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
 def _is_of(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
     """Return True if users and Spark both read a text as the same value of a type."""
     name = kind.simpleString()
+    if bits := _INTEGERS.get(name):
+        # Spark turns 300 into the TINYINT 44.
+        limit = 2 ** (bits - 1)
+        return re.fullmatch(r"[-+]?[0-9]+", text) is not None and -limit <= int(text) < limit
     if name in ("float", "double"):
-        return _NUMBER.fullmatch(text) is not None
+        return _NUMBER.fullmatch(text) is not None and _is_exact(text, name)
+    if name == "boolean":
+        return text.lower() in ("true", "false")
     if name.startswith("decimal"):
         return False  # Spark turns 2.5 into 0.25
     if name == "date":
@@ -156,6 +164,14 @@ def _is_of(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
     if name == "timestamp":
         return not _is_skipped(text, zone)
     return True
+
+
+def _is_exact(text: str, kind: str) -> bool:
+    """Return True if a FLOAT or DOUBLE shows a number with all of its digits."""
+    import numpy as np
+
+    number = np.float32(text) if kind == "float" else float(text)
+    return Decimal(str(number)) == Decimal(text)
 
 
 def _is_skipped(text: str, zone: ZoneInfo) -> bool:

@@ -1,6 +1,6 @@
 """Readers of files: formats with types, and text formats."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from logdriven_dagster.config.models.types.files import (
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.files.folders import (
+    Values,
     faithful,
     refuse_changed_values,
     refuse_hidden_columns,
@@ -210,6 +211,8 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
 
     Raises TerminalStepError for a text file that Spark cannot read.
     """
+    from pyspark.errors import PySparkException
+
     if isinstance(source, RecordsSource):
         refuse_unreadable_files(reading, source, build_cache_key(reading, source))
     reader = reading.spark.read.format(source.type).options(**_options(source))
@@ -220,7 +223,12 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
         if source.columns is None and columns is not None:
             known = columns if isinstance(columns, str) else columns.json()
             key = key._replace(columns=f"inferred {known}")
-        frame = reading.sources.load(key, reading.spark, reader, typed=columns is not None)
+        try:
+            frame = reading.sources.load(key, reading.spark, reader, typed=columns is not None)
+        except PySparkException:
+            # Spark itself does not name the folder of a value that it cannot cast.
+            _refuse_changed_folders(reading, source, reading.sources.found(key) or (), key)
+            raise
         return _with_folders(reading, source, key, frame)
     if not reading.run.files:
         return reading.spark.createDataFrame([], columns or source.columns)
@@ -236,14 +244,14 @@ def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -
     files = reading.sources.find_files(key)
     if files is None and not mode.capabilities.lists_files_eagerly:
         return frame  # a server would list the files again
-    paths = [path for path, _, _ in files] if files is not None else mode.input_files(frame)
-    values = values_in_folders(paths, _base(key))
+    if files is None:
+        files = frozenset((path, 0, 0) for path in mode.input_files(frame))
+    values = _refuse_changed_folders(reading, source, files, key)
     if not values:
         return frame
     zone = reading.project.zone
     declared = mode.parse_columns(source.columns) if source.columns else None
     if declared is not None:
-        refuse_changed_values(declared, values, zone)
         names = {name.lower() for name in declared.fieldNames()}
         values = {name: texts for name, texts in values.items() if name not in names}
     if (schema := faithful(frame.schema, values, zone)) is None:
@@ -251,6 +259,17 @@ def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -
     reader = reading.spark.read.format(source.type).options(**_options(source)).schema(schema)
     key = key._replace(columns=f"folders {schema.json()}")
     return reading.sources.load(key, reading.spark, reader, typed=True)
+
+
+def _refuse_changed_folders(
+    reading: Reading, source: Any, files: Iterable[tuple[str, int, int]], key: Key
+) -> Values:
+    """Return the values in folder names; TerminalStepError for one that its type would change."""
+    values = values_in_folders((path for path, _, _ in files), _base(key))
+    if values and source.columns:
+        declared = mode_of(reading.spark).parse_columns(source.columns)
+        refuse_changed_values(declared, values, reading.project.zone)
+    return values
 
 
 def _base(key: Key) -> str:

@@ -85,9 +85,14 @@ DECLARED = {
     "a fraction": ("v DECIMAL(9, 2)", "2.5", "decimal(9,2)"),
     "the letter of a type": ("v DOUBLE", "5d", "double"),
     "a wall time that clocks skip": ("v TIMESTAMP", "2026-03-29 02%3A30%3A00", "timestamp"),
+    "a number that would wrap around": ("v TINYINT", "300", "tinyint"),
+    "a number that would be rounded": ("v FLOAT", "16777217", "float"),
+    "a text": ("v INT", "abc", "int"),
+    "another word than true or false": ("v BOOLEAN", "yes", "boolean"),
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", DECLARED)
 def test_a_value_in_a_folder_that_its_declared_type_would_change_is_refused(lab: Lab, case: str):
     lab.settings["timezone"] = "Europe/Berlin"
