@@ -227,7 +227,7 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
             frame = reading.sources.load(key, reading.spark, reader, typed=columns is not None)
         except PySparkException:
             # Spark itself does not name the folder of a value that it cannot cast.
-            _refuse_changed_folders(reading, source, reading.sources.found(key) or (), key)
+            _refuse_changed_folders(reading, source, reading.sources.find_files(key) or (), key)
             raise
         return _with_folders(reading, source, key, frame)
     if not reading.run.files:
