@@ -1,6 +1,7 @@
 """README, documentation, docstrings and messages follow the language rules of this project."""
 
 import ast
+import gc
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -88,9 +89,13 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 def package_blocks() -> list[tuple[ast.AST, list[ast.stmt]]]:
     """Return each node of the package that has a body, with its statements."""
     found = []
-    waiting: list[ast.AST] = [
-        ast.parse(path.read_text()) for path in sorted(_PACKAGE.rglob("*.py"))
-    ]
+    gc.disable()  # it would visit the trees again for every 700 nodes
+    try:
+        waiting: list[ast.AST] = [
+            ast.parse(path.read_text()) for path in sorted(_PACKAGE.rglob("*.py"))
+        ]
+    finally:
+        gc.enable()
     for node in waiting:
         for name in ("body", "orelse", "finalbody", "handlers", "cases"):
             if isinstance(statements := getattr(node, name, None), list):
