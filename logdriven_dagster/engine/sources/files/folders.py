@@ -168,10 +168,10 @@ def _is_of(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
 
 def _is_exact(text: str, kind: str) -> bool:
     """Return True if a FLOAT or DOUBLE shows a number with all of its digits."""
-    import numpy as np
+    import pyarrow as pa
 
-    number = np.float32(text) if kind == "float" else float(text)
-    return Decimal(str(number)) == Decimal(text)
+    number = pa.scalar(float(text), pa.float32() if kind == "float" else pa.float64())
+    return Decimal(number.cast(pa.string()).as_py()) == Decimal(text)
 
 
 def _is_skipped(text: str, zone: ZoneInfo) -> bool:
