@@ -27,6 +27,7 @@ from logdriven_dagster.engine.databases.exact_times import (
     time_of_sqlite,
 )
 from logdriven_dagster.engine.databases.exact_values import (
+    MOST_DIGITS,
     Exact,
     build_checked_cast,
     get_declared_type,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 _UNKNOWN_TYPE = re.compile(r"UNRECOGNIZED_SQL_TYPE\].* name: (\w+), id:")
 _NEGATIVE_SCALE = "DECIMAL_SCALE_EXCEEDS_PRECISION"
 """Spark's error for an array such as `numeric(5,-2)[]`."""
-_DIGITS = 38
 _NEGATIVE_SCALES = 1024
 """PostgreSQL's scales have eleven bits with a sign; values from here on are negative."""
 _SEEMS_NUMBER = ("", "NUMERIC", "DECIMAL")
@@ -258,7 +258,7 @@ def _sqlite(field: "StructField") -> Exact | None:
         return Exact("STRING")
     scale = _find_lost_scale(field)
     if scale is not None:
-        return Exact(f"DECIMAL({_DIGITS},{scale})")
+        return Exact(f"DECIMAL({MOST_DIGITS},{scale})")
     return _decimal_of_sqlite(field)
 
 
@@ -270,11 +270,11 @@ def _decimal_of_sqlite(field: "StructField") -> Exact | None:
     from pyspark.sql.types import DecimalType
 
     kind = field.dataType
-    if not isinstance(kind, DecimalType) or kind.precision >= _DIGITS:
+    if not isinstance(kind, DecimalType) or kind.precision >= MOST_DIGITS:
         return None
     own = kind.simpleString()
     kept = f"CAST({{v}} AS {own}) = {{v}}"
-    wide = f"DECIMAL({_DIGITS},{_DIGITS - kind.precision + kind.scale})"
+    wide = f"DECIMAL({MOST_DIGITS},{MOST_DIGITS - kind.precision + kind.scale})"
     return Exact(wide, build_checked_cast(field, own, kept, f"a number that {own} cannot hold"))
 
 
@@ -321,7 +321,7 @@ def _conditions_of_postgresql(field: "StructField", found: Exact | None) -> Iter
 
 
 def _decimal(field: "StructField", scale: int) -> Exact:
-    kind = f"DECIMAL({_DIGITS},{scale})"
+    kind = f"DECIMAL({MOST_DIGITS},{scale})"
     fits = matches(f"^-?[0-9]+([.][0-9]{{0,{scale}}}0*)?$")
     problem = f"a number that {kind.lower()} cannot hold"
     if field.dataType.typeName() != "array":
@@ -344,4 +344,4 @@ def _find_lost_scale(field: "StructField") -> int | None:
         return None
     if scale >= _NEGATIVE_SCALES:
         return 0
-    return int(scale) if 0 < scale <= _DIGITS else int(kind.scale)
+    return int(scale) if 0 < scale <= MOST_DIGITS else int(kind.scale)

@@ -17,6 +17,7 @@ from logdriven_dagster.engine.databases.exact_values import (
     DAY,
     EXISTS,
     MOMENT,
+    MOST_DIGITS,
     NO_TIME,
     ZONED,
     Exact,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 _LAST = 2**31 - 1
 """The last second that FROM_UNIXTIME supports everywhere."""
-_DIGITS = 38
 _WALL = f"^{DAY}([ T][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]+)?)?)?$"
 _SELECTED_WALL = {"TIMESTAMP": "CAST({c} AS TEXT)", "DATETIME": "CAST({c} AS CHAR)"}
 _NOT_IN_SPARK = (
@@ -163,9 +163,9 @@ def digits_of_server(field: "StructField", backend: str) -> str | None:
     kind: Any = field.dataType
     is_array = kind.typeName() == "array"
     kind = kind.elementType if is_array else kind
-    if backend not in _FAILING or getattr(kind, "precision", 0) < _DIGITS:
+    if backend not in _FAILING or getattr(kind, "precision", 0) < MOST_DIGITS:
         return None
-    most = f"1{'0' * (_DIGITS - kind.scale)}"
+    most = f"1{'0' * (MOST_DIGITS - kind.scale)}"
     known = f"ABS({{c}}) < {most}"
     if is_array:
         known = f"NOT EXISTS (SELECT 1 FROM unnest({{c}}) AS e WHERE ABS(e) >= {most})"  # noqa: S608

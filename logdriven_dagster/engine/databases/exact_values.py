@@ -11,6 +11,8 @@ from logdriven_dagster.model.windows import TimeWindow
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
+MOST_DIGITS = 38
+"""The precision of Spark's widest decimals."""
 _DECLARED = "jdbcClientType"
 
 DAY = "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"

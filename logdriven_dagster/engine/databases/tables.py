@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.databases.connections import column_type, spark_type
+from logdriven_dagster.engine.databases.exact_values import MOST_DIGITS
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, ddl_type
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 _QUOTES = '"`'
 _PART = r'"[^"]+"|`[^`]+`|[^"`.]+'
 _QUOTED = re.compile(f"(?:(?P<schema>{_PART})[.])?(?P<name>{_PART})")
-_DIGITS = 38
 """Digits of Spark's longest decimal."""
 TRANSACTIONAL: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 """Options of tables that we create: InnoDB, also if the server's default differs."""
@@ -107,7 +107,11 @@ def schema_for(table: "Table", backend: str, given: "StructType") -> "StructType
         if kind.precision is not None:
             places = kind.scale or 0
             room = kind.precision - places
-            if kind.precision <= _DIGITS or new.scale > places or new.precision - new.scale > room:
+            if (
+                kind.precision <= MOST_DIGITS
+                or new.scale > places
+                or new.precision - new.scale > room
+            ):
                 return field
         return StructField(field.name, new)
 
