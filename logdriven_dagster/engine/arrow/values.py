@@ -38,8 +38,8 @@ def text_of(value: Any) -> str:
         case bool():
             return str(value).lower()
         case datetime():
-            told = value.utcoffset() == value.replace(fold=1 - value.fold).utcoffset()
-            return (value.replace(tzinfo=None) if told else value).isoformat(" ")
+            is_unambiguous = value.utcoffset() == value.replace(fold=1 - value.fold).utcoffset()
+            return (value.replace(tzinfo=None) if is_unambiguous else value).isoformat(" ")
         case Mapping() | list():
             return json.dumps(_inner(value), ensure_ascii=False)
         case _:

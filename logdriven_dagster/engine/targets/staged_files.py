@@ -78,7 +78,7 @@ def stage_files(
     whole = combine_runs(runs).for_step(runs[0].step_id + STRETCH) if several else runs[0]
     folder = staging_folder(parent, whole.job_id, whole.step_id)
     folders = [folder_in_stretch(folder, run.job_id) for run in runs] if several else [folder]
-    frame, told = _add_row_counter(frame, form, len(runs))
+    frame, count_rows = _add_row_counter(frame, form, len(runs))
     divided = _by_job(frame, runs) if several else frame
     given = {**(options or {}), **ONLY_COMMITTED}
     writer = divided.write.format(form).mode("append").options(**given)
@@ -101,7 +101,8 @@ def stage_files(
     try:
         counts = run_counted(frame.sparkSession, whole.label, partial(writer.save, folder.location))
         found = [
-            _files_in(own, form, rows) for own, rows in zip(folders, told(counts), strict=True)
+            _files_in(own, form, rows)
+            for own, rows in zip(folders, count_rows(counts), strict=True)
         ]
         staged = tuple(
             StagedRows(

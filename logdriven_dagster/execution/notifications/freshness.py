@@ -54,8 +54,8 @@ def tell(outbox: Outbox, project: Project, found: Mapping[str, Freshness]) -> No
     news = run_log.ask(lambda conn: freshness_notices.find_changed(conn, standings))
     if not news:
         return  # the usual result of a tick, without a write transaction
-    told = run_log.write(lambda conn: freshness_notices.post(conn, news, owner))
-    if told:
+    is_posted = run_log.write(lambda conn: freshness_notices.post(conn, news, owner))
+    if is_posted:
         outbox.deliver()
 
 

@@ -48,8 +48,8 @@ def freshness_checks(location: Location) -> list[AssetChecksDefinition]:
         now = datetime.now(project.zone)
         found = open_runner(project).freshness(now)
         for key in context.selected_asset_check_keys:
-            told = _describe(found.get(by_key[key.asset_key]), now)
-            yield AssetCheckResult(asset_key=key.asset_key, check_name=CHECK, **told)
+            result = _describe(found.get(by_key[key.asset_key]), now)
+            yield AssetCheckResult(asset_key=key.asset_key, check_name=CHECK, **result)
 
     return [judge]
 
@@ -96,8 +96,8 @@ def _describe(found: Freshness | None, now: datetime) -> dict[str, Any]:
         metadata["due"] = MetadataValue.timestamp(found.due)
     if found.missing is not None:
         metadata["overdue_seconds"] = round(found.overdue(now).total_seconds())
-    told = {"passed": found.missing is None, "severity": severity, "metadata": metadata}
-    return told | {"description": _description(found)}
+    result = {"passed": found.missing is None, "severity": severity, "metadata": metadata}
+    return result | {"description": _description(found)}
 
 
 def _description(found: Freshness) -> str:

@@ -30,8 +30,8 @@ def stories_shown(
     `windows` are pairs of a table's name and a window. The log is queried once for all of them.
     """
     found = run_log.ask(lambda conn: list_attempts_at(conn, windows, _MOST))
-    told = zip(windows, found, strict=True)
-    return [story_of(project, table, window, rows) for (table, window), rows in told]
+    pairs = zip(windows, found, strict=True)
+    return [story_of(project, table, window, rows) for (table, window), rows in pairs]
 
 
 def story_shown(

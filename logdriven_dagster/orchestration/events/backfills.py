@@ -28,7 +28,7 @@ _PAUSE = 2.0
 
 def behind_earlier_runs(context: StepContext, work: Callable[[], None]) -> None:
     """Do the work; again if a window is refused while earlier runs of the backfill work."""
-    told = False
+    is_logged = False
     while True:
         waits = _has_earlier_runs(context)  # checked first, so that their results count
         try:
@@ -36,9 +36,9 @@ def behind_earlier_runs(context: StepContext, work: Callable[[], None]) -> None:
         except (EarlierWindowError, DependencyError) as refusal:
             if not waits:
                 raise
-            if not told:
+            if not is_logged:
                 context.log.info("%s; waiting for earlier runs of the backfill", refusal)
-            told = True
+            is_logged = True
         time.sleep(_PAUSE)
 
 

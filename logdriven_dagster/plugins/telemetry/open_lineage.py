@@ -187,7 +187,7 @@ def _of_run(happened: _Happened) -> _Facets:
 
     attempt, claim, event = happened.attempt, happened.attempt.claim, happened.event
     start, end = attempt.window.bounds
-    told = {
+    properties = {
         "jobId": attempt.job_id,
         "attemptNumber": attempt.attempt_number,
         "trigger": claim.trigger.value,
@@ -197,7 +197,7 @@ def _of_run(happened: _Happened) -> _Facets:
         "jobRunId": claim.job_run_id,
         "dagsterRunId": claim.owner.dagster_run_id,
     }
-    facets: _Facets = {"logdriven_attempt": RunFacet().with_additional_properties(**told)}
+    facets: _Facets = {"logdriven_attempt": RunFacet().with_additional_properties(**properties)}
     if isinstance(start, datetime) and isinstance(end, datetime):
         times = nominal_time_run.NominalTimeRunFacet(start.isoformat(), end.isoformat())
         facets["nominalTime"] = times

@@ -104,8 +104,8 @@ def _key_of(attempt: Attempt) -> _Key:
 
 @contextmanager
 def _run_span(tracer: "Tracer", owner: Owner, project: str) -> Iterator[None]:
-    told = {"logdriven.project": project, "logdriven.owner": str(owner)}
-    span = tracer.start_span("run", _around_run(), attributes=told | _of_owner(owner))
+    attributes = {"logdriven.project": project, "logdriven.owner": str(owner)}
+    span = tracer.start_span("run", _around_run(), attributes=attributes | _of_owner(owner))
     _runs[owner] = span
     try:
         with _ending(span):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from logdriven_dagster.engine.sources.files.texts import escaped
+from logdriven_dagster.engine.sources.files.texts import escape_unprintable
 
 ROOT = Path(__file__).resolve().parents[3]
 KEPT = ROOT / "docs" / "evidence" / "compatibility.json"
@@ -93,7 +93,7 @@ def _row(cells: Cells, key: str, newest: str, older: Iterable[str]) -> Iterator[
 
 def _escaped(text: str) -> str:
     """Return a text that Markdown shows as it is, within a cell of a table."""
-    text = escaped(text.replace("\n", " "))
+    text = escape_unprintable(text.replace("\n", " "))
     parts = text.split("`")
     outside = [part.replace("<", "&lt;").replace("*", r"\*").replace("_", r"\_") for part in parts]
     shown = [part if number % 2 else outside[number] for number, part in enumerate(parts)]

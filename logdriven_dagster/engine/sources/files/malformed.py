@@ -31,7 +31,7 @@ from logdriven_dagster.engine.sources.files.texts import (
     add_location,
     decodes,
     encoding_of,
-    escaped,
+    escape_unprintable,
     format_file,
     short,
 )
@@ -85,7 +85,7 @@ class Suspect:
         Control characters of the record are escaped.
         """
         problem = self._problem(error)
-        return f"{escaped(problem)}; {_fix(problem)}" if problem else None
+        return f"{escape_unprintable(problem)}; {_fix(problem)}" if problem else None
 
     def _problem(self, error: Exception) -> str | None:
         thrown = list_jvm_errors(error)

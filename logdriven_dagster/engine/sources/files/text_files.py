@@ -19,7 +19,7 @@ from logdriven_dagster.engine.sources.files.first_bytes import (
     explain_unreadable,
 )
 from logdriven_dagster.engine.sources.files.listing import chooses_files, local_files
-from logdriven_dagster.engine.sources.files.texts import declared_encoding
+from logdriven_dagster.engine.sources.files.texts import find_declared_encoding
 from logdriven_dagster.engine.sources.known_sources import Key
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.storage.locations import file_system, name_of
@@ -42,8 +42,8 @@ def refuse_unreadable_files(reading: Reading, source: RecordsSource, key: Key) -
 
     Files that this process cannot list or read are left to Spark. `key` is that of the source.
     """
-    encoding = declared_encoding(source) or "UTF-8"
-    if isinstance(source, JsonSource) and source.multiline and not declared_encoding(source):
+    encoding = find_declared_encoding(source) or "UTF-8"
+    if isinstance(source, JsonSource) and source.multiline and not find_declared_encoding(source):
         encoding = ANY_ENCODING  # Spark finds out the encoding of such documents
     files = sorted(
         file

@@ -27,10 +27,10 @@ def add_location(
 
 
 def encoding_of(source: RecordsSource) -> str:
-    return declared_encoding(source) or "utf-8"
+    return find_declared_encoding(source) or "utf-8"
 
 
-def declared_encoding(source: RecordsSource) -> str | None:
+def find_declared_encoding(source: RecordsSource) -> str | None:
     """Return the encoding in the options of a source; None if it has none."""
     given = {name.lower(): str(value) for name, value in source.options.items()}
     return given.get("encoding") or given.get("charset")
@@ -54,7 +54,7 @@ def format_file(file: str) -> str:
     return re.sub("^file:/+", "/", file)
 
 
-def escaped(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     r"""Return a text with `\x1b` and other characters that cannot be printed escaped."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 

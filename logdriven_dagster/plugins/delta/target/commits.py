@@ -73,9 +73,9 @@ def commit_files(
     actions: list[Any] = [
         RemoveAction(file.path, changes_rows, now, file.bytes, {}) for file in removed
     ]
-    for path, told in added.items():
+    for path, statistics in added.items():
         inside = path.removeprefix(f"{snapshot.location}/")
-        actions.append(AddAction(inside, told.bytes, {}, now, changes_rows, told.text))
+        actions.append(AddAction(inside, statistics.bytes, {}, now, changes_rows, statistics.text))
     try:
         snapshot.table.create_write_transaction(
             actions,

@@ -48,10 +48,10 @@ def statistics(location: str, storage: Storage) -> Statistics:
                 for group in range(footer.num_row_groups)
             ]
             _note(place, chunks, least, greatest, nulls)
-    told: dict[str, Any] = {"numRecords": footer.num_rows}
+    statistics: dict[str, Any] = {"numRecords": footer.num_rows}
     if footer.num_rows:
-        told |= {"minValues": least, "maxValues": greatest, "nullCount": nulls}
-    return Statistics(size, footer.num_rows, json.dumps(told))
+        statistics |= {"minValues": least, "maxValues": greatest, "nullCount": nulls}
+    return Statistics(size, footer.num_rows, json.dumps(statistics))
 
 
 def column_names(location: str, storage: Storage) -> list[str]:
