@@ -30,7 +30,7 @@ from logdriven_dagster.execution.definitions.renames import settle_tables
 from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.execution.window.claiming import claim_windows
+from logdriven_dagster.execution.window.claiming import ClaimTransaction
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.batches import Processes
@@ -56,7 +56,7 @@ def claim_undone(
     order = Order(runner.project, table, planned.window, planned.trigger, now)
 
     def work(conn: sa.Connection) -> None:
-        claim_windows(conn, processes, [order], runner.owner)
+        ClaimTransaction(conn, order, runner.owner).claim(processes)
         raise _UndoneError
 
     with suppress(_UndoneError):

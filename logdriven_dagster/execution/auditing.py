@@ -12,7 +12,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
 from logdriven_dagster.engine.sources.source_rows import can_tell
 from logdriven_dagster.errors import StepError, UsageError
-from logdriven_dagster.execution.window.claiming import read_logs
+from logdriven_dagster.execution.logs import read_logs
 from logdriven_dagster.execution.window.sessions import Engine
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
 from logdriven_dagster.model.logs import TableLog

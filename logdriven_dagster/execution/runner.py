@@ -34,13 +34,10 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.listeners.lineage import LineageRecorder
 from logdriven_dagster.execution.listeners.registered import load_installed_listeners
+from logdriven_dagster.execution.logs import read_logs
 from logdriven_dagster.execution.notifications import freshness
 from logdriven_dagster.execution.notifications.rules import Announcer, Outbox, gathering
-from logdriven_dagster.execution.window.claiming import (
-    read_logs,
-    skip_windows,
-    unskip_windows,
-)
+from logdriven_dagster.execution.window.claiming import ClaimTransaction
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Attached, Passes
 from logdriven_dagster.execution.window.sessions import Engine, Engines, WindowSession
@@ -313,7 +310,9 @@ class Runner:
             if outside := find_outside_bounds(order.table.grid, window):
                 raise UsageError(f"{table} {window} never runs: it is {outside}; check the window")
         text = f"skipped by {by}: {reason}"
-        self.run_log.write(lambda conn: skip_windows(conn, order, windows, self.owner, text))
+        self.run_log.write(
+            lambda conn: ClaimTransaction(conn, order, self.owner).skip(windows, text)
+        )
 
     def unskip(
         self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str, by: str
@@ -324,7 +323,9 @@ class Runner:
         """
         order = self._skipping(table, windows, now, reason)
         text = f"unskipped by {by}: {reason}"
-        self.run_log.write(lambda conn: unskip_windows(conn, order, windows, self.owner, text))
+        self.run_log.write(
+            lambda conn: ClaimTransaction(conn, order, self.owner).unskip(windows, text)
+        )
 
     def _skipping(
         self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str

@@ -29,9 +29,10 @@ class Agenda:
     """The windows of a plan that a run has to process, in the order of `Plan.ready`."""
 
     def __init__(self, plan: Plan) -> None:
-        known = plan.known
-        self._tables, self._logs = dict(plan.tables), dict(plan.logs)
-        self.plan = replace(plan, tables=self._tables, logs=self._logs)
+        known = plan.context.tables
+        self._tables, self._logs = dict(plan.tables), dict(plan.context.logs)
+        context = replace(plan.context, logs=self._logs)
+        self.plan = replace(plan, tables=self._tables, context=context)
         """The current plan."""
         self._order = RunOrder(known, self.plan.last)
         self._affected: dict[str, set[str]] = {}
@@ -58,9 +59,7 @@ class Agenda:
         self._logs |= moved
         plan, affected = self.plan, {*changed, *moved}.intersection(self._tables)
         for name in affected:
-            log = self._logs.get(name, TableLog())
-            table = plan.known[name]
-            self._tables[name] = plan_table(table, log, plan.known, plan.now, plan.mode)
+            self._tables[name] = plan_table(plan.context.tables[name], plan.context, plan.mode)
         for name in moved:
             affected |= self._tables.keys() & self.find_affected(name)
         self._judge(affected | self._reorder({*changed, *moved}))

@@ -19,6 +19,7 @@ from logdriven_dagster.planning.conditions import (
     find_snapshot_too_early,
     find_too_early,
 )
+from logdriven_dagster.planning.context import PlanningContext
 
 
 def find_awaited_range(
@@ -58,6 +59,17 @@ def read_ranges(upstream: TableConfig, dependency: Dependency, window: TimeWindo
     return () if awaited is None else (awaited,)
 
 
+def list_reads(
+    table: TableConfig, tables: Mapping[str, TableConfig], window: TimeWindow
+) -> dict[str, Reads]:
+    """Return upstream table → the ranges that a window reads; None for all rows."""
+    return {
+        dependency.table: read_ranges(tables[dependency.table], dependency, window)
+        for dependency in table.managed_dependencies
+        if dependency.read != "none"
+    }
+
+
 def is_read_whole(upstream: TableConfig, dependency: Dependency) -> bool:
     """Return True if a window reads all rows of the upstream, regardless of its range."""
     whole = dependency.read == "all" or dependency.window == "none" or not dependency.managed
@@ -91,51 +103,75 @@ def find_upstreams(tables: Mapping[str, TableConfig], names: Iterable[str]) -> s
     return found
 
 
-def find_missing_dependencies(
-    table: TableConfig,
-    window: TimeWindow,
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-) -> Iterator[MissingRange]:
-    """Yield the upstream ranges that `window` still waits for, by upstream and oldest first."""
-    for dependency in table.managed_dependencies:
-        yield from find_missing_of(dependency, table, window, tables, logs)
-    for asset in table.asset_dependencies:
-        yield from _find_missing_partitions(asset, window, logs.get(asset.upstream, TableLog()))
+class Upstreams:
+    """The upstreams of one table, and the parts of them that its windows wait for."""
 
+    def __init__(self, table: TableConfig, context: PlanningContext) -> None:
+        self._table, self._context = table, context
 
-def find_missing_of(
-    dependency: Dependency,
-    table: TableConfig,
-    window: TimeWindow,
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-) -> Iterator[MissingRange]:
-    """Yield the ranges of one upstream that `window` still waits for, oldest first."""
-    upstream = tables[dependency.table]
-    if upstream.is_sliced and dependency.window != "none":
-        yield from _find_missing_slices(upstream, table, window, tables, logs)
-    awaited = find_awaited_range(upstream, dependency, window)
-    if awaited is not None:
-        log = logs.get(upstream.table, TableLog())
-        yield from _find_unmet(upstream, dependency, log, awaited, window)
+    def find_missing(self, window: TimeWindow) -> Iterator[MissingRange]:
+        """Yield the ranges that a window still waits for, by upstream and oldest first."""
+        for dependency in self._table.managed_dependencies:
+            yield from self.find_missing_of(dependency, window)
+        for asset in self._table.asset_dependencies:
+            log = self._context.get_log(asset.upstream)
+            yield from _find_missing_partitions(asset, window, log)
 
-
-def find_not_applying(
-    table: TableConfig,
-    window: TimeWindow,
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-) -> MissingRange | None:
-    """Return the awaited failure that cannot occur any more; None if `window` may still apply."""
-    for dependency in table.managed_dependencies:
-        if dependency.condition != "failure":
-            continue
-        upstream = tables[dependency.table]
+    def find_missing_of(self, dependency: Dependency, window: TimeWindow) -> Iterator[MissingRange]:
+        """Yield the ranges of one upstream that a window still waits for, oldest first."""
+        upstream = self._context.tables[dependency.table]
+        if upstream.is_sliced and dependency.window != "none":
+            yield from self._find_missing_slices(upstream, window)
         awaited = find_awaited_range(upstream, dependency, window)
-        if cannot_fail(logs.get(upstream.table, TableLog()), awaited):
-            return MissingRange(upstream.table, awaited or window, "did not fail")
-    return None
+        if awaited is not None:
+            log = self._context.get_log(upstream.table)
+            yield from _find_unmet(upstream, dependency, log, awaited, window)
+
+    def find_not_applying(self, window: TimeWindow) -> MissingRange | None:
+        """Return the awaited failure that cannot occur any more; None if a window may apply."""
+        for dependency in self._table.managed_dependencies:
+            if dependency.condition != "failure":
+                continue
+            upstream = self._context.tables[dependency.table]
+            awaited = find_awaited_range(upstream, dependency, window)
+            if cannot_fail(self._context.get_log(upstream.table), awaited):
+                return MissingRange(upstream.table, awaited or window, "did not fail")
+        return None
+
+    def find_left_out(self, window: TimeWindow) -> Iterator[MissingRange]:
+        """Yield the ranges that an operator has skipped and that a window runs without."""
+        for dependency in self._table.managed_dependencies:
+            upstream = self._context.tables[dependency.table]
+            awaited = find_awaited_range(upstream, dependency, window)
+            if awaited is None or upstream.incremental.is_snapshot or dependency.skipped == "wait":
+                continue
+            for item in self._context.get_log(upstream.table).left_out:
+                if item.window.overlaps(awaited):
+                    yield MissingRange(upstream.table, item.window, item.reason)
+
+    def _find_missing_slices(
+        self, upstream: TableConfig, window: TimeWindow
+    ) -> Iterator[MissingRange]:
+        """Yield the part of a window for which a sliced upstream is not completely loaded.
+
+        Any slice may contain rows of any time, so all rows that existed when the window was due
+        must be loaded. An upstream that consumes batches is complete when its own upstreams are
+        complete and its queue is empty.
+        """
+        log = self._context.get_log(upstream.table)
+        if isinstance(window, Slice):
+            return
+        if upstream.incremental.takes_upstream_batches:
+            if log.open or any(log.queued.values()):
+                yield MissingRange(upstream.table, window, "unread deliveries are in its queue")
+            yield from Upstreams(upstream, self._context).find_missing(window)
+        else:
+            delay = self._table.delay
+            loaded = log.complete_until - delay.total_seconds()
+            if loaded < window.end.timestamp():
+                late = " and its delay" if delay else ""
+                reason = f"its data up to the end of the window{late} is not loaded yet"
+                yield MissingRange(upstream.table, _cut_before(loaded, window), reason)
 
 
 def _find_unmet(
@@ -172,51 +208,6 @@ def _get_awaited_log(dependency: Dependency, log: TableLog) -> TableLog:
         return log
     passed = [item.window for item in log.left_out]
     return replace(log, finished=tuple(unite(log.finished, passed)))
-
-
-def find_left_out(
-    table: TableConfig,
-    window: TimeWindow,
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-) -> Iterator[MissingRange]:
-    """Yield the upstream windows that an operator has skipped and that `window` runs without."""
-    for dependency in table.managed_dependencies:
-        upstream = tables[dependency.table]
-        awaited = find_awaited_range(upstream, dependency, window)
-        if awaited is None or upstream.incremental.is_snapshot or dependency.skipped == "wait":
-            continue
-        for item in logs.get(upstream.table, TableLog()).left_out:
-            if item.window.overlaps(awaited):
-                yield MissingRange(upstream.table, item.window, item.reason)
-
-
-def _find_missing_slices(
-    upstream: TableConfig,
-    table: TableConfig,
-    window: TimeWindow,
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-) -> Iterator[MissingRange]:
-    """Yield the part of a window for which a sliced upstream is not completely loaded.
-
-    Any slice may contain rows of any time, so all rows that existed when the window was due must be
-    loaded. An upstream that consumes batches is complete when its own upstreams are complete and
-    its queue is empty.
-    """
-    log = logs.get(upstream.table, TableLog())
-    if isinstance(window, Slice):
-        return
-    if upstream.incremental.takes_upstream_batches:
-        if log.open or any(log.queued.values()):
-            yield MissingRange(upstream.table, window, "unread deliveries are in its queue")
-        yield from find_missing_dependencies(upstream, window, tables, logs)
-    else:
-        loaded = log.complete_until - table.delay.total_seconds()
-        if loaded < window.end.timestamp():
-            late = " and its delay" if table.delay else ""
-            reason = f"its data up to the end of the window{late} is not loaded yet"
-            yield MissingRange(upstream.table, _cut_before(loaded, window), reason)
 
 
 def _find_missing_snapshot(

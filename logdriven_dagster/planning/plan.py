@@ -11,11 +11,10 @@ from logdriven_dagster.config.models.tables import CatchUp, TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow, normalize_instant
-from logdriven_dagster.planning.backoff import get_remaining_back_off
+from logdriven_dagster.planning.context import PlanningContext
 from logdriven_dagster.planning.dependencies import (
+    Upstreams,
     find_awaited_range,
-    find_left_out,
-    find_not_applying,
     find_upstreams,
     is_read_whole,
 )
@@ -23,14 +22,14 @@ from logdriven_dagster.planning.pending import Windows, find_unfinished_windows,
 from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     NotApplying,
+    build_readiness,
     describe_standing,
     find_earlier_unfinished,
     find_failed_refresh,
-    find_obstacle_to_rerun,
     find_open_attempt,
-    find_upstream_obstacle,
 )
-from logdriven_dagster.planning.reruns import find_reruns
+from logdriven_dagster.planning.reruns import Reruns
+from logdriven_dagster.planning.retries import get_remaining_back_off
 from logdriven_dagster.planning.run_order import RunKey, RunOrder
 
 
@@ -126,11 +125,9 @@ class _QueuedWindow:
 class Plan:
     """The pending windows of some tables at one point of data time."""
 
-    now: datetime
+    context: PlanningContext
     tables: Mapping[str, TablePlan]
     """The selected tables, upstreams first."""
-    known: Mapping[str, TableConfig]
-    logs: Mapping[str, TableLog]
     mode: CatchUp | None = None
     """Overrides the tables' own `catch_up`."""
     backoff: timedelta | None = None
@@ -143,7 +140,7 @@ class Plan:
     def _merge_in_order(
         self, pending: Callable[[TablePlan], Iterator[tuple[TimeWindow, Trigger]]]
     ) -> Iterator[PlannedWindow]:
-        order = RunOrder(self.known, self.last)
+        order = RunOrder(self.context.tables, self.last)
 
         def key(queued: _QueuedWindow) -> RunKey:
             return order.key(queued.plan.table.table, queued.window)
@@ -160,10 +157,10 @@ class Plan:
 
         They have pending windows that it reads, or are upstream of such a table.
         """
-        return find_upstreams(self.known, self._read_and_pending(planned))
+        return find_upstreams(self.context.tables, self._read_and_pending(planned))
 
     def _read_and_pending(self, planned: PlannedWindow) -> Iterator[str]:
-        for dependency in self.known[planned.table].table_dependencies:
+        for dependency in self.context.tables[planned.table].table_dependencies:
             if (plan := self.tables.get(dependency.table)) is None:
                 continue
             if is_read_whole(plan.table, dependency):
@@ -210,8 +207,9 @@ class Plan:
     def inapplicable(self, planned: PlannedWindow) -> Iterator[TimeWindow]:
         """Yield the windows of its table from this one on, up to the first that may apply."""
         table, start = self.tables[planned.table], planned.window.span[0]
+        upstreams = Upstreams(table.table, self.context)
         for window in dropwhile(lambda w: w.span[0] < start, table.unfinished):
-            if find_not_applying(table.table, window, self.known, self.logs) is None:
+            if upstreams.find_not_applying(window) is None:
                 return
             yield window
 
@@ -234,7 +232,8 @@ class Plan:
         if blocked:
             return PlannedWindow(name, window, State.BLOCKED, blocked, trigger)
         cause = self._explain_cause(plan, window, trigger)
-        without = "; ".join(map(str, find_left_out(plan.table, window, self.known, self.logs)))
+        upstreams = Upstreams(plan.table, self.context)
+        without = "; ".join(map(str, upstreams.find_left_out(window)))
         reason = "; ".join(filter(None, (cause, without and f"runs without {without}")))
         return PlannedWindow(name, window, State.READY, reason, trigger)
 
@@ -246,9 +245,10 @@ class Plan:
         The conditions of a finished window that runs again are not evaluated: they held when it
         ran.
         """
+        readiness = build_readiness(table, self.context)
         if trigger is Trigger.PENDING:
-            return find_upstream_obstacle(table, window, self.known, self.logs)
-        return find_obstacle_to_rerun(table, (window, trigger), self.known, self.logs, self.now)
+            return readiness.find_upstream_obstacle(window)
+        return readiness.find_obstacle_to_rerun(window, trigger)
 
     def _explain_block(
         self, plan: TablePlan, trigger: Trigger, first: TimeWindow | None
@@ -300,29 +300,24 @@ def plan(
     `catch_up`. `backoff` is the first pause after a failure; without it, failed windows are ready
     at once.
     """
-    now = normalize_instant(now)
+    context = PlanningContext(tables, logs, normalize_instant(now))
     chosen = {
-        name: plan_table(tables[name], logs.get(name, TableLog()), tables, now, mode)
+        name: plan_table(tables[name], context, mode)
         for name in (tables if selected is None else selected)
     }
-    return Plan(now, chosen, tables, logs, mode, backoff)
+    return Plan(context, chosen, mode, backoff)
 
 
-def plan_table(
-    table: TableConfig,
-    log: TableLog,
-    tables: Mapping[str, TableConfig],
-    now: datetime,
-    mode: CatchUp | None,
-) -> TablePlan:
+def plan_table(table: TableConfig, context: PlanningContext, mode: CatchUp | None) -> TablePlan:
     """Return the pending queue of one table; `mode` overrides its own `catch_up`."""
-    unfinished = find_unfinished_windows(table, log, now)
+    log = context.get_log(table.table)
+    unfinished = find_unfinished_windows(table, log, context.now)
     # A full load reads all rows: only the newest snapshot is useful.
     chosen = "latest_only" if table.incremental.is_snapshot else mode or table.catch_up
     passed_over = Windows(table.grid)
     if chosen == "latest_only" and len(unfinished) > 1:
         passed_over, unfinished = unfinished[:-1], unfinished[-1:]
-    again = find_reruns(table, log, tables, now)
+    again = Reruns(table, context).list_due()
     if chosen == "once":
         unfinished, again = unfinished[:1], [] if unfinished else again[:1]
     return TablePlan(table, log, unfinished, passed_over, tuple(again))

@@ -1,6 +1,7 @@
 """Readiness: the reasons why a window may not run now, for plan, claim and user interface."""
 
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -12,10 +13,11 @@ from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.periods import Grid
 from logdriven_dagster.model.windows import Slice, TimeWindow, normalize_instant
 from logdriven_dagster.planning.conditions import MissingRange
-from logdriven_dagster.planning.dependencies import find_missing_dependencies, find_not_applying
+from logdriven_dagster.planning.context import PlanningContext
+from logdriven_dagster.planning.dependencies import Upstreams
 from logdriven_dagster.planning.due import get_next_due
 from logdriven_dagster.planning.pending import find_unfinished_windows
-from logdriven_dagster.planning.reruns import find_last_seen, find_reruns, find_seen, find_unseen
+from logdriven_dagster.planning.reruns import Reruns
 from logdriven_dagster.planning.slices import explain_unmarked, get_next_slice, list_pending_slices
 
 
@@ -62,70 +64,126 @@ class Judgement:
 
     refusal: Blocked | Finished | None
     """The reason why it may not run; None if it may."""
-    seen_until: datetime | None
+    seen_until: datetime | None = None
     """The data time up to which all inputs are complete, if late rows may follow; see `reruns`."""
 
 
-def judge(
-    table: TableConfig,
-    run: tuple[TimeWindow, Trigger],
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-    now: datetime,
-) -> Judgement:
-    """Judge whether a window of a table may run now, for the reason that its trigger gives.
+class Readiness(ABC):
+    """The judge of one table's windows: each kind of window has its own rules of order."""
 
-    `logs` holds at least the logs of the table and its upstreams.
+    def __init__(self, table: TableConfig, context: PlanningContext) -> None:
+        self._table, self._context = table, context
+        self._log, self._now = context.get_log(table.table), context.now
+        self._upstreams = Upstreams(table, context)
+        self._reruns = Reruns(table, context)
+
+    def judge(self, window: TimeWindow, trigger: Trigger) -> Judgement:
+        """Judge whether a window may run now, for the reason that its trigger gives."""
+        refusal: Blocked | Finished | None = None
+        if not any(done.contains(window) for done in self._log.finished):
+            refusal = self._find_first_obstacle(window, trigger)
+        elif trigger is not Trigger.REFRESH:
+            if (window, trigger) in self._reruns.list_due():
+                refusal = self.find_obstacle_to_rerun(window, trigger)
+            else:
+                refusal = Finished()
+        return Judgement(refusal, None if refusal else self._reruns.find_last_seen(window))
+
+    def _find_first_obstacle(self, window: TimeWindow, trigger: Trigger) -> Blocked | None:
+        """Return the obstacle to an unfinished window; a refresh runs skipped windows."""
+        blocked = self.find_obstacle(window)
+        skipped = any(item.contains(window) for item in self._log.skipped)
+        if isinstance(blocked, NotApplying) and skipped and trigger is Trigger.REFRESH:
+            return self.find_dependencies_missing(window)
+        return blocked
+
+    def find_obstacle(self, window: TimeWindow) -> Blocked | None:
+        """Return the first obstacle that keeps a window from running; None if it may run."""
+        return self._find_own_obstacle(window) or self.find_upstream_obstacle(window)
+
+    @abstractmethod
+    def _find_own_obstacle(self, window: TimeWindow) -> NotDue | EarlierUnfinished | None:
+        """Return the obstacle that the table itself poses: its order, or a window not due."""
+
+    def find_upstream_obstacle(
+        self, window: TimeWindow
+    ) -> DependenciesMissing | NotApplying | None:
+        """Return the obstacle that upstreams pose; an inapplicable window waits for nothing."""
+        if reason := self._upstreams.find_not_applying(window):
+            return NotApplying(f"does not apply: {reason}")
+        return self.find_dependencies_missing(window)
+
+    def find_dependencies_missing(self, window: TimeWindow) -> DependenciesMissing | None:
+        """Return the unfinished upstream ranges as an obstacle; its reason names the first of them.
+
+        Source: Sharp ETL, JobDependenciesError.
+        """
+        return _summarize_missing(self._upstreams.find_missing(window))
+
+    def find_obstacle_to_rerun(
+        self, window: TimeWindow, trigger: Trigger
+    ) -> DependenciesMissing | None:
+        """Return the obstacle that upstreams pose to a rerun of a finished window.
+
+        A rerun for late data is ready as soon as it would read more rows than the last run.
+        """
+        if blocked := self.find_dependencies_missing(window):
+            return blocked
+        if trigger is not Trigger.LOOKBACK or self._reruns.has_more_rows(window):
+            return None
+        return _summarize_missing(self._reruns.find_unseen(window))
+
+
+class TimeReadiness(Readiness):
+    """The judge of windows of time."""
+
+    def _find_own_obstacle(self, window: TimeWindow) -> NotDue | EarlierUnfinished | None:
+        table, log = self._table, self._log
+        if window not in log.once_finished and (undue := self._find_undue(window)):
+            return undue
+        if table.ordered and not table.incremental.is_snapshot:
+            first = next(iter(find_unfinished_windows(table, log, self._now)), None)
+            if first is not None and first.start < window.start:
+                return find_earlier_unfinished(first, log)
+        return None
+
+    def _find_undue(self, window: TimeWindow) -> NotDue | None:
+        grid = self._table.grid
+        if outside := find_outside_bounds(grid, window):
+            return NotDue(outside)
+        if normalize_instant(self._now) < (due := get_next_due(self._table, window)):
+            return NotDue(f"not due before {due.astimezone(grid.zone).isoformat(sep=' ')}")
+        return None
+
+
+class SliceReadiness(Readiness):
+    """The judge of slices, which follow each other along keys, offsets, files or batches."""
+
+    def _find_own_obstacle(self, window: TimeWindow) -> NotDue | EarlierUnfinished | None:
+        assert isinstance(window, Slice)
+        pending = list_pending_slices(self._table, self._log, self._now)
+        if pending and pending[0].number < window.number:
+            return find_earlier_unfinished(pending[0], self._log)
+        if window.number > get_next_slice(self._table, self._log.last).number:
+            return NotDue("not known yet: a numbered window begins where the previous one ended")
+        return None
+
+    def find_dependencies_missing(self, window: TimeWindow) -> DependenciesMissing | None:
+        """Return the queues without the mark that a slice needs, or the unfinished upstreams."""
+        assert isinstance(window, Slice)
+        if self._table.incremental.takes_upstream_batches:
+            reasons = explain_unmarked(self._table, self._log, window)
+            if reasons:
+                return DependenciesMissing(f"waits for {'; '.join(reasons)}")
+        return super().find_dependencies_missing(window)
+
+
+def build_readiness(table: TableConfig, context: PlanningContext) -> Readiness:
+    """Return the judge of a table's windows.
+
+    The context holds at least the logs of the table and its upstreams.
     """
-    window, trigger = run
-    refusal: Blocked | Finished | None = None
-    if not any(done.contains(window) for done in logs[table.table].finished):
-        refusal = _find_first_obstacle(table, run, tables, logs, now)
-    elif trigger is not Trigger.REFRESH:
-        if run in find_reruns(table, logs[table.table], tables, now):
-            refusal = find_obstacle_to_rerun(table, run, tables, logs, now)
-        else:
-            refusal = Finished()
-    return Judgement(refusal, None if refusal else find_last_seen(table, window, tables, logs, now))
-
-
-def _find_first_obstacle(
-    table: TableConfig,
-    run: tuple[TimeWindow, Trigger],
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-    now: datetime,
-) -> Blocked | None:
-    """Return the obstacle to an unfinished window; a refresh runs skipped windows."""
-    window, trigger = run
-    blocked = find_obstacle(table, window, tables, logs, now)
-    skipped = any(item.contains(window) for item in logs[table.table].skipped)
-    if isinstance(blocked, NotApplying) and skipped and trigger is Trigger.REFRESH:
-        return find_dependencies_missing(table, window, tables, logs)
-    return blocked
-
-
-def find_obstacle(
-    table: TableConfig,
-    window: TimeWindow,
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-    now: datetime,
-) -> Blocked | None:
-    """Return the first obstacle that keeps a window from running; None if it may run.
-
-    `logs` holds at least the logs of the table and its upstreams.
-    """
-    if isinstance(window, Slice):
-        return _find_obstacle_to_slice(table, window, tables, logs, now)
-    log = logs.get(table.table, TableLog())
-    if window not in log.once_finished and (undue := _find_undue(table, window, now)):
-        return undue
-    if table.ordered and not table.incremental.is_snapshot:
-        first = next(iter(find_unfinished_windows(table, log, now)), None)
-        if first is not None and first.start < window.start:
-            return find_earlier_unfinished(first, log)
-    return find_upstream_obstacle(table, window, tables, logs)
+    return (SliceReadiness if table.is_sliced else TimeReadiness)(table, context)
 
 
 def find_outside_bounds(grid: Grid, window: TimeWindow) -> str | None:
@@ -135,31 +193,6 @@ def find_outside_bounds(grid: Grid, window: TimeWindow) -> str | None:
     if grid.end is not None and window.end > grid.end:
         return f"after the table's end {grid.end.astimezone(grid.zone):%Y-%m-%d %H:%M}"
     return None
-
-
-def _find_undue(table: TableConfig, window: TimeWindow, now: datetime) -> NotDue | None:
-    grid = table.grid
-    if outside := find_outside_bounds(grid, window):
-        return NotDue(outside)
-    if normalize_instant(now) < (due := get_next_due(table, window)):
-        return NotDue(f"not due before {due.astimezone(grid.zone).isoformat(sep=' ')}")
-    return None
-
-
-def _find_obstacle_to_slice(
-    table: TableConfig,
-    window: Slice,
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-    now: datetime,
-) -> Blocked | None:
-    log = logs.get(table.table, TableLog())
-    pending = list_pending_slices(table, log, now)
-    if pending and pending[0].number < window.number:
-        return find_earlier_unfinished(pending[0], log)
-    if window.number > get_next_slice(table, log.last).number:
-        return NotDue("not known yet: a numbered window begins where the previous one ended")
-    return find_upstream_obstacle(table, window, tables, logs)
 
 
 def find_earlier_unfinished(first: TimeWindow, log: TableLog) -> EarlierUnfinished:
@@ -187,61 +220,6 @@ def find_failed_refresh(window: TimeWindow, log: TableLog) -> OpenWindow | None:
 
 
 _SHOWN = 3
-
-
-def find_upstream_obstacle(
-    table: TableConfig,
-    window: TimeWindow,
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-) -> DependenciesMissing | NotApplying | None:
-    """Return the obstacle that upstreams pose; an inapplicable window waits for nothing else."""
-    if reason := find_not_applying(table, window, tables, logs):
-        return NotApplying(f"does not apply: {reason}")
-    return find_dependencies_missing(table, window, tables, logs)
-
-
-def find_dependencies_missing(
-    table: TableConfig,
-    window: TimeWindow,
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-) -> DependenciesMissing | None:
-    """Return the unfinished upstream ranges as an obstacle; its reason names the first of them.
-
-    Source: Sharp ETL, JobDependenciesError.
-    """
-    if isinstance(window, Slice) and table.incremental.takes_upstream_batches:
-        reasons = explain_unmarked(table, logs.get(table.table, TableLog()), window)
-        if reasons:
-            return DependenciesMissing(f"waits for {'; '.join(reasons)}")
-    return _summarize_missing(find_missing_dependencies(table, window, tables, logs))
-
-
-def find_obstacle_to_rerun(
-    table: TableConfig,
-    rerun: tuple[TimeWindow, Trigger],
-    tables: Mapping[str, TableConfig],
-    logs: Mapping[str, TableLog],
-    now: datetime,
-) -> DependenciesMissing | None:
-    """Return the obstacle that upstreams pose to a rerun of a finished window.
-
-    A rerun for late data is ready as soon as it would read more rows than the last run.
-    """
-    window, trigger = rerun
-    if blocked := find_dependencies_missing(table, window, tables, logs):
-        return blocked
-    if trigger is not Trigger.LOOKBACK:
-        return None
-    known = (
-        item for item in logs.get(table.table, TableLog()).within_lookback if item.window == window
-    )
-    last_run = next(known, None)
-    found = find_seen(table, window, tables, logs, now)
-    if last_run is None or found > last_run.seen:
-        return None
-    return _summarize_missing(find_unseen(table, window, tables, logs, now))
 
 
 def _summarize_missing(found: Iterator[MissingRange]) -> DependenciesMissing | None:

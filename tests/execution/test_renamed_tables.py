@@ -22,7 +22,7 @@ from logdriven_dagster.execution.definitions.changes import set_settings
 from logdriven_dagster.execution.definitions.registering import author, consult
 from logdriven_dagster.execution.definitions.removed_tables import find_removed_tables
 from logdriven_dagster.execution.definitions.renames import find_rename_notes
-from logdriven_dagster.execution.window import passes
+from logdriven_dagster.execution.window.claiming import ClaimTransaction
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.runlog import renaming
@@ -236,7 +236,7 @@ def test_a_claim_and_a_rename_wait_for_each_other(
 
         return call
 
-    place = (passes, "claim_windows") if first == "claim" else (renaming, "rename")
+    place = (ClaimTransaction, "claim") if first == "claim" else (renaming, "rename")
     monkeypatch.setattr(*place, halt(getattr(*place)))
     with ThreadPoolExecutor(2) as pool:
         works = {"claim": lambda: list(old.catch_up(NOW)), "rename": lambda: project.runner}

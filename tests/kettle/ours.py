@@ -9,9 +9,9 @@ from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.config.models.jobs import StandardJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.errors import LogdrivenError
-from logdriven_dagster.execution.window.claiming import claim_windows
+from logdriven_dagster.execution.window.claiming import ClaimTransaction
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.versions import prepare_order
+from logdriven_dagster.execution.window.versions import VersionToRun
 from logdriven_dagster.model.attempts import (
     AttemptOutcome,
     Counts,
@@ -94,7 +94,8 @@ def claimable(conn: Connection, project: Project) -> set[str]:
         try:
             known = build_processes(project.tables.values())
             homes.lock_to_rename(conn, Home(name, "host", "/kettle", None))
-            claim_windows(conn, known, [prepare_order(conn, order)], ME)
+            order = VersionToRun(conn, order).prepare_order()
+            ClaimTransaction(conn, order, ME).claim(known)
         except LogdrivenError:
             pass
         else:

@@ -15,9 +15,10 @@ from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import LookbackWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import unite
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning.context import PlanningContext
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, plan
-from logdriven_dagster.planning.readiness import find_obstacle, find_obstacle_to_rerun
-from logdriven_dagster.planning.reruns import find_last_seen
+from logdriven_dagster.planning.readiness import build_readiness
+from logdriven_dagster.planning.reruns import Reruns
 from tests.builders import UTC
 
 BEGIN = datetime(2022, 1, 1, tzinfo=UTC)
@@ -85,12 +86,13 @@ class LateWorld:
 
     def run(self, planned: PlannedWindow, now: datetime, *, fails: bool = False) -> bool:
         """One attempt, which the claim must not refuse."""
-        table, window, logs = self.tables[planned.table], planned.window, self.logs()
+        table, window = self.tables[planned.table], planned.window
+        context = PlanningContext(self.tables, self.logs(), now)
+        readiness = build_readiness(table, context)
         if planned.trigger is Trigger.PENDING:
-            refused = find_obstacle(table, window, self.tables, logs, now)
+            refused = readiness.find_obstacle(window)
         else:
-            rerun = (window, planned.trigger)
-            refused = find_obstacle_to_rerun(table, rerun, self.tables, logs, now)
+            refused = readiness.find_obstacle_to_rerun(window, planned.trigger)
         assert refused is None, (planned, refused)
         before = self.entries.setdefault(planned.table, {}).get(window)
         self.attempts += 1
@@ -98,7 +100,7 @@ class LateWorld:
         self.entries[planned.table][window] = Entry(
             self.attempts,
             Status.FAILURE if fails else Status.SUCCESS,
-            find_last_seen(table, window, self.tables, logs, now),
+            Reruns(table, context).find_last_seen(window),
             now,
             before is not None,
             (before.rows if before else frozenset()) if fails else self._read(table, window, now),

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from logdriven_dagster.planning.readiness import find_obstacle
+from logdriven_dagster.planning.context import PlanningContext
+from logdriven_dagster.planning.readiness import build_readiness
 from tests.builders import at, day, days, hours, log, table
 
 RAW = "asset raw/events"
@@ -11,7 +12,9 @@ NOW = at("2022-01-05")
 
 
 def reason(config, window, logs):
-    blocked = find_obstacle(config, window, {config.table: config}, logs, NOW)
+    blocked = build_readiness(
+        config, PlanningContext({config.table: config}, logs, NOW)
+    ).find_obstacle(window)
     return None if blocked is None else blocked.reason
 
 
@@ -42,10 +45,11 @@ def test_an_asset_is_awaited_in_addition_to_tables():
     config = table("b", depends_on=["ods.t", {"asset": "raw/events"}])
     tables = {"ods.t": table(), "b": config}
     logs = {"ods.t": log(day(1))}
-    blocked = find_obstacle(config, day(1), tables, logs, NOW)
+    blocked = build_readiness(config, PlanningContext(tables, logs, NOW)).find_obstacle(day(1))
     assert blocked is not None
     assert blocked.reason.startswith("waits for asset raw/events")
-    assert find_obstacle(config, day(1), tables, logs | {RAW: log(day(1))}, NOW) is None
+    context = PlanningContext(tables, logs | {RAW: log(day(1))}, NOW)
+    assert build_readiness(config, context).find_obstacle(day(1)) is None
 
 
 @pytest.mark.parametrize("key", ["", "/raw", "raw/", "raw//x", "raw events", 'raw/"x"'])

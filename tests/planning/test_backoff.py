@@ -6,9 +6,12 @@ import pytest
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.planning.backoff import LONGEST, get_remaining_back_off
 from logdriven_dagster.planning.plan import State, plan
-from logdriven_dagster.planning.resuming import find_resumable_steps
+from logdriven_dagster.planning.retries import (
+    LONGEST,
+    find_resumable_steps,
+    get_remaining_back_off,
+)
 from tests.builders import STEP, at, day, table
 
 MINUTE = timedelta(minutes=1)

@@ -9,9 +9,10 @@ from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.ranges import subtract, unite
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning.context import PlanningContext
 from logdriven_dagster.planning.pending import find_unfinished_windows
 from logdriven_dagster.planning.plan import plan
-from logdriven_dagster.planning.reruns import find_reruns
+from logdriven_dagster.planning.reruns import Reruns
 from logdriven_dagster.planning.stretches import find_stretch
 from tests.builders import table
 from tests.clock_changes import around_a_change
@@ -80,5 +81,7 @@ def test_every_stale_window_runs_again_for_itself(place, period):
     config = of(place, period)
     windows = tuple(config.grid.window(n) for n in range(12))
     log = TableLog(finished=tuple(covered(windows)), stale=windows)
-    again = find_reruns(config, log, {"ods.t": config}, windows[-1].end)
+    again = Reruns(
+        config, PlanningContext({"ods.t": config}, {"ods.t": log}, windows[-1].end)
+    ).list_due()
     assert again == [(window, Trigger.UPSTREAM) for window in windows]

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import EndedWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import unite
+from logdriven_dagster.planning.context import PlanningContext
 from logdriven_dagster.planning.plan import State, plan
 from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     NotApplying,
-    find_dependencies_missing,
-    find_obstacle,
-    find_upstream_obstacle,
+    build_readiness,
 )
 from tests.builders import at, day, days, hours, log, running, table
 
@@ -207,7 +206,8 @@ def test_a_delay_after_a_snapshot_begins_with_the_first_that_is_new_enough():
 def test_a_condition_applies_to_every_window_of_the_awaited_range(statuses, condition):
     tables = waiting(condition, table("a", period=60, ordered=False))
     logs = {"a": log_of(statuses, lambda n: hours(n - 1, n))}
-    found = find_upstream_obstacle(tables["b"], day(1), tables, logs)
+    readiness = build_readiness(tables["b"], PlanningContext(tables, logs, NOW))
+    found = readiness.find_upstream_obstacle(day(1))
     all_ended = not {Status.RUNNING, None} & set(statuses)
     match condition:
         case "success":
@@ -230,16 +230,17 @@ def test_a_condition_applies_to_every_window_of_the_awaited_range(statuses, cond
 def test_the_claim_refuses_exactly_what_the_plan_does_not_call_ready(ours, theirs, condition, one):
     tables = waiting(condition, ordered=one)
     logs = {"a": log_of(theirs), "b": log_of(ours)}
+    readiness = build_readiness(tables["b"], PlanningContext(tables, logs, NOW))
     for planned in plan(tables, logs, NOW).queue("b"):
         if planned.state is not State.RUNNING:
-            blocked = find_obstacle(tables["b"], planned.window, tables, logs, NOW)
+            blocked = readiness.find_obstacle(planned.window)
             assert (blocked is None) == (planned.state is State.READY)
             assert isinstance(blocked, NotApplying) == (planned.state is State.INAPPLICABLE)
 
 
 def test_running_windows_are_awaited_by_name():
-    missing = find_dependencies_missing(
-        waiting("always")["b"], day(1), waiting("always"), {"a": TableLog(open=(running(day(1)),))}
-    )
+    tables, logs = waiting("always"), {"a": TableLog(open=(running(day(1)),))}
+    readiness = build_readiness(tables["b"], PlanningContext(tables, logs, NOW))
+    missing = readiness.find_dependencies_missing(day(1))
     assert missing is not None
     assert "RUNNING in job 9" in missing.reason

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import LookbackWindow
+from logdriven_dagster.planning.context import PlanningContext
 from logdriven_dagster.planning.plan import State, plan
-from logdriven_dagster.planning.readiness import find_obstacle_to_rerun
-from logdriven_dagster.planning.reruns import find_last_seen
+from logdriven_dagster.planning.readiness import build_readiness
+from logdriven_dagster.planning.reruns import Reruns
 from tests.builders import at, day, days, log, table
 from tests.planning.late_world import LateWorld, Row, hour
 from tests.random_examples import examples
@@ -95,7 +96,9 @@ def test_a_repeat_waits_for_what_is_due_of_its_upstream_and_the_claim_agrees():
         State.BLOCKED,
     )
     assert planned.reason == ("waits for ods.orders [2022-01-04, 2022-01-05): FAILURE in job 1")
-    refused = find_obstacle_to_rerun(FACTS, (day(3), Trigger.LOOKBACK), TABLES, logs, now)
+    refused = build_readiness(FACTS, PlanningContext(TABLES, logs, now)).find_obstacle_to_rerun(
+        day(3), Trigger.LOOKBACK
+    )
     assert refused is not None
     assert refused.reason == planned.reason
 
@@ -116,7 +119,7 @@ def test_a_repeat_is_not_due_before_its_upstream_is():
 def test_what_an_attempt_notes_is_what_was_there_and_nothing_once_no_row_can_come():
     def noted(finished, now):
         logs = {"ods.orders": log(days(1, finished + 1))}
-        return find_last_seen(FACTS, day(1), TABLES, logs, at(now))
+        return Reruns(FACTS, PlanningContext(TABLES, logs, at(now))).find_last_seen(day(1))
 
     assert noted(1, "2022-01-02 01:00") == day(1).end
     assert noted(1, "2022-01-09 01:00") == day(1).end

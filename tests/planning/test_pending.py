@@ -1,14 +1,18 @@
 """The pending queue of one table. Source: Sharp ETL; rows S and D18 of the checklist."""
 
+from datetime import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Trigger
-from logdriven_dagster.model.logs import LookbackWindow
+from logdriven_dagster.model.logs import LookbackWindow, TableLog
+from logdriven_dagster.planning.context import PlanningContext
 from logdriven_dagster.planning.pending import find_unfinished_windows, find_watermark
-from logdriven_dagster.planning.readiness import NotDue, find_obstacle
-from logdriven_dagster.planning.reruns import find_reruns
+from logdriven_dagster.planning.readiness import NotDue, build_readiness
+from logdriven_dagster.planning.reruns import Reruns
 from tests.builders import at, day, days, hours, log, table
 
 NOON_5TH = at("2022-01-05 14:00")
@@ -66,9 +70,9 @@ def test_a_delay_holds_a_window_back_after_its_end():
 def test_no_window_ends_after_the_end_of_the_table():
     config = table(end="2022-01-03 12:00")
     assert list(find_unfinished_windows(config, log(), NOON_5TH)) == [day(1), day(2)]
-    assert find_obstacle(config, day(3), {}, {}, NOON_5TH) == NotDue(
-        "after the table's end 2022-01-03 12:00"
-    )
+    readiness = build_readiness(config, PlanningContext({}, {}, NOON_5TH))
+    expected = NotDue("after the table's end 2022-01-03 12:00")
+    assert readiness.find_obstacle(day(3)) == expected
 
 
 def test_a_shorter_period_goes_on_where_the_longer_one_ended():
@@ -107,30 +111,34 @@ def ran(*each: tuple[int, str]):
     return tuple(LookbackWindow(day(n), at(now)) for n, now in each)
 
 
+def list_reruns(config: TableConfig, history: TableLog, now: datetime):
+    return Reruns(config, PlanningContext({}, {config.table: history}, now)).list_due()
+
+
 def test_lookback_runs_the_last_windows_again_with_each_new_one():
     history = log(days(1, 4), within_lookback=ran((2, "2022-01-03"), (3, "2022-01-04")))
-    again = find_reruns(table(lookback=2), history, {}, at("2022-01-05"))
+    again = list_reruns(table(lookback=2), history, at("2022-01-05"))
     assert again == [(day(2), Trigger.LOOKBACK), (day(3), Trigger.LOOKBACK)]
 
 
 def test_lookback_is_quiet_until_the_next_window_is_due():
     history = log(days(1, 4), within_lookback=ran((2, "2022-01-04"), (3, "2022-01-04")))
-    assert not find_reruns(table(lookback=2), history, {}, at("2022-01-04 23:00"))
+    assert not list_reruns(table(lookback=2), history, at("2022-01-04 23:00"))
 
 
 def test_lookback_looks_back_over_days_on_which_nothing_ran():
     history = log(days(1, 3), within_lookback=ran((1, "2022-01-03"), (2, "2022-01-03")))
     for now in ("2022-01-04", "2022-01-05", "2022-01-20"):
-        assert find_reruns(table(lookback=1), history, {}, at(now)) == [(day(2), Trigger.LOOKBACK)]
+        assert list_reruns(table(lookback=1), history, at(now)) == [(day(2), Trigger.LOOKBACK)]
 
 
 def test_a_late_catch_up_has_seen_the_late_data():
     now = "2022-01-05 10:00"
     history = log(days(1, 5), within_lookback=ran((2, now), (3, now), (4, now)))
-    assert not find_reruns(table(lookback=2), history, {}, at(now))
+    assert not list_reruns(table(lookback=2), history, at(now))
 
 
 def test_a_refreshed_upstream_makes_finished_windows_pending_unless_ignored():
     history = log(days(1, 5), stale=(day(2),))
-    assert find_reruns(table(), history, {}, NOON_5TH) == [(day(2), Trigger.UPSTREAM)]
-    assert not find_reruns(table(on_upstream_refresh="ignore"), history, {}, NOON_5TH)
+    assert list_reruns(table(), history, NOON_5TH) == [(day(2), Trigger.UPSTREAM)]
+    assert not list_reruns(table(on_upstream_refresh="ignore"), history, NOON_5TH)

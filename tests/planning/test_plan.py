@@ -5,13 +5,14 @@ import pytest
 from logdriven_dagster.config.derived.relations import add_waits
 from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.planning.context import PlanningContext
 from logdriven_dagster.planning.dependencies import find_awaited_range, read_ranges
 from logdriven_dagster.planning.plan import State, plan
 from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     EarlierUnfinished,
     NotDue,
-    find_obstacle,
+    build_readiness,
 )
 from tests.builders import at, day, days, hours, log, running, table
 from tests.patience import within
@@ -255,7 +256,8 @@ def test_a_snapshot_comes_before_all_that_reads_it_and_so_it_does_in_a_job():
 )
 def test_obstacles_have_types(window, logs, kind):
     tables = {"a": table("a"), "b": table("b", depends_on=["a"])}
-    assert isinstance(find_obstacle(tables["b"], window, tables, logs, NOW), kind)
+    readiness = build_readiness(tables["b"], PlanningContext(tables, logs, NOW))
+    assert isinstance(readiness.find_obstacle(window), kind)
 
 
 @pytest.mark.parametrize("history", [log(), log(days(-3652, 4))], ids=["nothing done", "all done"])

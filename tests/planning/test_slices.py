@@ -12,9 +12,10 @@ from logdriven_dagster.engine.sources.keys import cut
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import LastSlice, OpenWindow, TableLog
 from logdriven_dagster.model.windows import Along, Slice
-from logdriven_dagster.planning.dependencies import find_missing_dependencies
+from logdriven_dagster.planning.context import PlanningContext
+from logdriven_dagster.planning.dependencies import Upstreams
 from logdriven_dagster.planning.plan import plan
-from logdriven_dagster.planning.readiness import find_obstacle
+from logdriven_dagster.planning.readiness import build_readiness
 from logdriven_dagster.planning.slices import (
     find_slices_within,
     get_next_slice,
@@ -116,7 +117,9 @@ def test_batches_that_wait_for_a_mark_are_shown_with_the_reason_109():
     assert (waiting.window.number, waiting.state.value) == (1, "blocked")
     reason = "waits for a delivery of ods.a that is marked 'EOD': none of the 2 in its queue is"
     assert waiting.reason == reason
-    refused = find_obstacle(config, waiting.window, tables, {config.table: log}, NOW)
+    refused = build_readiness(
+        config, PlanningContext(tables, {config.table: log}, NOW)
+    ).find_obstacle(waiting.window)
     assert refused is not None
     assert refused.reason == reason
 
@@ -179,7 +182,8 @@ def test_a_window_behind_waits_for_a_look_after_its_delay():
     known = {orders.table: orders, daily.table: daily}
     for looked, missing in (("2022-01-02 00:05", True), ("2022-01-02 00:15", False)):
         logs = {orders.table: done(keys(0, 0, 5), at(looked))}
-        assert bool(list(find_missing_dependencies(daily, day(1), known, logs))) is missing
+        upstreams = Upstreams(daily, PlanningContext(known, logs, NOW))
+        assert bool(list(upstreams.find_missing(day(1)))) is missing
 
 
 def test_a_range_finds_the_slices_that_it_touches():

@@ -25,11 +25,11 @@ from logdriven_dagster.execution.definitions.renames import settle_tables
 from logdriven_dagster.execution.metrics import Metrics
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.execution.window.claiming import claim_windows
+from logdriven_dagster.execution.window.claiming import ClaimTransaction
 from logdriven_dagster.execution.window.journal import Journal
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.state import PassState
-from logdriven_dagster.execution.window.versions import prepare_order
+from logdriven_dagster.execution.window.versions import VersionToRun
 from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Trigger
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.orchestration.code_location import build_definitions
@@ -186,10 +186,10 @@ def run(runner: Runner, planned: Any) -> None:
     """One window from its claim to its end, as the runner logs it, without Spark."""
     table = runner.project.tables[planned.table]
     order = Order(runner.project, table, planned.window, planned.trigger, SHAPE.now)
-    order = runner.run_log.ask(lambda conn: prepare_order(conn, order))
+    order = runner.run_log.ask(lambda conn: VersionToRun(conn, order).prepare_order())
     registry = runner.passes.processes_for(order)
     (attempt,) = runner.run_log.write(
-        lambda conn: claim_windows(conn, registry, [order], runner.owner)
+        lambda conn: ClaimTransaction(conn, order, runner.owner).claim(registry)
     )
     journal = Journal(runner.run_log, registry, runner.announcer(table))
     staged = {"load": (Staged("load", Counts(1, 1, 1, 0), "sql", "iceberg", (), state="{}"),)}

@@ -149,7 +149,7 @@ def _describe_effects(project: "Project", *, connect: bool) -> list[str]:
     from logdriven_dagster.errors import RunLogError
     from logdriven_dagster.execution.definitions.homes import look_at_run_log
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
-    from logdriven_dagster.execution.window.claiming import read_logs
+    from logdriven_dagster.execution.logs import read_logs
     from logdriven_dagster.planning.plan import plan
 
     is_renamed = any(table.renamed_from for table in project.tables.values())

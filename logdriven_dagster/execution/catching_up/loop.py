@@ -63,7 +63,7 @@ class CatchingUp:
     @gathering
     def events(self) -> Generator[WindowEvent]:
         """Yield all events, to the end of the catch-up."""
-        refuse_running(self.project, self.plan.logs, list(self.plan.tables), self.arguments)
+        refuse_running(self.project, self.plan.context.logs, list(self.plan.tables), self.arguments)
         until = time.monotonic() + self.wait.total_seconds()
         while True:
             if self.max_parallel == 1:

@@ -6,7 +6,7 @@ from datetime import datetime
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.definitions.homes import look_at_run_log
-from logdriven_dagster.execution.window.claiming import read_logs
+from logdriven_dagster.execution.logs import read_logs
 from logdriven_dagster.planning.plan import plan
 from logdriven_dagster.planning.unread import MadeWithout, iter_made_without
 from logdriven_dagster.runlog import RunLog

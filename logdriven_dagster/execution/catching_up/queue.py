@@ -182,7 +182,7 @@ class CatchUpQueue:
         """Return True if windows are pending while another process runs windows."""
         plan = self.plan()
         pending = any(table.pending for table in plan.tables.values())
-        open_ones = (item for log in plan.logs.values() for item in log.open)
+        open_ones = (item for log in plan.context.logs.values() for item in log.open)
         return pending and any(item.status is Status.RUNNING for item in open_ones)
 
     def iter_blocked(self) -> Iterator[WindowEvent]:
@@ -190,7 +190,7 @@ class CatchUpQueue:
 
         Source: Sharp ETL, reported as skipped, not logged.
         """
-        logs = self.plan().logs
+        logs = self.plan().context.logs
         for name, failed in self._failures.items():
             log = logs[name]
             for window in find_unfinished_windows(self._tables[name], log, self._now):
@@ -202,7 +202,7 @@ class CatchUpQueue:
         if self._changed:
             self._read(self._changed)
         if self._finished:
-            logs = self._agenda.plan.logs
+            logs = self._agenda.plan.context.logs
             found = {name: logs[name].with_finished(done) for name, done in self._finished.items()}
             self._finished.clear()
             self._agenda.learn(found, found)

@@ -28,11 +28,10 @@ from logdriven_dagster.execution.jobs.events import (
     StepStarted,
     StepTriedAgain,
 )
-from logdriven_dagster.execution.pauses import pause
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.engines import spark_engine
 from logdriven_dagster.execution.window.leases import HeldLease
-from logdriven_dagster.execution.window.timeouts import Timeout
+from logdriven_dagster.execution.window.timeouts import Timeout, pause
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.job_runs import JobRun, JobStepResult, RunStep
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept

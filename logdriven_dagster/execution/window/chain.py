@@ -21,7 +21,7 @@ from logdriven_dagster.execution.window.sessions import WindowSession
 from logdriven_dagster.execution.window.state import Changes, PassState
 from logdriven_dagster.model.attempts import Status, StepOutcome
 from logdriven_dagster.model.runs import Staged
-from logdriven_dagster.planning.resuming import find_resumable_steps
+from logdriven_dagster.planning.retries import find_resumable_steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from logdriven_dagster.errors import (
     UnmetNeedError,
 )
 from logdriven_dagster.execution.events import WindowEvent, WindowLost
-from logdriven_dagster.execution.pauses import pause
 from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.execution.window.discovery import SourceDiscovery, needs_discovery
 from logdriven_dagster.execution.window.endings import Ending
@@ -33,7 +32,7 @@ from logdriven_dagster.execution.window.listeners import Interruption, Listeners
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.sessions import Engine, WindowSession
 from logdriven_dagster.execution.window.state import PassState
-from logdriven_dagster.execution.window.timeouts import Timeout
+from logdriven_dagster.execution.window.timeouts import Timeout, pause
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.runlog.attempts import steps
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Protocol
 
@@ -20,11 +20,7 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
-from logdriven_dagster.execution.window.claiming import (
-    claim_windows,
-    record_inapplicable,
-    refuse_unready,
-)
+from logdriven_dagster.execution.window.claiming import ClaimTransaction, refuse_unready
 from logdriven_dagster.execution.window.discovery import SourceDiscovery, is_open_ended, window_run
 from logdriven_dagster.execution.window.journal import EndRecorder, Journal
 from logdriven_dagster.execution.window.leases import HeldLease
@@ -34,7 +30,7 @@ from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.pass_execution import PassExecution, log_interruption
 from logdriven_dagster.execution.window.sessions import Engine, Engines
 from logdriven_dagster.execution.window.state import PassState
-from logdriven_dagster.execution.window.versions import prepare_order
+from logdriven_dagster.execution.window.versions import VersionToRun
 from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.runs import WindowRun
@@ -102,14 +98,14 @@ class Passes:
 
         Only the claim happens before the first WindowStarted.
         """
-        prepare = orders[0]
-        order = self._run_log.ask(lambda conn: prepare_order(conn, prepare))
-        if order.project.versions != prepare.project.versions:
+        first = orders[0]
+        order = self._run_log.ask(lambda conn: VersionToRun(conn, first).prepare_order())
+        if order.project.versions != first.project.versions:
             orders = orders[:1]  # an earlier version is only for windows that have tried it
         engine = self._engine_of(order)
         if not self._choice.type_of(engine).supports_batching:
             orders = orders[:1]
-        orders = [replace(order, window=each.window) for each in self._in_one_pass(orders)]
+        following = [each.window for each in self._in_one_pass(orders)[1:]]
         assert order.steps
         self.needs.refuse_unmet(order.table)
         if not is_open_ended(order.window):
@@ -117,7 +113,7 @@ class Passes:
         began = time.monotonic()
         processes = self.processes_for(order)
         attempts = self._run_log.write(
-            lambda conn: claim_windows(conn, processes, orders, self._owner)
+            lambda conn: ClaimTransaction(conn, order, self._owner).claim(processes, following)
         )
         self._listeners.on_claim(attempts)
         for window in order.passed_over:
@@ -143,7 +139,7 @@ class Passes:
     ) -> dict[TimeWindow, str]:
         """Record windows that do not apply as SKIPPED; return those recorded, with reasons."""
         return self._run_log.write(
-            lambda conn: record_inapplicable(conn, order, windows, self._owner)
+            lambda conn: ClaimTransaction(conn, order, self._owner).record_inapplicable(windows)
         )
 
     def _engine_of(self, order: Order) -> str:

@@ -1,8 +1,11 @@
-"""Time limits of attempts and job runs. Source: DolphinScheduler, timeout."""
+"""Time limits of attempts and job runs, and the pauses between their tries.
+
+Source: DolphinScheduler, timeout.
+"""
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from logdriven_dagster.config.models.settings import Settings
@@ -11,6 +14,9 @@ from logdriven_dagster.errors import TimeoutStepError
 from logdriven_dagster.model.windows import TimeWindow
 
 logger = logging.getLogger(__name__)
+
+_CHECK_SECONDS = 0.2
+"""The time between two checks of a pause."""
 
 
 @dataclass
@@ -53,3 +59,11 @@ class Timeout:
     @property
     def problem(self) -> str:
         return f"{self.what} exceeds its timeout of {self.settings.timeout}"
+
+
+def pause(seconds: float, check: Callable[[], None]) -> None:
+    """Wait before a retry; `check`, which is called repeatedly, raises if waiting is useless."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        check()
+        time.sleep(min(left, _CHECK_SECONDS))

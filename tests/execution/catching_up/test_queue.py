@@ -95,7 +95,7 @@ def test_every_order_of_endings_keeps_the_order_of_tables_and_loses_nothing(slot
         item = book.working.pop(place % len(book.working))
         (book.done if well else book.failed).append(item)
         queue.record_event(ended(item, well=well))
-        known = queue.plan().logs
+        known = queue.plan().context.logs
         assert {name: unite(known[name].finished) for name in TABLES} == {
             name: unite(log.finished) for name, log in book.logs(TABLES).items()
         }

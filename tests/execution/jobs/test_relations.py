@@ -6,7 +6,7 @@ from logdriven_dagster.errors import DependencyError, TerminalStepError
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.events import WindowFailed, WindowRefused, WindowSkipped
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.execution.window.claiming import reads
+from logdriven_dagster.planning.dependencies import list_reads
 from tests.builders import day, days, run_window
 from tests.execution.conftest import NOW
 
@@ -202,7 +202,8 @@ def test_relations_of_a_job_hold_in_its_runs_only(job):
 def test_an_upstream_that_is_only_waited_for_makes_nothing_stale_and_is_no_input(job):
     job.table("b", depends_on="{table: a, read: none}")
     job.relate("{from: a, to: b}").run()
-    assert reads(job.world.runner.project, job.world.runner.project.table("b"), day(1)) == {}
+    project = job.world.runner.project
+    assert list_reads(project.table("b"), project.tables, day(1)) == {}
     list(job.world.runner.refresh("a", days(1, 3), NOW))
     assert job.run() == []
     job.table("b", depends_on="a")

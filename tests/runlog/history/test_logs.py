@@ -10,7 +10,7 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.planning.backoff import get_remaining_back_off
+from logdriven_dagster.planning.retries import get_remaining_back_off
 from logdriven_dagster.runlog.attempts import claiming
 from logdriven_dagster.runlog.history import logs as history
 from tests.builders import at, day, days, end_step, finish, hours, start_step, table
