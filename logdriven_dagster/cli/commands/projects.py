@@ -1,14 +1,19 @@
 """`init`, `validate` and `schema`: a project's files."""
 
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, datetime, timezone
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from logdriven_dagster.cli.options import JsonOption, NowOption, ProjectOption
+from logdriven_dagster.cli.options import (
+    JsonOption,
+    NowOption,
+    ProjectOption,
+    read_data_clock,
+)
 
 if TYPE_CHECKING:
     from logdriven_dagster.config.derived.needs import Need
@@ -40,8 +45,6 @@ def init(
 
 
 def _day(now: str | None) -> date:
-    from datetime import datetime, timezone
-
     from logdriven_dagster.config.models.fields import parse_moment
 
     if now is None:
@@ -66,6 +69,7 @@ def validate(
         ),
     ] = False,
     as_json: JsonOption = False,
+    now: NowOption = None,
 ) -> None:
     """Check all files, queries and Python functions of the project; report all errors."""
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
@@ -82,7 +86,7 @@ def validate(
         raise typer.Exit(2) from None
     missing, engines = _missing_here(loaded), _engines(loaded)
     reasons = {name: why for name, (_, why) in engines.items()}
-    effects = _describe_effects(loaded, connect=connect)
+    effects = _describe_effects(loaded, read_data_clock(loaded, now), connect=connect)
     places = _find_problems(loaded) if connect else {}
     if as_json:
         analysis_fields = (
@@ -138,13 +142,11 @@ def _print_valid(
         print_line(f"On Spark: {'; '.join(on_spark)}.")
 
 
-def _describe_effects(project: "Project", *, connect: bool) -> list[str]:
+def _describe_effects(project: "Project", now: datetime, *, connect: bool) -> list[str]:
     """Return the effects on existing windows of `renamed_from` and of changed grids.
 
     Only with `connect` is the run log of a project without renamed tables read from a server.
     """
-    from datetime import datetime
-
     from logdriven_dagster.cli.shown.definitions import iter_part_notes
     from logdriven_dagster.errors import RunLogError
     from logdriven_dagster.execution.definitions.homes import look_at_run_log
@@ -161,7 +163,7 @@ def _describe_effects(project: "Project", *, connect: bool) -> list[str]:
         if run_log is None:
             return []
         logs = run_log.ask(lambda conn: read_logs(conn, project, list(project.tables)))
-        found = plan(project.tables, logs, datetime.now(project.zone), list(project.tables))
+        found = plan(project.tables, logs, now)
         notes = [note.text for note in find_rename_notes(project, run_log)]
         return [*notes, *iter_part_notes(found)]
     except RunLogError as error:
