@@ -69,7 +69,18 @@ LogFormatOption = Annotated[
     ),
 ]
 TablesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="TABLES", help="Tables or jobs; default: all tables.")
+    list[str] | None,
+    typer.Argument(
+        metavar="TABLES",
+        help="Tables, jobs or selections such as ods.*, +dws.daily, ods.orders+, tag:finance; "
+        "default: all tables.",
+    ),
+]
+ExcludeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude", metavar="TABLES", help="Leave out these tables or selections; repeatable."
+    ),
 ]
 OverrideOption = Annotated[
     list[str] | None,

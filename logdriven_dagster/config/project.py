@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from logdriven_dagster.config.locations import (
     resolve_location,
 )
 from logdriven_dagster.config.models.frozen import Option
-from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
+from logdriven_dagster.config.models.jobs import JobConfig, StandardJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
@@ -152,7 +152,7 @@ class Project:
         if name in self.tables:
             return self.tables[name]
         raise UsageError(
-            f"unknown table {name!r} in project {self.name}" + _suggest_nearest(name, self.tables)
+            f"unknown table {name!r} in project {self.name}" + suggest_nearest(name, self.tables)
         )
 
     @cached_property
@@ -181,7 +181,7 @@ class Project:
         if not name:
             raise UsageError("the job has no name")
         raise UsageError(
-            f"unknown job {name!r} in project {self.name}" + _suggest_nearest(name, self.jobs)
+            f"unknown job {name!r} in project {self.name}" + suggest_nearest(name, self.jobs)
         )
 
     def standard_job(self, name: str) -> StandardJob:
@@ -190,26 +190,6 @@ class Project:
         if not isinstance(job, StandardJob):
             raise UsageError(f"{name} is a {job.type} job, not a standard job")
         return job
-
-    def select(self, names: "tuple[str, ...] | list[str]") -> tuple[str, ...]:
-        """Return tables in running order, selected by table or job names; all tables for no names.
-
-        Raises UsageError for an unknown name, and for a maintenance job, which has no tables.
-        """
-        wanted: set[str] = set()
-        for name in names:
-            if name not in self.tables and name not in self.jobs:
-                near = _suggest_nearest(name, [*self.tables, *self.jobs])
-                raise UsageError(f"unknown table or job {name!r} in project {self.name}{near}")
-            wanted |= {name} if name in self.tables else self._list_tables(name)
-        return tuple(name for name in self.tables if not names or name in wanted)
-
-    def _list_tables(self, name: str) -> set[str]:
-        job = self.jobs[name]
-        if isinstance(job, MaintenanceJob):
-            fix = f"run it with `logdriven job run {name}`"
-            raise UsageError(f"{name} is a maintenance job, which has steps and no tables; {fix}")
-        return set(job.tables)
 
     def connection(self, name: str) -> Connection:
         """Return a connection with its secrets resolved. Raises UsageError if one is missing."""
@@ -240,7 +220,7 @@ class Project:
     def _get_declared_connection(self, name: str) -> ConnectionType:
         if name not in self.config.connections:
             raise UsageError(
-                f"unknown connection {name!r}" + _suggest_nearest(name, self.config.connections)
+                f"unknown connection {name!r}" + suggest_nearest(name, self.config.connections)
             )
         return self.config.connections[name]
 
@@ -315,6 +295,7 @@ class Project:
             raise UsageError(f"{field}: {missing}") from None
 
 
-def _suggest_nearest(name: str, names: "Mapping[str, object] | list[str]") -> str:
+def suggest_nearest(name: str, names: Iterable[str]) -> str:
+    """Return the question whether a similar name is meant, or nothing if there is none."""
     near = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

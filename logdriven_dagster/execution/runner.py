@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.relations import apply_job
+from logdriven_dagster.config.derived.selection import select_tables
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
 from logdriven_dagster.config.project import Project
@@ -120,7 +121,7 @@ class Runner:
         """
         with garbage_kept():
             project = in_force or self.in_force(job)
-            selected = project.select(tuple(tables or filter(None, (job,))))
+            selected = select_tables(project, tuple(tables or filter(None, (job,))))
             logs = self._logs(project, selected)
             return plan(project.tables, logs, now, selected, mode=mode, backoff=backoff)
 
@@ -179,7 +180,7 @@ class Runner:
         """
         job = options.get("job")
         project = options.get("in_force") or self.in_force(job)
-        selected = project.select(tuple(tables or filter(None, (job,))))
+        selected = select_tables(project, tuple(tables or filter(None, (job,))))
         arguments = options.get("arguments", RunArguments())
         settle_tables(project, self.run_log, [project.tables[name] for name in selected])
 

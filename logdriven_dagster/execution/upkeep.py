@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config.derived.selection import select_tables
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine import spark_session
 from logdriven_dagster.engine.storage.garbage import Garbage
@@ -70,7 +71,7 @@ def expirable(
     project: Project, run_log: RunLog, names: Sequence[str], older_than: timedelta, options: Expiry
 ) -> Iterator[Upkept]:
     """Find the versions that `expire_snapshots` would remove."""
-    for name in project.select(list(names)):
+    for name in select_tables(project, names):
         unfinished = _build_unfinished(project, run_log)
         yield engine_upkeep.expirable(project, name, older_than, options, unfinished)
 
@@ -79,14 +80,14 @@ def expire_snapshots(
     project: Project, run_log: RunLog, names: Sequence[str], older_than: timedelta, options: Expiry
 ) -> Iterator[Upkept]:
     """Remove old versions of tables, by names of tables or jobs; no names select all tables."""
-    for name in project.select(list(names)):
+    for name in select_tables(project, names):
         unfinished = _build_unfinished(project, run_log)
         yield engine_upkeep.expire_snapshots(project, name, older_than, options, unfinished)
 
 
 def compactable(project: Project, names: Sequence[str], options: Compaction) -> Iterator[Upkept]:
     """Find the files that `compact_files` would rewrite."""
-    for name in project.select(list(names)):
+    for name in select_tables(project, names):
         yield engine_upkeep.compactable(project, name, options)
 
 
@@ -101,7 +102,7 @@ def compact_files(
     `spark` returns the session to use; by default the project's own is started or reused, once a
     table has files to compact.
     """
-    for name in project.select(list(names)):
+    for name in select_tables(project, names):
         found = engine_upkeep.compactable(project, name, options)
         if found.files:
             session = spark() if spark is not None else spark_session(project)

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cache, cached_property
 
 from dagster import (
@@ -11,6 +10,7 @@ from dagster import (
     GraphDefinition,
 )
 
+from logdriven_dagster.config.derived.selection import select_tables
 from logdriven_dagster.config.models.jobs import StandardJob
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
@@ -70,8 +70,8 @@ class Location:
         return self._tables.get(key) or ".".join(key.path)
 
     def select(self, names: Collection[str] = ()) -> list[str]:
-        """Return the shown tables with these names of tables and jobs; without names, all."""
-        chosen = list(self.project.select(tuple(names)) if names else self.keys)
+        """Return the shown tables of these selections (see `select_tables`); without any, all."""
+        chosen = list(select_tables(self.project, names) if names else self.keys)
         if hidden := [table for table in chosen if table not in self.keys]:
             raise UsageError(f"{', '.join(hidden)}: not in the tables of this code location")
         return chosen
@@ -86,7 +86,7 @@ class Selection:
 
 
 def selection(project: Project, names: Collection[str] = ()) -> Selection:
-    """Select tables and jobs by name, or tables by patterns such as `ods.*`; all without names.
+    """Select tables and jobs as `select_tables` does; all without names.
 
     A job selects its tables, and tables select the jobs that run no others. A maintenance job,
     which has no tables, is selected by its name only, so that two code locations do not both run
@@ -96,9 +96,8 @@ def selection(project: Project, names: Collection[str] = ()) -> Selection:
         return Selection(tuple(project.tables), tuple(project.jobs))
     wanted: set[str] = set()
     for name in names:
-        found = [table for table in project.tables if fnmatchcase(table, name)]
         maintenance = name in project.jobs and not isinstance(project.jobs[name], StandardJob)
-        wanted |= {name} if maintenance else set(found or project.select((name,)))
+        wanted |= {name} if maintenance else set(select_tables(project, (name,)))
     tables = tuple(table for table in project.tables if table in wanted)
     jobs = tuple(
         name

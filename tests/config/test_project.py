@@ -297,15 +297,6 @@ def test_a_branch_deployment_of_dagster_has_a_run_log_of_its_own(folder, monkeyp
     assert folder.load().run_log_url.database == "/tmp/branch.db"
 
 
-def test_a_job_selects_its_tables_in_running_order(folder):
-    folder.table("b").table("a", "depends_on: [b]").table("c")
-    folder.write("jobs/nightly.yaml", "job: nightly\ntables: [a, b]")
-    project = folder.load()
-    assert project.select(("nightly",)) == ("b", "a")
-    with pytest.raises(UsageError, match="did you mean 'nightly'"):
-        project.select(("nightl",))
-
-
 def test_a_job_of_unknown_tables_is_refused(folder):
     folder.table("ods.a").write("jobs/j.yaml", "job: j\ntables: [ods.b]")
     assert "jobs/j.yaml:2: tables[0]: unknown table 'ods.b'" in folder.mistakes()

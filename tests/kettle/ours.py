@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.processes import build_processes
+from logdriven_dagster.config.derived.selection import select_tables
 from logdriven_dagster.config.models.jobs import StandardJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.errors import LogdrivenError
@@ -75,7 +76,7 @@ def attempt(conn: Connection, name: str, run: Run) -> None:
 def planned(conn: Connection, project: Project) -> Plan:
     """The plan of the job."""
     logs = history.read_table_logs(conn, list(project.tables.values()))
-    return plan(project.tables, logs, NOW, project.select((JOB,)))
+    return plan(project.tables, logs, NOW, select_tables(project, (JOB,)))
 
 
 def ready(conn: Connection, project: Project) -> set[str]:

@@ -106,6 +106,7 @@ def _convert_neighbour(item: "Neighbour") -> dict[str, Any]:
 
 
 def _convert_column(project: "Project", name: str) -> dict[str, Any]:
+    from logdriven_dagster.config.derived.selection import select_tables
     from logdriven_dagster.errors import UsageError
     from logdriven_dagster.execution.definitions.homes import open_run_log
     from logdriven_dagster.model.lineage import ColumnRef, Container, NodeType
@@ -119,7 +120,7 @@ def _convert_column(project: "Project", name: str) -> dict[str, Any]:
         links = log.ask(lambda conn: find_by_column(conn, asked))
     except UsageError:
         if held not in project.tables and not {*":/#"} & {*name}:
-            project.select((name,))  # suggests the table or job
+            select_tables(project, (name,))  # suggests the table or job
         raise
     return {
         "column": name,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from logdriven_dagster.cli.options import (
+    ExcludeOption,
     JsonOption,
     NowOption,
     ProjectOption,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 def plan(
     tables: TablesArgument = None,
     *,
+    exclude: ExcludeOption = None,
     every: Annotated[
         bool, typer.Option("--all", help="Show every pending window, not one line per table.")
     ] = False,
@@ -44,6 +46,7 @@ def plan(
     """Show pending windows, oldest first, with the reason why a window is blocked."""
     from logdriven_dagster.cli.shown.definitions import find_changed_targets
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
+    from logdriven_dagster.config.derived.selection import select_tables
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
     from logdriven_dagster.execution.opening import open_runner
     from logdriven_dagster.planning.unread import iter_made_without
@@ -51,7 +54,8 @@ def plan(
     registered = open_in_force(project)
     loaded = registered.project
     runner = open_runner(loaded, run_log=registered.run_log)
-    found = runner.plan(read_data_clock(loaded, now), loaded.select(tables or []))
+    selected = select_tables(loaded, tables or [], exclude or [])
+    found = runner.plan(read_data_clock(loaded, now), selected)
     windows = islice(found.windows(), limit)
     apart = _apart(loaded, found)
     existing = _existing_rows(runner, found)
@@ -175,6 +179,7 @@ def _print_tables(found: "Plan") -> None:
 def status(
     tables: TablesArgument = None,
     *,
+    exclude: ExcludeOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -192,6 +197,7 @@ def status(
         format_freshness,
         print_late,
     )
+    from logdriven_dagster.config.derived.selection import select_tables
     from logdriven_dagster.execution.definitions.disagreements import Disagreements
     from logdriven_dagster.execution.definitions.removed_tables import find_removed_tables
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
@@ -205,7 +211,7 @@ def status(
     loaded = registered.project
     runner = open_runner(loaded, run_log=registered.run_log)
     clock = read_data_clock(loaded, now)
-    found = runner.plan(clock, loaded.select(tables or []))
+    found = runner.plan(clock, select_tables(loaded, tables or [], exclude or []))
     standing = {
         name: evaluate_freshness(each.table, each.log, clock) for name, each in found.tables.items()
     }
@@ -213,7 +219,7 @@ def status(
         latest = read_latest_statuses(conn, found.tables)
         looked = audits.read_source_rows(conn, found.tables)
     disagreements = Disagreements.find(registered)
-    removed = find_removed_tables(registered) if not tables else []
+    removed = [] if tables or exclude else find_removed_tables(registered)
     changed = {each.table: each for each in find_changed_targets(registered, found.tables)}
     without = list(iter_made_without(found.tables))
     renames = find_rename_notes(loaded, registered.run_log)
@@ -375,9 +381,10 @@ def graph(
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
     from logdriven_dagster.config.derived.graph import build_graph, format_mermaid
     from logdriven_dagster.config.derived.relations import apply_job
+    from logdriven_dagster.config.derived.selection import select_tables
 
     loaded = apply_job(open_in_force(project).project, job)
-    found = build_graph(loaded.tables, loaded.select([job] if job else []))
+    found = build_graph(loaded.tables, select_tables(loaded, [job] if job else []))
     if not as_json:
         print_line(format_mermaid(found))
         return

@@ -14,6 +14,7 @@ import typer
 from logdriven_dagster.cli.commands.definitions import OperatorOption
 from logdriven_dagster.cli.options import (
     BatchSizeOption,
+    ExcludeOption,
     ExcludeStepsOption,
     FromStepOption,
     JsonOption,
@@ -88,6 +89,7 @@ class TerminatedError(KeyboardInterrupt):
 def run(
     tables: TablesArgument = None,
     *,
+    exclude: ExcludeOption = None,
     once: OnceOption = False,
     latest_only: LatestOnlyOption = False,
     max_windows: WindowsOption = None,
@@ -105,6 +107,8 @@ def run(
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Catch up: run all pending windows, oldest first, upstreams before downstreams."""
+    from logdriven_dagster.config.derived.selection import select_tables
+
     output = choose_output(as_json, log_format)
     mode, patience = _choose_mode(once, latest_only), parse_duration(wait or "0 s", "--wait")
     arguments = run_arguments(
@@ -116,7 +120,7 @@ def run(
         batch_size=batch_size,
     )
     runner, clock = open_to_run("run", project, now)
-    names = runner.project.select(tables or [])
+    names = select_tables(runner.project, tables or [], exclude or [])
     _refuse_unknown_steps(runner, names, arguments)
     job = _find_only_job(runner.project, tables)
     view, limit = (job.job, max_windows or job.max_windows) if job else (None, max_windows)
@@ -186,7 +190,8 @@ def _find_only_job(project: "Project", names: list[str] | None) -> "StandardJob 
     """Return the job if it is the only name: its relations and its own limit apply."""
     from logdriven_dagster.config.models.jobs import StandardJob
 
-    job = project.jobs.get(names[0]) if names and len(names) == 1 else None
+    only = names[0].removeprefix("job:") if names and len(names) == 1 else ""
+    job = project.jobs.get(only)
     return job if isinstance(job, StandardJob) else None
 
 

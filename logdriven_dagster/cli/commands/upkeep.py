@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from logdriven_dagster.cli.options import (
+    ExcludeOption,
     JsonOption,
     ProjectOption,
     TablesArgument,
@@ -207,6 +208,7 @@ def adopt(
 def expire_snapshots(
     tables: TablesArgument = None,
     *,
+    exclude: ExcludeOption = None,
     older_than: Annotated[
         str,
         typer.Option(
@@ -226,18 +228,21 @@ def expire_snapshots(
     """Remove old versions of Iceberg and Delta tables, and the files that only they name."""
     loaded, age = open_project(project), parse_duration(older_than, "--older-than")
 
+    from logdriven_dagster.config.derived.selection import select_tables
     from logdriven_dagster.execution import upkeep
     from logdriven_dagster.execution.definitions.homes import open_run_log
 
     work = upkeep.expirable if dry_run else upkeep.expire_snapshots
     run_log = open_run_log(loaded)
-    _print_upkept(work(loaded, run_log, tables or [], age, Expiry(keep)), as_json=as_json)
+    selected = select_tables(loaded, tables or [], exclude or [])
+    _print_upkept(work(loaded, run_log, selected, age, Expiry(keep)), as_json=as_json)
 
 
 @app.command("compact-files")
 def compact_files(
     tables: TablesArgument = None,
     *,
+    exclude: ExcludeOption = None,
     min_files: Annotated[
         int, typer.Option(min=2, help="The minimum number of small files of a window to compact.")
     ] = Compaction().min_files,
@@ -251,10 +256,12 @@ def compact_files(
     """Rewrite the small files of each window of Iceberg and Delta tables as few."""
     loaded, options = open_project(project), Compaction(min_files, target_size * _MEGABYTE)
 
+    from logdriven_dagster.config.derived.selection import select_tables
     from logdriven_dagster.execution import upkeep
 
     work = upkeep.compactable if dry_run else upkeep.compact_files
-    _print_upkept(work(loaded, tables or [], options), as_json=as_json)
+    selected = select_tables(loaded, tables or [], exclude or [])
+    _print_upkept(work(loaded, selected, options), as_json=as_json)
 
 
 def _print_upkept(done: "Iterable[Upkept]", *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from logdriven_dagster.config.derived.selection import select_tables
 from logdriven_dagster.config.models.dependencies import is_asset
 from logdriven_dagster.config.models.jobs import StandardJob
 from logdriven_dagster.config.project import Project
@@ -38,7 +39,7 @@ def find_neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbou
     neighbouring table and none of the given ones. Raises UsageError for an unknown name and for a
     maintenance job, which has no tables.
     """
-    asked = project.select((name,))
+    asked = select_tables(project, (name,))
     upstream = _collect_edges(project)
     downstream: _Edges = {}
     for table, edges in upstream.items():

@@ -25,7 +25,7 @@ class CatchUpConfig(Config):
     """Settings of one catch-up run; all are optional."""
 
     tables: list[str] | None = None
-    """Tables or configured jobs; all tables by default."""
+    """Tables, configured jobs or selections such as `ods.*`; all tables by default."""
     now: str | None = None
     """Pins the data clock: a date or time of the project's time zone."""
     max_windows: int | None = None

@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from logdriven_dagster.config.derived.selection import select_tables
 from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
@@ -216,7 +217,7 @@ def _tables(project: Project, names: Collection[str]) -> Collection[str] | None:
     if not names:
         return None
     own = [name for name in names if not isinstance(project.jobs.get(name), MaintenanceJob)]
-    return set(project.select(own)) if own else set()
+    return set(select_tables(project, own)) if own else set()
 
 
 def _count_written(row: shown.Row, kind: str) -> int | str:

@@ -195,6 +195,21 @@ def test_status_json_shows_the_basis_of_freshness(shop, logdriven):
     }
 
 
+def test_commands_take_selections_of_tables(shop, logdriven):
+    def find_tables(command, *selections):
+        found = logdriven(command, "--json", *NOON, *selections).json
+        rows = found["tables"] if command == "status" else found
+        return {row["table"] for row in rows}
+
+    for command in ("plan", "status"):
+        found = find_tables(command, "ods.*", "dws.daily_sales", "--exclude", "ods.customers")
+        assert found == {"ods.orders", "dws.daily_sales"}
+        assert find_tables(command, "ods.orders+") == {"ods.orders", "dws.daily_sales"}
+    refused = logdriven("plan", "+ods.order", *NOON)
+    assert refused.code == 2
+    assert "did you mean 'ods.orders'?" in refused.err
+
+
 def test_plan_status_and_validate_show_the_parts_that_a_changed_zone_leaves(shop, logdriven):
     for n in (1, 2, 3):
         ShopLog(shop).succeed("ods.orders", day(n))
