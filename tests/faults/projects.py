@@ -14,7 +14,7 @@ from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets.files.pointers import Pointers
-from logdriven_dagster.engine.targets.files.table import files_folder
+from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 from tests.builders import UTC
 from tests.faults.stores import Stores
@@ -142,7 +142,7 @@ class Scenario:
             except NoSuchTableError:
                 continue
         target: Any = project.table("dwd.twice").output
-        yield "dwd.twice", list(_pointed(files_folder(project, "dwd.twice", target), project.zone))
+        yield "dwd.twice", list(_pointed(target_folder(project, "dwd.twice", target), project.zone))
 
     def _database(self) -> Iterator[tuple[str, Rows]]:
         engine = sa.create_engine(self.project.connection("db").url)

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from logdriven_dagster.config.models.fields import LocationText
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.config.models.types.targets import REJECTED, TableTarget
+from logdriven_dagster.config.models.types.targets import FolderTarget, TableTarget
 
 
 class DeltaSource(Source):
@@ -37,7 +38,7 @@ class DeltaSource(Source):
         return self.model_copy(update={"window_column": None})
 
 
-class DeltaTarget(TableTarget):
+class DeltaTarget(FolderTarget, TableTarget):
     """A Delta table, published window by window."""
 
     store = "logdriven_dagster.plugins.delta.target.table:DeltaTable"
@@ -52,23 +53,5 @@ class DeltaTarget(TableTarget):
         examples=["s3://bucket/orders"],
     )
 
-    def place(self, table: str) -> str:
-        return f"files {self.path or table.lower()}"
-
-    def uses(self, table: str) -> Iterator[tuple[str, str]]:
-        yield "target", self.path or table
-
-    @property
-    def folders(self) -> Mapping[str, str | None]:
-        return {"path": self.path}
-
-    @property
-    def stretch_obstacle(self) -> str | None:
-        return None
-
-    def rejected(self, table: str, mode: str) -> "DeltaTarget":
-        _ = table
-        path = f"{self.path}{REJECTED}" if self.path else None
-        return self.model_copy(
-            update={"mode": mode, "window_column": None, "key": (), "path": path}
-        )
+    def rejected(self, table: str, mode: str) -> Self:
+        return super().rejected(table, mode).model_copy(update={"key": ()})

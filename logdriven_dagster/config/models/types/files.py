@@ -12,7 +12,7 @@ from logdriven_dagster.config.models.types.declared_columns import (
     find_declared_type,
 )
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.config.models.types.targets import REJECTED, Target
+from logdriven_dagster.config.models.types.targets import FolderTarget
 from logdriven_dagster.config.models.types.time_columns import TimeColumn, explain_not_a_time
 from logdriven_dagster.config.yaml.field_names import Formerly
 
@@ -214,7 +214,7 @@ class JsonSource(RecordsSource):
     )
 
 
-class FileTarget(Target):
+class FileTarget(FolderTarget):
     """Plain files below the warehouse, published window by window."""
 
     store = "logdriven_dagster.engine.targets.files.table:WindowFiles"
@@ -237,22 +237,3 @@ class FileTarget(Target):
         description="for other files in the folder before the first window: refuse the window; "
         "or keep them there, where readers of this table do not see them",
     )
-
-    def place(self, table: str) -> str:
-        return f"files {self.path or table.lower()}"
-
-    def uses(self, table: str) -> Iterator[tuple[str, str]]:
-        yield "target", self.path or table
-
-    @property
-    def folders(self) -> Mapping[str, str | None]:
-        return {"path": self.path}
-
-    @property
-    def stretch_obstacle(self) -> str | None:
-        return None
-
-    def rejected(self, table: str, mode: str) -> "FileTarget":
-        _ = table
-        path = f"{self.path}{REJECTED}" if self.path else None
-        return self.model_copy(update={"mode": mode, "window_column": None, "path": path})

@@ -1,7 +1,7 @@
 """Base class of target types."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -99,6 +99,33 @@ class Target(Part):
         """Return a target of this type for a table's rejected rows, or None for Parquet."""
         _ = table, mode
         return None
+
+
+class FolderTarget(Target):
+    """A target whose files lie in a folder of their own."""
+
+    if TYPE_CHECKING:
+        path: str | None
+        """A folder or URL; None for `<warehouse>/<layer>/<name>`."""
+
+    def place(self, table: str) -> str:
+        return f"files {self.path or table.lower()}"
+
+    def uses(self, table: str) -> Iterator[tuple[str, str]]:
+        yield "target", self.path or table
+
+    @property
+    def folders(self) -> Mapping[str, str | None]:
+        return {"path": self.path}
+
+    @property
+    def stretch_obstacle(self) -> str | None:
+        return None
+
+    def rejected(self, table: str, mode: str) -> Self:
+        _ = table
+        path = f"{self.path}{REJECTED}" if self.path else None
+        return self.model_copy(update={"mode": mode, "window_column": None, "path": path})
 
 
 class TableTarget(Target):

@@ -21,7 +21,8 @@ from logdriven_dagster.engine.storage.moves import find_move_obstacle, move_fold
 from logdriven_dagster.engine.targets.contents import Contents, Holdings, Named
 from logdriven_dagster.engine.targets.files.garbage import leftovers
 from logdriven_dagster.engine.targets.files.pointers import Pointer, Pointers, file_of_others, total
-from logdriven_dagster.engine.targets.files.table import files_folder, visible
+from logdriven_dagster.engine.targets.files.table import visible
+from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.errors import NotPublishedError
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -50,7 +51,7 @@ class FilesContents(Contents):
         schema = arrow_schema(_schema(pointers.values(), table))
         if schema is None:
             return None
-        data = files_folder(project, table, target).get_subfolder("data")
+        data = target_folder(project, table, target).get_subfolder("data")
         files = (
             f"{data.location}/{pointer.folder}/{name}"
             for pointer in visible(pointers, zone)
@@ -64,7 +65,7 @@ class FilesContents(Contents):
         self, project: Project, targets: Sequence[tuple[str, FileTarget]]
     ) -> Iterator[str | None]:
         for table, target in targets:
-            folder = files_folder(project, table, target)
+            folder = target_folder(project, table, target)
             other = file_of_others(folder)
             keep = target.existing_rows == "keep"
             then = "it stays there and is not read" if keep else "the first window will be refused"
@@ -75,20 +76,20 @@ class FilesContents(Contents):
         return leftovers(search, table, target)
 
     def find_move_obstacle(self, project: Project, old: Named, new: Named) -> str | None:
-        return find_move_obstacle(files_folder(project, *old), files_folder(project, *new))
+        return find_move_obstacle(target_folder(project, *old), target_folder(project, *new))
 
     def move(self, project: Project, old: Named, new: Named) -> None:
-        move_folder(files_folder(project, *old), files_folder(project, *new))
+        move_folder(target_folder(project, *old), target_folder(project, *new))
 
     def list_parts(self, project: Project, table: str, target: FileTarget) -> Iterator[Garbage]:
-        folder = files_folder(project, table, target)
+        folder = target_folder(project, table, target)
         refuse_other_files(folder.get_subfolder("data"))
         return list_folder_parts(folder, table, {"_windows": "pointer", "data": "rows"})
 
 
 def _read_pointers(project: Project, table: str, target: FileTarget) -> dict[str, Pointer]:
     """Return the pointers of windows by name, without fences."""
-    pointers = Pointers(files_folder(project, table, target), project.zone).current()
+    pointers = Pointers(target_folder(project, table, target), project.zone).current()
     return {name: each for name, each in pointers.items() if each.folder}
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.files.pointers import Pointers
-from logdriven_dagster.engine.targets.files.table import files_folder
+from logdriven_dagster.engine.targets.folders import target_folder
 
 
 def leftovers(search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
     """Yield the garbage of one target of plain files: unnamed folders and old pointers."""
-    folder = files_folder(search.project, table, target)
+    folder = target_folder(search.project, table, target)
     data, pointers = folder.get_subfolder("data"), Pointers(folder, search.project.zone)
     idle = search.idle(data)
     needed = {data.get_subfolder(each).location for each in pointers.folders()}

@@ -12,13 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.locations import as_path, resolve_location, validate_location
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.models.types.files import FileTarget
-from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.schemas import conform, merge_schemas
 from logdriven_dagster.engine.sources.files.records import NOTHING
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.locations import Folder, folder_at, name_of
+from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.engine.storage.staging import staging_name
 from logdriven_dagster.engine.targets.files.limits import storable
@@ -30,6 +29,7 @@ from logdriven_dagster.engine.targets.files.pointers import (
     moment,
     total,
 )
+from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.engine.targets.staged_files import (
     are_whole,
     stage_files,
@@ -80,7 +80,7 @@ class WindowFiles:
 
     def __init__(self, context: StoreContext, table: str, target: FileTarget) -> None:
         self._context, self._table, self._target = context, table, target
-        self._folder = files_folder(context.project, table, target)
+        self._folder = target_folder(context.project, table, target)
         self._data = self._folder.get_subfolder("data")
         self._zone = context.project.zone
         self._pointers = Pointers(self._folder, self._zone)
@@ -293,17 +293,6 @@ def visible(pointers: Mapping[str, Pointer], zone: ZoneInfo) -> list[Pointer]:
             shown.append(held)
     kept = set(shown)
     return [pointers[name] for name, held in windows.items() if held in kept]
-
-
-def files_folder(project: Project, table: str, target: FileTarget) -> Folder:
-    """Return the folder of a target; TerminalStepError for a URL of another file system."""
-    if not target.path:
-        return folder_at("/".join([project.warehouse, *table.split(".")]), project.storage)
-    try:
-        place = resolve_location(validate_location(project.path(target.path)))
-    except ValueError as error:
-        raise TerminalStepError(f"target.path: {error}") from None
-    return folder_at(place, project.storage)
 
 
 def _distinct(pointers: dict[str, Pointer]) -> list[Pointer]:

@@ -17,6 +17,7 @@ from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.storage.moves import find_move_obstacle, move_folder
 from logdriven_dagster.engine.targets.contents import Contents, Holdings, Named
 from logdriven_dagster.engine.targets.first_contact import what_becomes
+from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.errors import NotPublishedError, UsageError
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.plugins.delta.format.arrow_rows import arrow_rows
@@ -24,7 +25,7 @@ from logdriven_dagster.plugins.delta.models import DeltaTarget
 from logdriven_dagster.plugins.delta.target.first_contact import unknown_files
 from logdriven_dagster.plugins.delta.target.garbage import leftovers
 from logdriven_dagster.plugins.delta.target.history import was_published_to
-from logdriven_dagster.plugins.delta.target.table import delta_folder, open_target
+from logdriven_dagster.plugins.delta.target.table import open_target
 
 
 class DeltaContents(Contents):
@@ -58,14 +59,14 @@ class DeltaContents(Contents):
         return leftovers(search, table, target)
 
     def find_move_obstacle(self, project: Project, old: Named, new: Named) -> str | None:
-        return find_move_obstacle(delta_folder(project, *old), delta_folder(project, *new))
+        return find_move_obstacle(target_folder(project, *old), target_folder(project, *new))
 
     def move(self, project: Project, old: Named, new: Named) -> None:
-        move_folder(delta_folder(project, *old), delta_folder(project, *new))
+        move_folder(target_folder(project, *old), target_folder(project, *new))
 
     def list_parts(self, project: Project, table: str, target: DeltaTarget) -> Iterator[Garbage]:
         found = open_target(project, table, target)
-        folder = delta_folder(project, table, target)
+        folder = target_folder(project, table, target)
         if found is not None and (unknown_files(found) or not was_published_to(found)):
             place = as_path(folder.location)
             raise UsageError(f"{place} holds rows that no window wrote; remove it with other tools")

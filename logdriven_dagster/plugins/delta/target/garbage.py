@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.storage.locations import Folder, folder_of
+from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.plugins.delta.models import DeltaTarget
-from logdriven_dagster.plugins.delta.target.table import delta_folder, open_target
+from logdriven_dagster.plugins.delta.target.table import open_target
 
 
 def leftovers(search: Search, table: str, target: DeltaTarget) -> Iterator[Garbage]:
@@ -13,7 +14,7 @@ def leftovers(search: Search, table: str, target: DeltaTarget) -> Iterator[Garba
 
     Files that were removed from the table do not count: readers of an older version may need them.
     """
-    folder = delta_folder(search.project, table, target)
+    folder = target_folder(search.project, table, target)
     idle = search.idle(folder.get_subfolder("data"))
     files = {staged: _parquet_files(Folder(folder.storage, staged)) for staged in idle}
     found = open_target(search.project, table, target) if idle else None

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.locations import resolve_location, validate_location
 from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.schemas import (
@@ -18,12 +17,12 @@ from logdriven_dagster.engine.queries.schemas import (
     window_column,
 )
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.locations import Folder, folder_at
 from logdriven_dagster.engine.storage.spark_files import read_files
+from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.engine.targets.upserted_files import merge, refuse_duplicate_keys
-from logdriven_dagster.errors import NotPublishedError, TerminalStepError, TransientStepError
+from logdriven_dagster.errors import NotPublishedError, TransientStepError
 from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.plugins.delta.format.features import refuse_unwritable
@@ -69,20 +68,9 @@ class FileChange:
     """Counts of an upsert; None for other modes."""
 
 
-def delta_folder(project: Project, table: str, target: DeltaTarget) -> Folder:
-    """Return the folder of a target's table; TerminalStepError for an unknown file system."""
-    if not target.path:
-        return folder_at("/".join([project.warehouse, *table.split(".")]), project.storage)
-    try:
-        place = resolve_location(validate_location(project.path(target.path)))
-    except ValueError as error:
-        raise TerminalStepError(f"target.path: {error}") from None
-    return folder_at(place, project.storage)
-
-
 def open_target(project: Project, table: str, target: DeltaTarget) -> Snapshot | None:
     """Return the current snapshot of a target's table; None if there is no table."""
-    return open_table(delta_folder(project, table, target).location, project.storage)
+    return open_table(target_folder(project, table, target).location, project.storage)
 
 
 class DeltaTable:
@@ -90,7 +78,7 @@ class DeltaTable:
 
     def __init__(self, context: StoreContext, table: str, target: DeltaTarget) -> None:
         self._context, self._table, self._target = context, table, target
-        self._folder = delta_folder(context.project, table, target)
+        self._folder = target_folder(context.project, table, target)
         self._data = self._folder.get_subfolder("data")
 
     @property

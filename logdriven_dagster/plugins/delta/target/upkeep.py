@@ -4,12 +4,13 @@ from datetime import timedelta
 from math import ceil
 
 from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.engine.targets.upkeep import Expiring, Upkeep, remove_files, sizes_of
 from logdriven_dagster.model.upkeep import Upkept
 from logdriven_dagster.plugins.delta.format.features import refuse_unwritable
 from logdriven_dagster.plugins.delta.format.tables import Snapshot
 from logdriven_dagster.plugins.delta.target.compaction import DeltaNow
-from logdriven_dagster.plugins.delta.target.table import delta_folder, open_target
+from logdriven_dagster.plugins.delta.target.table import open_target
 
 
 class DeltaUpkeep(Upkeep):
@@ -25,7 +26,7 @@ class DeltaUpkeep(Upkeep):
 
     @property
     def data(self) -> Folder:
-        return delta_folder(self.project, self.name, self.target).get_subfolder("data")
+        return target_folder(self.project, self.name, self.target).get_subfolder("data")
 
     def load(self) -> DeltaNow | None:
         snapshot = self._now()
