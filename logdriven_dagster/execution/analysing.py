@@ -1,18 +1,12 @@
 """Analysis of a project's queries by Spark's own parser and analyzer, with places in its files."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.loading import build_project
 from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.config.sql.query_mistakes import TextPlace
 from logdriven_dagster.engine.window.analysis import Analysed, analyse
 from logdriven_dagster.errors import ConfigError
-
-if TYPE_CHECKING:
-    from logdriven_dagster.config.project import Project
-    from logdriven_dagster.engine import SparkSession
 
 
 @dataclass(frozen=True)
@@ -23,17 +17,12 @@ class Analysis:
     not_analyzed: tuple[ConfigError, ...]
 
 
-def analysis_of(
-    sources: ProjectFiles, start: "Callable[[Project], SparkSession] | None" = None
-) -> Analysis:
-    """Analyze every query of a valid project; starts Spark, or joins it where it runs.
-
-    `start` returns the session to use; by default it is the project's own.
-    """
+def analysis_of(sources: ProjectFiles) -> Analysis:
+    """Analyze every query of a valid project; starts Spark, or joins it where it runs."""
     from logdriven_dagster.engine import spark_session
 
     project = build_project(sources)
-    found = list(analyse(project, (start or spark_session)(project)))
+    found = list(analyse(project, spark_session(project)))
     documents = {document.values["table"]: document for document in sources.tables}
 
     def error(item: Analysed) -> ConfigError:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from sqlalchemy import (
     ColumnElement,
@@ -55,9 +55,6 @@ class Leased(Protocol):
     @property
     def lease(self) -> timedelta:
         """The time that the lease lasts without a heartbeat."""
-
-
-H = TypeVar("H", bound=Leased)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,6 @@ class Scope:
         self._analysis, self._node, self._known = analysis, node, known
         self.keys: dict[str, frozenset[str]] = {}
         """Keys by alias, for inputs that are read window by window."""
-        self._aliases: list[str] = []
 
     def join(self) -> None:
         """Analyse FROM, JOIN and WHERE. Raises TogetherError if rows of windows may mix."""
@@ -73,7 +72,6 @@ class Scope:
         for item, _ in read:
             if isinstance(item, (exp.Table, exp.Subquery)):
                 relations[item.alias_or_name.lower()] = self._analyze_relation(item)
-        self._aliases = list(relations)
         where = node.args.get("where")
         chosen = self._find_restricted_columns(where.this if where else None, relations)
         for item, join in read:

@@ -32,13 +32,6 @@ def read_latest_runs(conn: Connection, codes: Sequence[str]) -> dict[str, dict[s
     return {run["job_name"]: run for run in _read_runs(conn, ids)}
 
 
-def list_runs(conn: Connection, code: str, limit: int = 100) -> list[dict[str, Any]]:
-    """Return the runs of a job, newest first."""
-    query = select(job_run.c.job_run_id).where(match_project(job_run), job_run.c.job_code == code)
-    ids = conn.execute(query.order_by(job_run.c.job_run_id.desc()).limit(limit)).scalars().all()
-    return _read_runs(conn, ids)
-
-
 def list_attempts_of_run(conn: Connection, job_run_id: int) -> list[dict[str, Any]]:
     """Return the attempts at windows that belong to a run, oldest first, with their steps.
 

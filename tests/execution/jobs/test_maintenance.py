@@ -64,13 +64,12 @@ def done(world):
     return file.read_text().split() if file.exists() else []
 
 
-def steps(world, number=None):
-    """Order, status and rows of the steps of a run, the newest by default."""
+def steps(world):
+    """Order, status and rows of the steps of the newest run."""
     with world.runner.run_log.read() as conn:
         code = conn.exec_driver_sql("SELECT job_code FROM job_run").scalar()
-        found = job_history.list_runs(conn, code)
-    chosen = next(r for r in found if number in (None, r["job_run_id"]))
-    return [(s["step_id"], s["status"], s["row_count"]) for s in chosen["steps"]]
+        (newest,) = job_history.read_latest_runs(conn, [code]).values()
+    return [(s["step_id"], s["status"], s["row_count"]) for s in newest["steps"]]
 
 
 def test_steps_run_by_ascending_order_and_gaps_are_allowed_m01(world, sweep):

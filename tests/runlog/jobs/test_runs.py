@@ -146,7 +146,7 @@ def test_a_step_holds_its_rows_and_its_failed_tries(log):
     log.write(lambda conn: job_runs.end_step(conn, run, LOAD, result))
     finish(log, run, Status.FAILURE, "stopped")
     with log.read() as conn:
-        (found,) = job_history.list_runs(conn, "JOB_nightly")
+        found = job_history.read_latest_runs(conn, ["JOB_nightly"])["nightly"]
     load, sweep = found["steps"]
     assert (load["status"], load["row_count"], load["error_count"]) == ("SUCCESS", 7, 1)
     assert load["output"] == "7 rows deleted"
