@@ -43,7 +43,7 @@ _windows = sa.Table(
     sa.Column("start", sa.BigInteger),
     sa.Column("text", sa.String(20)),
     sa.Column("text_end", sa.String(20)),
-    sa.Column("moment", sa.DateTime),
+    sa.Column("instant", sa.DateTime),
 )
 
 
@@ -86,10 +86,10 @@ def _drop_indexes(conn: Connection) -> list[sa.Index]:
 def _seed(conn: Connection, shape: Shape) -> None:
     rows = [{"k": k, "name": shape.name(k), "kind": shape.kind(k)} for k in range(shape.tables)]
     conn.execute(sa.insert(_tables), rows)
-    conn.execute(sa.insert(_windows), list(_moments(shape)))
+    conn.execute(sa.insert(_windows), list(_windows_of(shape)))
 
 
-def _moments(shape: Shape) -> Iterator[dict[str, Any]]:
+def _windows_of(shape: Shape) -> Iterator[dict[str, Any]]:
     now = datetime.now(timezone.utc).replace(tzinfo=None) - timedelta(minutes=10)
     for n in range(shape.windows):
         start, end = (shape.start + timedelta(hours=m) for m in (n, n + 1))
@@ -98,7 +98,7 @@ def _moments(shape: Shape) -> Iterator[dict[str, Any]]:
             "start": int(start.timestamp()),
             "text": f"{start:%Y%m%d%H%M%S}",
             "text_end": f"{end:%Y%m%d%H%M%S}",
-            "moment": now - timedelta(hours=shape.windows - n),
+            "instant": now - timedelta(hours=shape.windows - n),
         }
 
 
@@ -152,13 +152,13 @@ def _attempts(shape: Shape, number: int) -> sa.Select[Any]:
         "data_range_end": sa.case(
             (sliced, sa.cast((n + 1) * 100, sa.String(20))), else_=_windows.c.text_end
         ),
-        "job_start_time": _windows.c.moment,
-        "job_end_time": sa.case((runs, None), else_=_windows.c.moment)
+        "job_start_time": _windows.c.instant,
+        "job_end_time": sa.case((runs, None), else_=_windows.c.instant)
         if last
-        else _windows.c.moment,
+        else _windows.c.instant,
         "status": status if last else sa.literal("FAILURE"),
-        "create_time": _windows.c.moment,
-        "last_update_time": _windows.c.moment,
+        "create_time": _windows.c.instant,
+        "last_update_time": _windows.c.instant,
         "incremental_type": _tables.c.kind,
         "application_id": sa.literal("local-1700000000000"),
         "project_name": sa.literal("scale"),
@@ -173,7 +173,7 @@ def _attempts(shape: Shape, number: int) -> sa.Select[Any]:
         "window_end": sa.case((sliced, n + 1), else_=_windows.c.start + HOUR),
         "latest": sa.literal(1 if last else None, sa.SmallInteger),
         "fencing_token": n + number,
-        "heartbeat_at": _windows.c.moment,
+        "heartbeat_at": _windows.c.instant,
         "lease_expires_at": (
             sa.case((runs, sa.literal(datetime(2100, 1, 1))), else_=None)
             if last

@@ -5,7 +5,7 @@ window in a hundred fails when it is tried first (`benchmarks.null_runs`). Every
 product's own.
 
 `python -m benchmarks.many_tables FOLDER GROUP` is a worker: for each line of its input, which is a
-moment of data time, it catches up on the tables of its worker group, and tells how that went.
+instant of data time, it catches up on the tables of its worker group, and tells how that went.
 """
 
 import json
@@ -50,7 +50,7 @@ class Day:
         return self.tables * self.hours
 
     @property
-    def moments(self) -> list[datetime]:
+    def instants(self) -> list[datetime]:
         """When workers are sent to work: behind each hour, and until the late ones are done."""
         late = 3
         return [self.start + timedelta(hours=n + 1, minutes=5) for n in range(self.hours + late)]
@@ -97,7 +97,7 @@ def _table(day: Day, k: int) -> dict[str, Any]:
 
 
 def main(folder: Path, group: str) -> None:
-    """Catch up to each moment that is read; one line of JSON for each."""
+    """Catch up to each instant that is read; one line of JSON for each."""
     registered = register(folder)
     engine = failing_engine()
     runner = null_runner(registered.project, registered.run_log, engine)

@@ -34,8 +34,8 @@ def _command(task: Task, way: str) -> Command:
     return Command(words, environment() | _QUIET, task.state)
 
 
-def _text(moment: datetime) -> str:
-    return moment.isoformat(" ")
+def _text(instant: datetime) -> str:
+    return instant.isoformat(" ")
 
 
 def _written(task: Task) -> Written:

@@ -159,11 +159,11 @@ def windows(task: Task) -> list[float]:
 
     log, number = open_runner(load_project(task.state)).run_log, task.end - task.begin
     rows = log.ask(lambda conn: history.list_attempts(conn, TABLE, number))
-    moments = [
+    instants = [
         [datetime.fromisoformat(row[name]) for name in ("job_start_time", "job_end_time")]
         for row in reversed(rows)
     ]
-    return [(ended - started).total_seconds() for started, ended in moments]
+    return [(ended - started).total_seconds() for started, ended in instants]
 
 
 def server(task: Task, word: str) -> None:

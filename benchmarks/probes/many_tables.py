@@ -137,9 +137,9 @@ def measure(database: str, folder: Path, day: Day) -> Measured:
             return _milliseconds(lambda: sensor(build_sensor_context(instance)))
 
         workers = stack.enter_context(_workers(folder / "project", day))
-        for number, moment in enumerate(day.moments):
+        for number, instant in enumerate(day.instants):
             found.open_ticks.append(tick("catch_up_sensor"))
-            milliseconds = _hour(found, workers, moment.isoformat())
+            milliseconds = _hour(found, workers, instant.isoformat())
             if number < day.hours:  # those behind have few windows, which came late
                 found.hours.append(milliseconds)
             if number == 0:
@@ -150,12 +150,12 @@ def measure(database: str, folder: Path, day: Day) -> Measured:
     return found
 
 
-def _hour(found: Measured, workers: Sequence["subprocess.Popen[str]"], moment: str) -> float:
-    """Let the workers catch up to a moment; milliseconds for each attempt."""
+def _hour(found: Measured, workers: Sequence["subprocess.Popen[str]"], instant: str) -> float:
+    """Let the workers catch up to an instant; milliseconds for each attempt."""
     began, before = time.perf_counter(), _server_processor()
     for each in workers:
         assert each.stdin
-        each.stdin.write(f"{moment}\n")
+        each.stdin.write(f"{instant}\n")
         each.stdin.flush()
     told = [json.loads(each.stdout.readline()) for each in workers if each.stdout]
     milliseconds = 1000 * (time.perf_counter() - began)

@@ -193,10 +193,10 @@ def read_data_clock(project: "Project", text: str | None) -> datetime:
 
 def parse_time(project: "Project", text: str, option: str) -> datetime:
     """Parse a time in the project's zone; BadParameter with the option's name if it is invalid."""
-    from logdriven_dagster.config.models.fields import read_moment
+    from logdriven_dagster.config.models.fields import read_instant
 
     try:
-        return read_moment(text, project.zone)
+        return read_instant(text, project.zone)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
 

@@ -48,12 +48,12 @@ def demonstrate(folder: Path, example: Path = EXAMPLE) -> int:
 
     Returns the exit code.
     """
-    say(f"Writing the project and the flights of 2013 to {folder}, then starting Spark.")
+    announce(f"Writing the project and the flights of 2013 to {folder}, then starting Spark.")
     prepare(folder, example)
     failed = logdriven(folder, "run")
     if failed and bad_day_failed(load_project(folder)):
         logdriven(folder, "status")
-        say(
+        announce(
             f"January 16 fails: the delay {BAD_VALUE!r} is not a number. The earlier "
             "days have finished, the later ones are blocked. Now the file is repaired."
         )
@@ -77,11 +77,11 @@ def bad_day_failed(project: Project) -> bool:
 
 def logdriven(folder: Path, *words: str) -> int:
     """Run a command of the CLI in this process, so that all commands share one Spark session."""
-    say(f"$ logdriven {' '.join(words)} --project {folder.name}")
+    announce(f"$ logdriven {' '.join(words)} --project {folder.name}")
     return int(app([*words, "--project", str(folder)], standalone_mode=False) or 0)
 
 
-def say(text: str) -> None:
+def announce(text: str) -> None:
     """Print a paragraph between the commands."""
     make_console().print(f"\n{text}", style="bold", highlight=False)
 
@@ -166,7 +166,9 @@ def compare(project: Project) -> int:
     expected = sum(first <= day < last for day in days)
     _, _, written = count_finished(project)["ods.flights"]
     verdict = "as" if written == expected else "BUT"
-    say(f"ods.flights: {written:,} rows, {verdict} the source has {expected:,} before {end:%B %d}.")
+    announce(
+        f"ods.flights: {written:,} rows, {verdict} the source has {expected:,} before {end:%B %d}."
+    )
     return 0 if written == expected else 1
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from logdriven_dagster.errors import LogdrivenError, UsageError
-from logdriven_dagster.examples.demo import say
+from logdriven_dagster.examples.demo import announce
 from logdriven_dagster.examples.mock_kafka import MockKafka, running
 from logdriven_dagster.examples.rounds import prepare, run, show_log, show_query
 from logdriven_dagster.examples.view_history import View, ViewRound, rounds
@@ -52,7 +52,7 @@ def _servers(given: str | None) -> Iterator[str]:
         yield given
         return
     with running(MockKafka) as cluster:
-        say(f"A mock of a Kafka broker listens at {cluster.servers}: real protocol, no disk.")
+        announce(f"A mock of a Kafka broker listens at {cluster.servers}: real protocol, no disk.")
         cluster.create(TOPIC, _PARTITIONS)
         yield cluster.servers
 
@@ -69,10 +69,10 @@ def demonstrate(folder: Path, servers: str) -> int:
     make_topic(settings)
     first, second = rounds()
     send(settings, first)
-    say(f"Until {first.now:%H:%M}, {len(first.views):,} views have arrived.")
+    announce(f"Until {first.now:%H:%M}, {len(first.views):,} views have arrived.")
     failed = run(folder, first.now)
     send(settings, second)
-    say(
+    announce(
         f"Until {second.now:%H:%M}, {len(second.views):,} more arrive; "
         f"{late(first, second)} of them belong to hours that have already been "
         "counted."
@@ -143,7 +143,7 @@ def compare(engine: sa.Engine, views: list[View], last: ViewRound) -> int:
         counted = conn.scalar(sa.text("SELECT sum(views) FROM hourly_views"))
     verdict = "as" if counted == happened else "BUT"
     end = f"{last.now:%H}:00"
-    say(f"hourly_views: {counted:,} views, {verdict} {happened:,} happened before {end}.")
+    announce(f"hourly_views: {counted:,} views, {verdict} {happened:,} happened before {end}.")
     return 0 if counted == happened else 1
 
 

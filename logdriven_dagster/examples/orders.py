@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import LogdrivenError, UsageError
-from logdriven_dagster.examples.demo import say
+from logdriven_dagster.examples.demo import announce
 from logdriven_dagster.examples.private_postgres import private_postgres
 from logdriven_dagster.examples.rounds import prepare, run, show_log, show_query
 from logdriven_dagster.examples.shop_history import OrderRound, rounds
@@ -70,10 +70,10 @@ def demonstrate(folder: Path, url: str) -> int:
     first, second = rounds()
     try:
         change(engine, first)
-        say(f"The shop has {len(first.orders)} orders by {len(first.customers)} customers.")
+        announce(f"The shop has {len(first.orders)} orders by {len(first.customers)} customers.")
         failed = run(folder, first.now)
         change(engine, second)
-        say(
+        announce(
             f"Two days later: {len(second.orders)} more orders, some of them for "
             "finished days; customers moved, and two changes of Wednesday night arrive."
         )
@@ -127,7 +127,7 @@ def compare(engine: sa.Engine) -> int:
         query = sa.select(sa.func.count(), sa.func.sum(ORDERS.c.amount)).select_from(ORDERS)
         placed = tuple(conn.execute(query).one())
     verdict = "as" if counted == placed else "BUT"
-    say(
+    announce(
         f"city_revenue: {counted[0]:,} orders, {counted[1]:,} €, "
         f"{verdict} the shop has {placed[0]:,} orders, {placed[1]:,} €."
     )

@@ -11,7 +11,7 @@ from logdriven_dagster.cli.shown.rendering import make_console, make_table
 from logdriven_dagster.config.loading import load_project
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.examples.demo import logdriven, print_summary, say
+from logdriven_dagster.examples.demo import announce, logdriven, print_summary
 
 
 def prepare(example: Path, folder: Path) -> Project:
@@ -46,7 +46,7 @@ def show_log(folder: Path, now: datetime, table: str) -> None:
 
 def show_query(engine: Engine, query: str) -> None:
     """Print a query and its result like an SQL client, with numbers right-aligned."""
-    say(f"SQL> {query}")
+    announce(f"SQL> {query}")
     with engine.connect() as conn:
         result = conn.execute(text(query))
         names, rows = list(result.keys()), result.all()

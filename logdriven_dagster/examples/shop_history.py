@@ -75,8 +75,8 @@ def _orders_of(day: int, before: int, customers: int, chance: random.Random) -> 
 def _late_orders(before: int, chance: random.Random) -> Iterator[ShopOrder]:
     """Yield orders of the market stall, placed on Tuesday and Wednesday, entered on Friday."""
     for n in range(before + 1, before + 1 + _LATE_ORDERS):
-        moment = _march(3 + n % 2, 8 * 60 + chance.randrange(600))
-        yield ShopOrder(n, chance.randint(1, _FIRST_CUSTOMERS), _amount(chance), moment)
+        instant = _march(3 + n % 2, 8 * 60 + chance.randrange(600))
+        yield ShopOrder(n, chance.randint(1, _FIRST_CUSTOMERS), _amount(chance), instant)
 
 
 def _register_customers(day: int, before: int) -> Iterator[Customer]:
@@ -97,13 +97,13 @@ def _changes(known: list[Customer]) -> Iterator[Customer]:
         yield _move(known[n], _march(4, 23 * 60 + n), 1)
 
 
-def _move(customer: Customer, moment: datetime, distance: int) -> Customer:
+def _move(customer: Customer, instant: datetime, distance: int) -> Customer:
     city = CITIES[(CITIES.index(customer.city) + distance) % len(CITIES)]
-    return replace(customer, city=city, updated_at=moment)
+    return replace(customer, city=city, updated_at=instant)
 
 
-def _customer(n: int, moment: datetime) -> Customer:
-    return Customer(n, _NAMES[n * 3 % len(_NAMES)], CITIES[n * 7 % len(CITIES)], moment)
+def _customer(n: int, instant: datetime) -> Customer:
+    return Customer(n, _NAMES[n * 3 % len(_NAMES)], CITIES[n * 7 % len(CITIES)], instant)
 
 
 def _amount(chance: random.Random) -> Decimal:

@@ -28,8 +28,8 @@ class View:
     @property
     def message(self) -> str:
         """The value of the Kafka message."""
-        moment = self.at.isoformat(timespec="milliseconds")
-        fields = {"at": moment, "visitor": self.visitor, "page": self.page, "ms": self.ms}
+        instant = self.at.isoformat(timespec="milliseconds")
+        fields = {"at": instant, "visitor": self.visitor, "page": self.page, "ms": self.ms}
         return json.dumps(fields)
 
 

@@ -10,7 +10,7 @@ from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
-from logdriven_dagster.engine.sources.source_rows import can_tell
+from logdriven_dagster.engine.sources.source_rows import can_assign_windows
 from logdriven_dagster.errors import StepError, UsageError
 from logdriven_dagster.execution.logs import read_logs
 from logdriven_dagster.execution.window.sessions import Engine
@@ -81,11 +81,11 @@ def _build_registered_files(found: Sequence[FoundFile]) -> tuple[RegisteredFile,
 
 def _steps(table: TableConfig) -> list[StepConfig]:
     """Return the steps whose rows have windows, and whose sources are the same for all windows."""
-    steps = [step for step in table.steps if step.source and can_tell(table, step.source)]
+    steps = [step for step in table.steps if step.source and can_assign_windows(table, step.source)]
     if table.incremental.registers_files:
         steps = [table.sliced_step]
     if not steps:
-        column = table.incremental.tells_windows_by or "window_column"
+        column = table.incremental.assigns_windows_by or "window_column"
         raise UsageError(
             f"{table.table}: none of its sources has a {column}, so the window of a row is unknown"
         )

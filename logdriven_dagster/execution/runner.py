@@ -136,7 +136,7 @@ class Runner:
         """
         project = self.load_judged_project()
         found = freshness.evaluate_tables(self.run_log, project, now)
-        freshness.tell(self.outbox, project, found)
+        freshness.notify(self.outbox, project, found)
         return found
 
     def load_judged_project(self) -> Project:

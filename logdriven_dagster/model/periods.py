@@ -160,22 +160,22 @@ class Grid:
         """Return window `n`; negative numbers lie before the origin."""
         return TimeWindow(self.get_bound(n), self.get_bound(n + 1), zone=self.zone)
 
-    def index(self, moment: datetime) -> int:
+    def index(self, instant: datetime) -> int:
         """Return the number of the window that contains an instant, negative before the origin."""
-        moment = normalize_instant(moment)
-        n = self._estimate(moment)
+        instant = normalize_instant(instant)
+        n = self._estimate(instant)
         if self.period.unit is Unit.MINUTE:
             return n  # elapsed time; only wall-clock days vary in length
-        while self.get_bound(n) > moment:
+        while self.get_bound(n) > instant:
             n -= 1
-        while self.get_bound(n + 1) <= moment:
+        while self.get_bound(n + 1) <= instant:
             n += 1
         return n
 
-    def _estimate(self, moment: datetime) -> int:
+    def _estimate(self, instant: datetime) -> int:
         if self.period.unit is Unit.MINUTE:
-            return int((moment.timestamp() - self.origin_seconds) // (60 * self.period.count))
-        clock = moment.astimezone(self.zone)
+            return int((instant.timestamp() - self.origin_seconds) // (60 * self.period.count))
+        clock = instant.astimezone(self.zone)
         if self.period.unit is Unit.DAY:
             return (clock.date() - self.clock.date()).days // self.period.count
         months = 12 * (clock.year - self.clock.year) + clock.month - self.clock.month

@@ -263,13 +263,13 @@ def convert_to_instant(epoch_seconds: float) -> datetime:
     return datetime.fromtimestamp(epoch_seconds, tz=timezone.utc)
 
 
-def normalize_instant(moment: datetime) -> datetime:
+def normalize_instant(instant: datetime) -> datetime:
     """Convert an aware datetime to UTC. Raises ValueError for a naive one."""
-    if moment.tzinfo is timezone.utc:
-        return moment
-    if moment.tzinfo is None:
-        raise ValueError(f"{moment} has no time zone, so it is not an instant")
-    return moment.astimezone(timezone.utc)
+    if instant.tzinfo is timezone.utc:
+        return instant
+    if instant.tzinfo is None:
+        raise ValueError(f"{instant} has no time zone, so it is not an instant")
+    return instant.astimezone(timezone.utc)
 
 
 def is_repeated(clock: datetime) -> bool:
@@ -278,15 +278,15 @@ def is_repeated(clock: datetime) -> bool:
     return first is not None and second is not None and first > second
 
 
-def find_wall_bound(moment: datetime) -> datetime:
+def find_wall_bound(instant: datetime) -> datetime:
     """Return the least naive wall-clock time that represents this instant or a later one."""
-    first = moment.replace(fold=0)
-    if moment.utcoffset() == first.utcoffset() or not is_repeated(moment):
-        return moment.replace(tzinfo=None, fold=0)
-    before, after = first.astimezone(timezone.utc), moment.astimezone(timezone.utc)
+    first = instant.replace(fold=0)
+    if instant.utcoffset() == first.utcoffset() or not is_repeated(instant):
+        return instant.replace(tzinfo=None, fold=0)
+    before, after = first.astimezone(timezone.utc), instant.astimezone(timezone.utc)
     while after - before > timedelta(seconds=1):
         middle = (before + (after - before) / 2).replace(microsecond=0)
-        is_before = middle.astimezone(moment.tzinfo).utcoffset() == first.utcoffset()
+        is_before = middle.astimezone(instant.tzinfo).utcoffset() == first.utcoffset()
         before, after = (middle, after) if is_before else (before, middle)
     offset = first.utcoffset()
     assert offset is not None
@@ -298,9 +298,9 @@ def convert_to_zone(epoch_seconds: float, zone: ZoneInfo) -> datetime:
     return convert_to_instant(epoch_seconds).astimezone(zone)
 
 
-def on_clock(moment: datetime, zone: ZoneInfo) -> datetime:
+def on_clock(instant: datetime, zone: ZoneInfo) -> datetime:
     """Return a time on the wall clock of `zone`; one without an offset is a time of that clock.
 
     A skipped time moves forward by the gap; for a repeated time, `fold` selects which one.
     """
-    return convert_to_zone(moment.replace(tzinfo=moment.tzinfo or zone).timestamp(), zone)
+    return convert_to_zone(instant.replace(tzinfo=instant.tzinfo or zone).timestamp(), zone)

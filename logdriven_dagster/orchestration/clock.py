@@ -4,7 +4,7 @@ from datetime import datetime
 
 from dagster import DagsterRun
 
-from logdriven_dagster.config.models.fields import read_moment
+from logdriven_dagster.config.models.fields import read_instant
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 
@@ -18,6 +18,6 @@ def data_clock(run: DagsterRun, project: Project, given: str | None = None) -> d
     if text is None:
         return datetime.now(project.zone)
     try:
-        return read_moment(text, project.zone)
+        return read_instant(text, project.zone)
     except ValueError as error:
         raise UsageError(f"now: {error}") from None

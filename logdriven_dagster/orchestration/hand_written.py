@@ -94,13 +94,13 @@ def _grid(project: Project, name: str, definition: PartitionsDefinition[str]) ->
 def _fitting(definition: TimeWindowPartitionsDefinition, zone: ZoneInfo) -> Grid | None:
     """Return the grid with the same windows as the definition; None if no period makes it."""
     theirs = []
-    moment = definition.start
+    instant = definition.start
     for _ in range(_COMPARED):
-        window = definition.get_next_partition_window(moment, respect_bounds=False)
+        window = definition.get_next_partition_window(instant, respect_bounds=False)
         if window is None:
             return None
         theirs.append((window.start.timestamp(), window.end.timestamp()))
-        moment = window.end
+        instant = window.end
     origin = convert_to_zone(theirs[0][0], zone)
     for period in _candidates(round((theirs[0][1] - theirs[0][0]) / 60)):
         grid = Grid(origin, period)

@@ -56,7 +56,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         try:
             owner = owner_of(psutil.Process(process.pid))
             instance.add_run_tags(run_id, {PROCESS_TAG: str(owner)})
-            _tell(process, execute_run_request(instance, origin, run_id))
+            _send(process, execute_run_request(instance, origin, run_id))
         except BaseException:
             process.kill()  # it would wait for ever; Dagster has recorded no start
             raise
@@ -97,7 +97,7 @@ class WarmRunLauncher(DefaultRunLauncher):
     def _start_process(self) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "logdriven_dagster.orchestration.run_worker"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
-        _tell(process, self._instance.get_ref())
+        _send(process, self._instance.get_ref())
         return process
 
     def _attend(self, run_id: str, process: "subprocess.Popen[str]") -> None:
@@ -109,13 +109,13 @@ class WarmRunLauncher(DefaultRunLauncher):
                 self._spare = self._start_process()
         while self.has_instance and not self._disposed:
             try:
-                self._tell_end(run_id, code)
+                self._report_end(run_id, code)
             except Exception:  # noqa: BLE001 - storages may raise anything while full or away
                 time.sleep(_AGAIN_SECONDS)
             else:
                 return
 
-    def _tell_end(self, run_id: str, code: int) -> None:
+    def _report_end(self, run_id: str, code: int) -> None:
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return
@@ -125,7 +125,7 @@ class WarmRunLauncher(DefaultRunLauncher):
             self._instance.report_run_failed(run, f"Its process ended with exit code {code}.")
 
 
-def _tell(process: "subprocess.Popen[str]", what: Any) -> None:
+def _send(process: "subprocess.Popen[str]", what: Any) -> None:
     assert process.stdin is not None
     process.stdin.write(serialize_value(what) + "\n")
     process.stdin.flush()

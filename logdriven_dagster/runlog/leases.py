@@ -104,9 +104,9 @@ class LeasedRows:
         def build(
             now: frozenset[str], lease: timedelta | None, *where: ColumnElement[bool]
         ) -> Update:
-            moments = {name: utc_now() for name in sorted(now)}
+            instants = {name: utc_now() for name in sorted(now)}
             fresh = {} if lease is None else build_lease_columns(lease)
-            return update(self.log).where(self._valid_condition, *where).values(**moments, **fresh)
+            return update(self.log).where(self._valid_condition, *where).values(**instants, **fresh)
 
         return build
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.models.fields import read_moment
+from logdriven_dagster.config.models.fields import read_instant
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.actions import run_checks
@@ -57,7 +57,7 @@ class _Failure:
             return False
         if self.start is None:
             return True
-        return read_moment(self.start, zone) == run.window.start
+        return read_instant(self.start, zone) == run.window.start
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.loading import load_project
-from logdriven_dagster.config.models.fields import read_moment
+from logdriven_dagster.config.models.fields import read_instant
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.events import WindowEvent
@@ -100,7 +100,7 @@ class Sandbox:
         `2022-01-05` or `2022-01-05 14:00`. A failed window is returned as an event, without an
         exception.
         """
-        return list(self.runner.catch_up(self._moment(now), tables or None, **options))
+        return list(self.runner.catch_up(self._read_instant(now), tables or None, **options))
 
     def refresh(
         self, table: str, start: datetime | str, end: datetime | str, *, now: datetime | str
@@ -109,8 +109,8 @@ class Sandbox:
 
         Raises RefusedError for a window that may not run yet.
         """
-        span = TimeWindow(self._moment(start), self._moment(end))
-        return list(self.runner.refresh(table, span, self._moment(now)))
+        span = TimeWindow(self._read_instant(start), self._read_instant(end))
+        return list(self.runner.refresh(table, span, self._read_instant(now)))
 
     def log(self, table: str | None = None) -> list[dict[str, Any]]:
         """Return the attempts with their steps, oldest first, with the log's column names."""
@@ -132,9 +132,9 @@ class Sandbox:
         """
         window = None
         if start is not None and end is not None:
-            window = TimeWindow(self._moment(start), self._moment(end))
+            window = TimeWindow(self._read_instant(start), self._read_instant(end))
         found = self.runner.engine.read(table, window).collect()
         return [row.asDict(recursive=True) for row in found]
 
-    def _moment(self, moment: datetime | str) -> datetime:
-        return read_moment(moment, self.project.zone)
+    def _read_instant(self, instant: datetime | str) -> datetime:
+        return read_instant(instant, self.project.zone)

@@ -49,15 +49,17 @@ def demonstrate(folder: Path, local: Path) -> int:
                     "storage": with_secrets_outside(storage),
                     "catalog": with_secrets_outside(rest_catalog.properties(catalog.url)),
                 }
-                demo.say(
+                demo.announce(
                     f"PostgreSQL, an S3 server ({store.url}, over {bucket}) and an Iceberg REST "
                     f"catalog ({catalog.url}) are there. The demo runs on them now; only its "
                     "logdriven.yaml is another one."
                 )
                 example = configured(folder / "example", block, s3.spark_settings(BUCKET, bucket))
                 failed = demo.demonstrate(folder / "nycflights", example)
-                demo.say(f"Requests of S3: {dict(store.faults.requests.most_common())}")
-                demo.say(f"Requests of the catalog: {dict(catalog.faults.requests.most_common())}")
+                demo.announce(f"Requests of S3: {dict(store.faults.requests.most_common())}")
+                demo.announce(
+                    f"Requests of the catalog: {dict(catalog.faults.requests.most_common())}"
+                )
                 return failed or compared(local, catalog.url, store.url)
     finally:
         servers.stop(root)
@@ -75,7 +77,7 @@ def configured(folder: Path, block: dict[str, Any], spark: dict[str, str]) -> Pa
 
 def compared(local: Path, catalog: str, store: str) -> int:
     """0 if another process finds the rows of the local demo in every table."""
-    demo.say(
+    demo.announce(
         "PyIceberg, without Spark and in a process of its own, reads all tables of the catalog "
         f"and their files on S3, and compares them with those of the local demo in {local}."
     )

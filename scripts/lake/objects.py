@@ -115,11 +115,11 @@ def list_keys(bucket: Bucket, _: str, request: Request) -> Answer:
 def _listed(entry: Entry, encode: Callable[[str], str]) -> str:
     if entry.stat is None:
         return f"<CommonPrefixes><Prefix>{encode(entry.key)}</Prefix></CommonPrefixes>"
-    moment = datetime.fromtimestamp(entry.stat.st_mtime, timezone.utc)
+    made = datetime.fromtimestamp(entry.stat.st_mtime, timezone.utc)
     size = 0 if entry.key.endswith("/") else entry.stat.st_size
     return (
         f"<Contents><Key>{encode(entry.key)}</Key><Size>{size}</Size>"
-        f"<LastModified>{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z</LastModified>"
+        f"<LastModified>{made:%Y-%m-%dT%H:%M:%S}.{made.microsecond // 1000:03}Z</LastModified>"
         f"<ETag>{escape(etag(entry.stat))}</ETag><StorageClass>STANDARD</StorageClass></Contents>"
     )
 

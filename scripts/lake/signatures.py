@@ -41,8 +41,8 @@ def _signature(request: Request, secret: str, scope: str, names: list[str]) -> s
         request.headers.get("x-amz-content-sha256") or "UNSIGNED-PAYLOAD",
     ]
     digest = hashlib.sha256("\n".join(canonical).encode()).hexdigest()
-    moment = request.headers.get("x-amz-date") or ""
-    text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{digest}"
+    instant = request.headers.get("x-amz-date") or ""
+    text = f"AWS4-HMAC-SHA256\n{instant}\n{scope}\n{digest}"
     key = f"AWS4{secret}".encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), "sha256")

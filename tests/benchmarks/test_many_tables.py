@@ -34,7 +34,7 @@ def test_every_window_succeeds_once_though_some_fail_first_and_some_come_late(tm
     make_project(tmp_path, DAY, f"sqlite:///{tmp_path / 'log.db'}")
     registered = register(tmp_path)
     runner = cheap_runner(registered.project, registered.run_log)
-    hours = [list(runner.catch_up(moment)) for moment in DAY.moments]
+    hours = [list(runner.catch_up(instant)) for instant in DAY.instants]
     done = Counter(
         (each.attempt.table, each.attempt.window)
         for events in hours

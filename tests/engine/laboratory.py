@@ -112,7 +112,7 @@ class Lab:
 
 
 def jobs_at_work(spark: Any) -> list[Any]:
-    """What Spark computes at this moment."""
+    """What Spark computes at this instant."""
     if is_connect(spark):
         return connect_metrics._pages_of(spark).ask("/jobs?status=running")
     return list(spark.sparkContext.statusTracker().getActiveStageIds())

@@ -81,7 +81,7 @@ class Driver:
         return sum(table.pending for table in self._runner.plan(NOW).tables.values())
 
     def hurt_at_random(self) -> None:
-        """One fault of any kind, at a named point or at some moment; kills most of all."""
+        """One fault of any kind, at a named point or at some instant; kills most of all."""
         draw = self.random.random()
         if draw < _AT_A_MOMENT:
             self.kill_after(self._some_seconds())
@@ -92,7 +92,7 @@ class Driver:
             self.hurt(*self._random_fault(), self._random_kill())
 
     def _some_seconds(self) -> float:
-        """To some moment; a window takes about a second."""
+        """To some instant; a window takes about a second."""
         return self.random.uniform(0, 7 + 1 / self._rate)
 
     def _await_claim(self, process: Process) -> None:
@@ -154,7 +154,7 @@ class Driver:
             self._see_out(victim, fault, point, concurrent)
 
     def hurt_server(self, fault: str, seconds: float, concurrent: Fault = NONE) -> None:
-        """A run whose server is hurt at some moment; a cut lasts longer than a lease.
+        """A run whose server is hurt at some instant; a cut lasts longer than a lease.
 
         While it is cut off, or its clock is wrong, another host works, until it is hurt itself.
         """
@@ -185,7 +185,7 @@ class Driver:
             self._violation(f"after {fault} a runner ended with {running.returncode}", out)
 
     def kill_after(self, seconds: float) -> None:
-        """One run that is killed at some moment, with its JVM."""
+        """One run that is killed at some instant, with its JVM."""
         victim = self.start()
         self._await_claim(victim)
         self._read(victim, seconds)

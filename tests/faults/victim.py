@@ -79,7 +79,7 @@ FAULTS: dict[str, Callable[[], None]] = {
 
 def hurt_at(point: str, call: int, fault: Callable[[], None]) -> None:
     """Let the fault happen at the given call of a point."""
-    owner, name, moment = POINTS[point]
+    owner, name, instant = POINTS[point]
     original: Callable[..., Any] = getattr(owner, name)
     calls = 0
 
@@ -92,10 +92,10 @@ def hurt_at(point: str, call: int, fault: Callable[[], None]) -> None:
         nonlocal calls
         calls += 1
         now = calls == call
-        if now and moment == "before":
+        if now and instant == "before":
             hurt()
         result = original(*args, **kwargs)
-        if now and moment == "after":
+        if now and instant == "after":
             hurt()
         return result
 

@@ -55,9 +55,9 @@ class Kettle:
                     # A colon would begin a parameter.
                     conn.exec_driver_sql(statement.replace("%", "%%"))
 
-    def set_clock(self, moment: datetime) -> None:
+    def set_clock(self, instant: datetime) -> None:
         """What NOW() and CURDATE() say from here on."""
-        self._conn.execute(text(f"SET timestamp = {moment.timestamp()}"))
+        self._conn.execute(text(f"SET timestamp = {instant.timestamp()}"))
 
     def job(self, name: str = JOB, kind: str = "STANDARD", enabled: str = "Y") -> None:
         self._insert("t_etl_kjb_cfg", kjb_name=name, kjb_type=kind, is_enabled=enabled)

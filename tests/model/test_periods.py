@@ -27,7 +27,7 @@ ZONES = st.sampled_from(
 )
 PERIODS = st.builds(Period, st.integers(1, 90), st.sampled_from(Unit))
 DAY = Period.parse("1 day")
-MOMENTS = st.integers(1_500_000_000, 1_900_000_000)
+INSTANTS = st.integers(1_500_000_000, 1_900_000_000)
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_months_follow_the_calendar():
     ]
 
 
-@given(ZONES, PERIODS, MOMENTS)
+@given(ZONES, PERIODS, INSTANTS)
 def test_every_instant_lies_in_the_window_of_its_index(zone, period, seconds):
     grid = Grid(datetime(2020, 1, 1, tzinfo=zone), period)
-    moment = convert_to_zone(seconds, zone)
-    window = grid.window(grid.index(moment))
+    instant = convert_to_zone(seconds, zone)
+    window = grid.window(grid.index(instant))
     assert window.start.timestamp() <= seconds < window.end.timestamp()
 
 
@@ -144,7 +144,7 @@ def test_windows_hold_utc_from_any_zone(place, minutes):
     assert str(local) == str(TimeWindow(begin, end, zone=zone))
 
 
-@given(ZONES, MOMENTS)
+@given(ZONES, INSTANTS)
 def test_the_text_of_a_bound_names_one_instant(zone, seconds):
     assert (
         parse_range_text(format_range_text(convert_to_zone(seconds, zone)), zone).timestamp()
@@ -152,7 +152,7 @@ def test_the_text_of_a_bound_names_one_instant(zone, seconds):
     )
 
 
-@given(ZONES, PERIODS, MOMENTS, st.integers(1, 10_000_000))
+@given(ZONES, PERIODS, INSTANTS, st.integers(1, 10_000_000))
 def test_the_covering_windows_are_the_fewest_that_hold_a_range(zone, period, seconds, length):
     grid = Grid(datetime(2020, 1, 1, tzinfo=zone), period)
     inner = TimeWindow(convert_to_zone(seconds, zone), convert_to_zone(seconds + length, zone))
@@ -165,9 +165,9 @@ def test_the_covering_windows_are_the_fewest_that_hold_a_range(zone, period, sec
 
 
 def test_a_window_is_never_empty_nor_naive():
-    moment = datetime(2022, 1, 1, tzinfo=timezone.utc)
+    instant = datetime(2022, 1, 1, tzinfo=timezone.utc)
     with pytest.raises(ValueError, match="empty"):
-        TimeWindow(moment, moment)
+        TimeWindow(instant, instant)
     with pytest.raises(ValueError, match="must have a time zone"):
         TimeWindow(datetime(2022, 1, 1), datetime(2022, 1, 1) + timedelta(days=1))
 

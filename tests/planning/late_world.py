@@ -1,6 +1,7 @@
 """A world of late rows without a database: a source, tables that read each other, and days.
 
-A row has a moment that it is about, one by which it is changed, and one from which it can be read.
+A row has an instant that it is about, one by which it is changed, and one from which it can be
+read.
 Its tables are planned by the product; what an attempt reads, writes and logs is told here in the
 plainest way, windows as ranges of hours, tables as sets of rows.
 """

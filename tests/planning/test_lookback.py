@@ -26,7 +26,7 @@ def world(*tables, rows=(), key="changed"):
 
 
 def changed_late(*, days_late, every=6, until=14 * 24):
-    """Rows of every few hours, each changed so many days after the moment that it is about."""
+    """Rows of every few hours, each changed so many days after the instant that it is about."""
     return [Row(n, n + 24 * days_late, n + 24 * days_late) for n in range(0, until, every)]
 
 
@@ -191,10 +191,10 @@ def worlds(draw):
 def test_nothing_is_missing_in_the_end(shop, seed):
     """Random lateness, tables, days of runs, failures, modes and interruptions."""
     chance = random.Random(seed)
-    for moment in sorted(chance.sample(range(1, 14 * 24), 9)):
+    for instant in sorted(chance.sample(range(1, 14 * 24), 9)):
         failing = [chance.random() < 0.2 for _ in range(chance.choice([0, 40]))]
         shop.catch_up(
-            hour(moment),
+            hour(instant),
             fails=lambda left=failing: left.pop() if left else False,
             mode=chance.choice([None, None, "once"]),
             most=chance.choice([5, 30, 1000]),

@@ -1,4 +1,4 @@
-"""Which tables go first among what is ready at the same moment. Checklist row D15."""
+"""Which tables go first among what is ready at the same instant. Checklist row D15."""
 
 from logdriven_dagster.planning.plan import plan
 from tests.builders import at, day, log, table

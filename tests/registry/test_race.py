@@ -1,4 +1,4 @@
-"""Processes that change the same definitions at the same moment."""
+"""Processes that change the same definitions at the same instant."""
 
 import multiprocessing
 import os

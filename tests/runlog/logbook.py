@@ -97,16 +97,16 @@ def expire(log):
 
 
 def set_clock(log, hours):
-    """What a log looks like after the database's clock jumped: its moments have, the other way."""
+    """What a log looks like after the database's clock jumped: its instants have, the other way."""
     shift = {
         "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', {}, '{} hours')",
         "postgresql": "{} + INTERVAL '{} hours'",
         "mysql": "{} + INTERVAL {} HOUR",
     }[log.engine.dialect.name.replace("mariadb", "mysql")]
-    moments = {
+    instants = {
         "job_log": ("heartbeat_at", "lease_expires_at", "job_start_time", "job_end_time"),
         "notification_log": ("due_time", "create_time"),
     }
-    for name, columns in moments.items():
+    for name, columns in instants.items():
         changes = ", ".join(f"{column} = {shift.format(column, -hours)}" for column in columns)
         execute(log, f"UPDATE {name} SET {changes}")

@@ -577,7 +577,7 @@ def test_states_are_those_of_the_document_b28():
 
 
 def at_once(url, *calls):
-    """Call all at the same moment, each with a log of its own; results or exceptions."""
+    """Call all at the same instant, each with a log of its own; results or exceptions."""
     barrier = Barrier(len(calls))
 
     def work(call):

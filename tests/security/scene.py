@@ -159,7 +159,7 @@ class Scene:
 
     @contextmanager
     def running(self) -> Iterator[psutil.Popen]:
-        """The process, at the moment when its first table waits; it goes on afterwards."""
+        """The process, at the instant when its first table waits; it goes on afterwards."""
         with (self.root / "console.txt").open("w") as console:
             process = psutil.Popen(
                 [sys.executable, "-c", _PROGRAM],

@@ -61,9 +61,9 @@ def test_nothing_below_the_edge_counts_with_the_clock_of_a_zone(module):
 def test_what_would_count_with_a_zone_is_found():
     wrong = (
         "from logdriven_dagster.model.windows import convert_to_zone\n"
-        "start = moment.astimezone(zone)\nnow = datetime.now(tz=zone)\n"
-        "then = clock.replace(tzinfo=zone)\nright = moment.astimezone(timezone.utc)\n"
-        "text = f'{moment.astimezone(zone):%H}'\n"
+        "start = instant.astimezone(zone)\nnow = datetime.now(tz=zone)\n"
+        "then = clock.replace(tzinfo=zone)\nright = instant.astimezone(timezone.utc)\n"
+        "text = f'{instant.astimezone(zone):%H}'\n"
     )
     assert len(list(zoned(ast.parse(wrong)))) == 4
 

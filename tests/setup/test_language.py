@@ -215,17 +215,22 @@ def test_docstrings_of_public_functions_state_arguments_returns_or_errors() -> N
     assert sum(states_contract(*each) for each in texts) / len(public) >= 0.2
 
 
-_TEST_WORDS = re.compile(
+_OTHER_WORDS = re.compile(
     r"(?:^|_)(told|tells?|telling|said|says?|nobodys?|somebody|whoever|whatever|in_vain|anew"
     r"|as_ever|once_more|a_while|beside|moments?|of_others)(?=_|$)"
 )
+
+
+def test_names_of_functions_use_the_words_of_the_field() -> None:
+    names = {function.name for function in package_functions()}
+    assert {name for name in names if _OTHER_WORDS.search(name)} == set()
 
 
 def test_names_of_tests_use_the_words_of_the_field() -> None:
     text = "\n".join(path.read_text() for path in sorted(ROOT.glob("tests/**/*.py")))
     names = re.findall(r"^ *(?:async )?(?:def|class) (\w+)", text, re.MULTILINE)
     assert len(names) > 4_000
-    assert [name for name in names if _TEST_WORDS.search(name)] == []
+    assert [name for name in names if _OTHER_WORDS.search(name)] == []
 
 
 _UNUSUAL = re.compile(

@@ -23,11 +23,11 @@ EXPIRE = "UPDATE job_log SET lease_expires_at = '2000-01-01' WHERE status = 'RUN
 
 def hurt(monkeypatch: pytest.MonkeyPatch, point: tuple[Any, str, str], what: Any) -> None:
     """Let a method raise, before or after it has done its work."""
-    owner, name, moment = point
+    owner, name, instant = point
     original = getattr(owner, name)
 
     def hurting(*args: Any, **kwargs: Any) -> Any:
-        if moment == "after":
+        if instant == "after":
             original(*args, **kwargs)
         raise what
 

@@ -45,12 +45,12 @@ def init(
 
 
 def _day(now: str | None) -> date:
-    from logdriven_dagster.config.models.fields import parse_moment
+    from logdriven_dagster.config.models.fields import parse_instant
 
     if now is None:
         return datetime.now(timezone.utc).date()
     try:
-        return parse_moment(now).date()
+        return parse_instant(now).date()
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--now") from None
 

@@ -42,13 +42,13 @@ def discard(
     """Stop running windows of a table: they publish nothing and are pending again."""
     registered = open_in_force(project)
     loaded, run_log = registered.project, registered.run_log
-    moment = parse_time(loaded, start, "--window") if start else None
+    instant = parse_time(loaded, start, "--window") if start else None
 
     from logdriven_dagster.cli.shown.rendering import print_line
     from logdriven_dagster.execution import upkeep
     from logdriven_dagster.execution.owners import current_owner
 
-    for item in upkeep.discard(loaded, run_log, table, current_owner(), moment):
+    for item in upkeep.discard(loaded, run_log, table, current_owner(), instant):
         print_line(f"DISCARDED  {table} {item.window}  job {item.job_id} of {item.owner}")
 
 

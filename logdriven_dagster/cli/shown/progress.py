@@ -30,7 +30,7 @@ def display(output: Output, total: Callable[[], int]) -> Iterator[Show]:
             yield lambda _: None
     elif output == "log":
         with rendering.redirect_output() as stream, lines_to(stream):
-            yield tell_unmet
+            yield print_unmet
     elif sys.stdout.isatty():
         with _show_bar(total()) as show:
             yield show
@@ -63,7 +63,7 @@ def _show_bar(total: int) -> Iterator[Show]:
         yield show
 
 
-def tell_unmet(event: object) -> None:
+def print_unmet(event: object) -> None:
     """Print on standard error the unmet need that prevented some tables from starting."""
     if isinstance(event, NeedUnmet):
         rendering.print_error(_format_unmet(event).plain)

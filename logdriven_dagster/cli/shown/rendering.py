@@ -113,9 +113,9 @@ def format_seconds(value: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def format_brief(moment: datetime | None) -> str:
+def format_brief(instant: datetime | None) -> str:
     """Format a time as `2013-01-01`, with a time of day other than midnight; a dash for None."""
-    return "–" if moment is None else windows.format_brief(moment)
+    return "–" if instant is None else windows.format_brief(instant)
 
 
 def point_to_errors(tables: Iterable[str]) -> None:

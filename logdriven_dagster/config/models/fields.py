@@ -73,10 +73,10 @@ def parse_duration(value: int | str) -> timedelta:
 
 def _parse_timestamp(value: Any, info: ValidationInfo) -> Any:
     """Parse a date or time in the project's time zone, or with an offset, as an aware datetime."""
-    return read_moment(value, get_zone(info))
+    return read_instant(value, get_zone(info))
 
 
-def read_moment(value: Any, zone: ZoneInfo) -> datetime:
+def read_instant(value: Any, zone: ZoneInfo) -> datetime:
     """Parse a date or time as an aware datetime; without an offset it is wall-clock time in `zone`.
 
     A date means its first instant. Raises ValueError if `value` is neither a date nor a time, or if
@@ -113,7 +113,7 @@ def get_zone(info: ValidationInfo) -> ZoneInfo:
 def parse_as_written(value: Any) -> datetime:
     """Parse a date or time, keeping its offset if any. Raises ValueError for other values."""
     if isinstance(value, (str, int)) and not isinstance(value, bool):
-        value = parse_moment(str(value))
+        value = parse_instant(str(value))
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
     if not isinstance(value, datetime):
@@ -121,7 +121,7 @@ def parse_as_written(value: Any) -> datetime:
     return value
 
 
-def parse_moment(text: str) -> datetime:
+def parse_instant(text: str) -> datetime:
     """Parse ISO 8601 or Sharp ETL's `yyyyMMddHHmmss`; the result is naive without an offset."""
     if re.fullmatch(r"\d{14}", text):
         return datetime.strptime(text, "%Y%m%d%H%M%S")
@@ -196,7 +196,7 @@ DurationField = Annotated[
         }
     ),
 ]
-MomentField = Annotated[
+InstantField = Annotated[
     datetime,
     BeforeValidator(_parse_timestamp),
     WithJsonSchema(

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field, model_validator
 from logdriven_dagster.config.models.fields import (
     DatabaseUrl,
     DurationField,
+    InstantField,
     LocationText,
-    MomentField,
     PeriodField,
     StepName,
     ZoneField,
@@ -148,8 +148,8 @@ class Defaults(Model):
     owners: tuple[str, ...] | None = None
     tags: dict[str, str] | None = None
     period: PeriodField | None = None
-    default_start: MomentField | None = None
-    end: MomentField | None = None
+    default_start: InstantField | None = None
+    end: InstantField | None = None
     delay: DurationField | None = None
     retries: int | None = None
     retry_interval: DurationField | None = None

@@ -23,7 +23,7 @@ from logdriven_dagster.config.models.dependencies import (
 from logdriven_dagster.config.models.fields import (
     WORDS,
     DurationField,
-    MomentField,
+    InstantField,
     PeriodField,
     TableName,
 )
@@ -118,7 +118,7 @@ class TableConfig(Settings):
         description="the start of the first window: a time, required for tables with time "
         "windows; the key after which to begin; offsets, earliest or latest",
     )
-    end: MomentField | None = Field(None, description="the end of the last window; default: none")
+    end: InstantField | None = Field(None, description="the end of the last window; default: none")
     delay: DurationField = Field(
         timedelta(0), description="the time after its end before a window can run"
     )

@@ -63,9 +63,9 @@ def _generate_orders(start: date) -> Iterator[str]:
     yield "order_id,customer_id,ordered_at,amount"
     for n in range(_DAYS * _ORDERS_A_DAY):
         day, hour = divmod(n, _ORDERS_A_DAY)
-        moment = f"{start + timedelta(days=day)} {hour:02}:{n * 7 % 60:02}:00"
+        instant = f"{start + timedelta(days=day)} {hour:02}:{n * 7 % 60:02}:00"
         customer, cents = 1 + n * 5 % len(_CUSTOMERS), 500 + n * 7919 % 20_000
-        yield f"{n + 1},{customer},{moment},{cents // 100}.{cents % 100:02}"
+        yield f"{n + 1},{customer},{instant},{cents // 100}.{cents % 100:02}"
 
 
 def _generate_customers() -> Iterator[str]:

@@ -125,7 +125,7 @@ def get_replacement_types(backend: str) -> dict[str, str]:
     return {"timestamp": "timestamp_ntz"} if backend in without else {}
 
 
-def holds_moments(kind: "TypeEngine[Any]") -> bool:
+def holds_instants(kind: "TypeEngine[Any]") -> bool:
     """Return whether a time column stores instants, and not wall clock times."""
     from sqlalchemy.dialects import mysql
 
@@ -146,7 +146,7 @@ def spark_type(kind: "TypeEngine[Any]", backend: str) -> str:
     if isinstance(kind, sa.Numeric):
         return _decimal(kind.precision, kind.scale or 0)
     if isinstance(kind, sa.DateTime):
-        return "timestamp" if holds_moments(kind) else "timestamp_ntz"
+        return "timestamp" if holds_instants(kind) else "timestamp_ntz"
     for family, name in ((sa.Integer, "int"), (sa.Date, "date")):
         if isinstance(kind, family):
             return name

@@ -16,9 +16,9 @@ from logdriven_dagster.engine.databases.exact_values import (
     DATE,
     DAY,
     EXISTS,
-    MOMENT,
     MOST_DIGITS,
     NO_TIME,
+    TIMESTAMP,
     ZONED,
     Exact,
     build_checked_cast,
@@ -96,7 +96,7 @@ def time_of_sqlite(field: "StructField") -> Exact | None:
         )
         return Exact("STRING", day, has_days=True)
     if get_declared_type(field).startswith(("DATETIME", "TIMESTAMP")):
-        return Exact("STRING", _moment(field), has_days=True)
+        return Exact("STRING", _cast_timestamp(field), has_days=True)
     return None
 
 
@@ -109,13 +109,13 @@ def time_of_server(field: "StructField", backend: str, zone: ZoneInfo) -> Exact 
         if str(zone) == "UTC":
             return _native(field, backend)
         selected = _SELECTED_WALL[get_declared_type(field)]
-        return Exact("STRING", _moment(field), selected, _wall_within)
+        return Exact("STRING", _cast_timestamp(field), selected, _wall_within)
     if backend == "postgresql" and get_declared_type(field) == "TIMESTAMPTZ":
         known = _native(field, backend)
         if known is None or str(zone) == "UTC":
             return known
         converted = "timestamp_micros({v})"
-        return Exact("BIGINT", converted, _MICROS, _moment_within, known.refused)
+        return Exact("BIGINT", converted, _MICROS, _instant_within, known.refused)
     if backend in ("mysql", "mariadb") and get_declared_type(field) == "TIMESTAMP":
         # Its text would be in the zone of the server's session.
         value = f"timestamp_micros(CAST({_SECONDS} * 1000000 AS BIGINT))"
@@ -128,8 +128,8 @@ def time_of_server(field: "StructField", backend: str, zone: ZoneInfo) -> Exact 
     return None
 
 
-def _moment(field: "StructField") -> str:
-    exists = f"{matches(MOMENT)} AND {EXISTS}"
+def _cast_timestamp(field: "StructField") -> str:
+    exists = f"{matches(TIMESTAMP)} AND {EXISTS}"
     return build_checked_cast(field, "TIMESTAMP", exists, NO_TIME, ZONED)
 
 
@@ -201,13 +201,13 @@ def _wall_within(column: str, window: TimeWindow) -> str:
     return f"{column} >= '{start}' AND {column} < '{end}'"
 
 
-def _moment_within(column: str, window: TimeWindow) -> str:
+def _instant_within(column: str, window: TimeWindow) -> str:
     return f"{column} >= '{window.start}' AND {column} < '{window.end}'"
 
 
 def _unix_within(column: str, window: TimeWindow) -> str:
     """Return the window's filter with a margin of two hours, for the wall clock of the server."""
-    start, end = (int(moment.timestamp()) for moment in (window.start, window.end))
+    start, end = (int(instant.timestamp()) for instant in (window.start, window.end))
     terms = [f"{column} >= FROM_UNIXTIME({min(max(start - 7200, 0), _LAST)})"]
     if end + 7200 < _LAST:
         terms.append(f"{column} < FROM_UNIXTIME({max(end + 7200, 0)})")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.connections import Connection
-from logdriven_dagster.engine.databases.wall_clocks import MOMENT, WALL
+from logdriven_dagster.engine.databases.wall_clocks import INSTANT, WALL
 from logdriven_dagster.engine.queries.quoting import plain, quote_name
 from logdriven_dagster.engine.spark import functions as sf
 
@@ -34,9 +34,9 @@ def convert_for_write(
         if kind == WALL:
             text = _wall_text(field.name)
             changes[field.name] = sf.expr(_own_form(text) if backend == "sqlite" else text)
-        elif kind == MOMENT and backend in _MARIADB:
+        elif kind == INSTANT and backend in _MARIADB:
             changes[field.name] = sf.expr(_utc_text(v))
-        elif kind == MOMENT and backend == "postgresql" and not copied:
+        elif kind == INSTANT and backend == "postgresql" and not copied:
             changes[field.name] = sf.expr(f"concat({_utc_text(v)}, 'Z')")
         elif held := _find_value_limit(kind, v, backend):
             changes[field.name] = _survivors(field, *held)
@@ -66,7 +66,7 @@ def _without_lacking_days(frame: "DataFrame") -> "DataFrame":
     """
     changes = {}
     for name, kind in frame.dtypes:
-        if kind in (MOMENT, WALL, "date"):
+        if kind in (INSTANT, WALL, "date"):
             v = quote_name(name)
             shown = f"concat('column {plain(name)}: ', CAST({v} AS STRING), ' {_LACKING}')"
             lacking = f"{v} >= DATE'1582-10-04' AND {v} < DATE'1582-10-16'"

@@ -118,9 +118,9 @@ def schema_for(table: "Table", backend: str, given: "StructType") -> "StructType
     return StructType([choose_field(field) for field in schema_of(table, backend).fields])
 
 
-def utc_text(moment: datetime) -> str:
+def utc_text(instant: datetime) -> str:
     """Return an instant as text that sorts chronologically."""
-    return f"{moment.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{instant.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def column_of(table: "FromClause", name: str) -> Any:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-MOMENT, WALL = "timestamp", "timestamp_ntz"
+INSTANT, WALL = "timestamp", "timestamp_ntz"
 """Spark's types of an instant and of a wall time."""
 
 
@@ -29,7 +29,7 @@ def fit_clocks(
     changes = {}
     for name, given in frame.dtypes:
         wanted = known.get(name.lower(), created.get(given, given))
-        if given != wanted and {given, wanted} == {MOMENT, WALL}:
+        if given != wanted and {given, wanted} == {INSTANT, WALL}:
             changes[name] = sf.expr(_build_conversion(name, given, wanted, zone))
     return frame.withColumns(changes) if changes else frame
 
@@ -41,7 +41,7 @@ def _build_conversion(name: str, given: str, wanted: str, zone: str) -> str:
     else:
         problem = f" is skipped by the clocks of {zone}"
         fix = "the database column has timestamps with time zone; write the timestamp that you mean"
-    v, types = quote_name(name), {MOMENT: "TIMESTAMP_LTZ", WALL: "TIMESTAMP_NTZ"}
+    v, types = quote_name(name), {INSTANT: "TIMESTAMP_LTZ", WALL: "TIMESTAMP_NTZ"}
     shown = f"concat('column {plain(name)}: ', CAST({v} AS STRING), '{problem}; {fix}')"
     cast = f"CAST({v} AS {types[wanted]})"
     return (

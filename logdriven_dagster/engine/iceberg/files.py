@@ -82,22 +82,22 @@ def _terms() -> Any:
     return expressions
 
 
-def format_bound(schema: "Schema", column: str, moment: datetime) -> str:
+def format_bound(schema: "Schema", column: str, instant: datetime) -> str:
     """Return a window's bound as a literal of the column's type.
 
-    `moment` is the bound on the project's wall clock. A day counts as its first instant, so a bound
-    within a day is that of the next day. Raises TerminalStepError if the column is neither a
+    `instant` is the bound on the project's wall clock. A day counts as its first instant, so a
+    bound within a day is that of the next day. Raises TerminalStepError if the column is neither a
     timestamp nor a date.
     """
     field = schema.find_field(column, case_sensitive=False)
     match str(field.field_type):
         case "timestamptz":
-            return moment.astimezone(timezone.utc).isoformat()
+            return instant.astimezone(timezone.utc).isoformat()
         case "timestamp":
-            return moment.replace(tzinfo=None).isoformat()
+            return instant.replace(tzinfo=None).isoformat()
         case "date":
-            midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
-            day = moment.date() + timedelta(days=moment != midnight)
+            midnight = instant.replace(hour=0, minute=0, second=0, microsecond=0)
+            day = instant.date() + timedelta(days=instant != midnight)
             return day.isoformat()
         case other:
             raise TerminalStepError(

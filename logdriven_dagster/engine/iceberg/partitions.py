@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _DAY = 86_400_000_000
 _INTEGERS = ("int", "long")
-_MOMENTS = ("timestamp", "timestamptz")
+_TIMESTAMPS = ("timestamp", "timestamptz")
 
 
 def with_partition(frame: "DataFrame", table: "Table | None") -> "DataFrame":
@@ -66,7 +66,7 @@ def _value(column: "Column", kind: str, field: "PartitionField") -> "Column | No
             return None if hashed is None else bucket(hashed, number)
         case transforms.TruncateTransform(width=width):
             return _truncate(column, kind, width)
-        case transforms.HourTransform() if kind in _MOMENTS:
+        case transforms.HourTransform() if kind in _TIMESTAMPS:
             return _whole(_micros(column, kind), _DAY // 24)
         case transforms.DayTransform():
             return _days(column, kind)
@@ -82,7 +82,7 @@ def _value(column: "Column", kind: str, field: "PartitionField") -> "Column | No
 def _identity(column: "Column", kind: str) -> "Column | None":
     if kind in ("string", "boolean", *_INTEGERS) or kind.startswith("decimal"):
         return column
-    if kind in _MOMENTS:
+    if kind in _TIMESTAMPS:
         return _micros(column, kind)
     if kind == "date":
         return sf.unix_date(column)
@@ -94,7 +94,7 @@ def _hash(column: "Column", kind: str) -> "Column | None":
         return hash_of_bytes(column.cast("binary"))
     if kind in _INTEGERS:
         return hash_of_long(column.cast("bigint"))
-    if kind in _MOMENTS:
+    if kind in _TIMESTAMPS:
         return hash_of_long(_micros(column, kind))
     return hash_of_long(sf.unix_date(column).cast("bigint")) if kind == "date" else None
 

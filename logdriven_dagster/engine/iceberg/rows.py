@@ -80,7 +80,7 @@ def _frames(
     """Yield one frame per way to read files."""
     by_name = without_ids(table, (task.file.file_path for task in tasks))
     if len(by_name) < len(tasks):
-        _refuse_unless_told(spark, table)
+        _require_input_file_names(spark, table)
         spark.conf.set(_BY_ID, "true")
     has_names = mode_of(spark).capabilities.has_input_file_name
     for columns_of, named in ((by_names, True), (by_ids, False)):
@@ -99,12 +99,12 @@ def _frames(
                 elif part is plain and columns.select is None and not has_names:
                     yield from (_alone(spark, table, task, columns) for task in part)
                 else:
-                    _refuse_unless_told(spark, table)
+                    _require_input_file_names(spark, table)
                     frame, select = read(frame, columns, part, table)
                     yield frame.select(*select, *([FILE] if with_files else []))
 
 
-def _refuse_unless_told(spark: "SparkSession", table: "Table") -> None:
+def _require_input_file_names(spark: "SparkSession", table: "Table") -> None:
     """Raise TerminalStepError if this session cannot query a row's file, which the table needs."""
     mode = mode_of(spark)
     if not mode.capabilities.has_input_file_name:

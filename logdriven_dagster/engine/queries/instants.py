@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-def instant(moment: datetime) -> "Column":
+def instant(time: datetime) -> "Column":
     """Return an instant as a literal of type TIMESTAMP."""
-    return sf.expr(instant_text(moment))
+    return sf.expr(instant_text(time))
 
 
-def instant_text(moment: datetime) -> str:
+def instant_text(time: datetime) -> str:
     """Return an instant as a literal for the text of a query."""
-    return f"TIMESTAMP '{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S.%f}Z'"
+    return f"TIMESTAMP '{time.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S.%f}Z'"
 
 
 def literal(number: int) -> "Column":

@@ -157,7 +157,7 @@ def _clock_texts(window: TimeWindow) -> dict[str, str]:
     }
 
 
-def _clock(moment: datetime) -> str:
-    text = f"{moment:%Y-%m-%d %H:%M:%S}"
+def _clock(instant: datetime) -> str:
+    text = f"{instant:%Y-%m-%d %H:%M:%S}"
     # When clocks go back, an hour exists twice; only the offset identifies the second one.
-    return text + moment.isoformat()[-6:] if moment.fold else text
+    return text + instant.isoformat()[-6:] if instant.fold else text

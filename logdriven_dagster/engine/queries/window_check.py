@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-_MOMENTS = ("timestamp", "timestamp_ntz", "date")
+_TIME_TYPES = ("timestamp", "timestamp_ntz", "date")
 
 
 def chosen_by_source(
@@ -40,7 +40,7 @@ def chosen_by_source(
     if table.is_sliced or table.grid.covering(window) != window:
         return False
     kind = {column.lower(): kind for column, kind in source.dtypes}.get(asked.lower())
-    if kind not in _MOMENTS:
+    if kind not in _TIME_TYPES:
         return False  # a text may be the day in another zone
     keys = {asked.lower()} if sql is None else find_source_keys(sql, table.grid, asked)
     return name.lower() in keys

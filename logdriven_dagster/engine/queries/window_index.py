@@ -40,14 +40,14 @@ def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "
     if days and (kind == "date" or len(lengths) > 1):
         day = sf.datediff(value.cast("date"), sf.lit(windows[0].start_clock.date()))
         return _by_day(day, days)
-    moment = value.cast("timestamp")
+    time = value.cast("timestamp")
     if len(lengths) == 1:
         start = int(windows[0].start.timestamp()) * _MICROSECONDS
         length = int(lengths.pop()) * _MICROSECONDS
         # Integers: a quotient of doubles may round up to the next window.
-        since = sf.unix_micros(moment) - sf.lit(start)
+        since = sf.unix_micros(time) - sf.lit(start)
         return sf.call_function("div", since, sf.lit(length)).cast("int")
-    return _search(moment, windows, 0, len(windows))
+    return _search(time, windows, 0, len(windows))
 
 
 def _days(windows: Sequence[TimeWindow]) -> list[int]:
@@ -66,14 +66,14 @@ def _by_day(day: "Column", days: Sequence[int]) -> "Column":
     return sf.element_at(sf.lit(numbers), day + 1)
 
 
-def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int) -> "Column":
+def _search(time: "Column", windows: Sequence[TimeWindow], low: int, high: int) -> "Column":
     """Return a binary search, so that a year of days takes nine comparisons."""
     if high - low == 1:
         return sf.lit(low)
     middle = (low + high) // 2
-    earlier = moment < instant(windows[middle].start)
-    return sf.when(earlier, _search(moment, windows, low, middle)).otherwise(
-        _search(moment, windows, middle, high)
+    earlier = time < instant(windows[middle].start)
+    return sf.when(earlier, _search(time, windows, low, middle)).otherwise(
+        _search(time, windows, middle, high)
     )
 
 

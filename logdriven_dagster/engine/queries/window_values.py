@@ -53,11 +53,11 @@ class WindowValues:
             else f"CASE WHEN {self._is_time} THEN {self.value} END"
         )
 
-    def format_bound(self, moment: datetime) -> str:
+    def format_bound(self, instant: datetime) -> str:
         """Return the smallest value at or after this instant, as a literal."""
         if self.column is None:
-            return instant_text(moment)
-        found = self.column.format_bound(moment, self.zone, as_text=self._is_text)
+            return instant_text(instant)
+        found = self.column.format_bound(instant, self.zone, as_text=self._is_text)
         return number_text(found) if isinstance(found, int) else text_literal(found)
 
     def lies_within(self, window: TimeWindow) -> str:

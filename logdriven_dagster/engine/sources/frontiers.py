@@ -8,7 +8,11 @@ from dataclasses import replace
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.sources.readers import Ask, Frontier, reader_of
-from logdriven_dagster.engine.sources.source_rows import can_tell, count_rows, refuse_rows_outside
+from logdriven_dagster.engine.sources.source_rows import (
+    can_assign_windows,
+    count_rows,
+    refuse_rows_outside,
+)
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
 
@@ -33,7 +37,7 @@ def _count_rows_without_key(
     table = project.table(run.table)
     step = table.sliced_step
     assert step.source is not None
-    if table.rows_outside == "ignore" or not can_tell(table, step.source):
+    if table.rows_outside == "ignore" or not can_assign_windows(table, step.source):
         return None
     reader = reader_of(step.source)
     rows = reader.count_rows_without_key(project, run, step.source)

@@ -45,7 +45,7 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     Raises TerminalStepError for rows outside any window if the table does not allow them.
     """
     table, source = reading.table, step.source
-    if source is None or table.rows_outside == "ignore" or not can_tell(table, source):
+    if source is None or table.rows_outside == "ignore" or not can_assign_windows(table, source):
         return None
     files = reader_of(source).fingerprint(reading, source)
     strict = table.rows_outside == "fail"
@@ -83,7 +83,7 @@ def look_for_any(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows
         return None
     if OF_A_WINDOW.search(str(source)):
         return None  # it is another source for every window
-    if not can_tell(table, source) or not looks.is_first(table.table, step.step):
+    if not can_assign_windows(table, source) or not looks.is_first(table.table, step.step):
         return None
     if reader_of(source).fingerprint(reading, source) is not None:
         return None  # `look` counts its rows
@@ -104,9 +104,9 @@ def _rows_of_no_window(reading: Reading, step: StepConfig) -> SourceRows | None:
     return count_rows(reading, step, None)
 
 
-def can_tell(table: TableConfig, source: Source) -> bool:
+def can_assign_windows(table: TableConfig, source: Source) -> bool:
     """Return True if a column of the source assigns its rows to windows."""
-    field = table.incremental.tells_windows_by
+    field = table.incremental.assigns_windows_by
     return field is not None and getattr(source, field) is not None
 
 

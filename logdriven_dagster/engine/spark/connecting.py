@@ -128,7 +128,7 @@ def connect(project: Project, url: str) -> "SparkSession":
         atexit.register(session.stop)
         if not is_ours(session):
             dead_sessions.register_session(session)
-            _tell_what_stays(session, project)
+            _warn_about_fixed_settings(session, project)
         refuse_other_zone(session, project)
     except UsageError:
         raise
@@ -153,7 +153,7 @@ def _session(url: str) -> "SparkSession":
     return patient(made)
 
 
-def _tell_what_stays(session: "SparkSession", project: Project) -> None:
+def _warn_about_fixed_settings(session: "SparkSession", project: Project) -> None:
     """Warn about settings of the project that a running server no longer accepts."""
     client: Any = session.client
     wanted = resolve_settings(project)

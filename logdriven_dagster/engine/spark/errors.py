@@ -73,7 +73,7 @@ _SAID_BY_THE_LAST_CAUSE = frozenset({"TASK_WRITE_FAILED"})
 def _one(thrown: JvmException) -> str:
     sentence = SENTENCES.get(_family(thrown)) if thrown.condition else _of_java(thrown)
     if sentence is None:
-        return _as_spark_says(thrown)
+        return _read_message(thrown)
     if callable(sentence):
         return sentence(thrown)
     return sentence.format_map(_Parts(thrown))
@@ -82,7 +82,7 @@ def _one(thrown: JvmException) -> str:
 def _of_java(thrown: JvmException) -> "Sentence | None":
     """Return the sentence for the exception's class, or for its nearest superclass."""
     if thrown.types[0] == "java.lang.RuntimeException":
-        return _what_java_says
+        return _read_first_sentence
     return next((_OF_JAVA[name] for name in thrown.types if name in _OF_JAVA), None)
 
 
@@ -128,7 +128,7 @@ def _place(message: str) -> str:
     return f" (line {line}, column {column + 1} of the query)"
 
 
-def _as_spark_says(thrown: JvmException) -> str:
+def _read_message(thrown: JvmException) -> str:
     message = thrown.message.strip().split("\n\tat ")[0]
     code = re.match(r"\[[A-Z_0-9.]+\]", message)
     if code is None:
@@ -144,11 +144,11 @@ def _header(thrown: JvmException) -> str:
     """Describe a CSV header that does not match the columns; report other errors verbatim."""
     given = dict(re.findall(r"^ (Header|Schema): (.*)$", thrown.message, re.MULTILINE))
     if not {"Header", "Schema"} <= given.keys():
-        return _as_spark_says(thrown)
+        return _read_message(thrown)
     return f"its header is {given['Header']}, but the columns are {given['Schema']}"
 
 
-def _what_java_says(thrown: JvmException) -> str:
+def _read_first_sentence(thrown: JvmException) -> str:
     """Return the first sentence of an exception whose class is not informative."""
     text = re.sub(r"^file:/\S+ is not", "it is not", thrown.message)
     return re.split(r"\.\s|\n", text)[0] or thrown.name
@@ -182,7 +182,7 @@ def _of_a_database(thrown: JvmException) -> str:
 
 def _number(thrown: JvmException) -> str:
     found = re.fullmatch(r'For input string: (".*")(?: .*)?', thrown.message, re.DOTALL)
-    return f"{found[1]} is not a number of that type" if found else _as_spark_says(thrown)
+    return f"{found[1]} is not a number of that type" if found else _read_message(thrown)
 
 
 def _format_python_error(thrown: JvmException) -> str:

@@ -74,10 +74,10 @@ class LocalStorage:
         path = _path(location)
         own = path.stat()
         if not path.is_dir():
-            return Weight(own.st_size, _moment(own.st_mtime))
+            return Weight(own.st_size, _convert_mtime(own.st_mtime))
         below = list(_stats_below(path))
-        size = sum(size for size, _ in below)
-        return Weight(size, _moment(max([own.st_mtime, *(modified for _, modified in below)])))
+        newest = max([own.st_mtime, *(modified for _, modified in below)])
+        return Weight(sum(size for size, _ in below), _convert_mtime(newest))
 
     def exists(self, location: str) -> bool:
         """Return whether there is a file or folder."""
@@ -181,5 +181,5 @@ def _stats_below(folder: Path) -> Iterator[tuple[int, float]]:
                 yield from _stats_below(Path(entry.path))
 
 
-def _moment(seconds: float) -> datetime:
+def _convert_mtime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc)

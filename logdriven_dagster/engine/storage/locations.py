@@ -96,7 +96,7 @@ def folder_at(location: str, properties: Mapping[str, str]) -> Folder:
 
 
 @contextmanager
-def folder_for_a_while(parent: Folder, name: str) -> Iterator[Folder]:
+def temporary_subfolder(parent: Folder, name: str) -> Iterator[Folder]:
     """Create a folder that is removed at the end of the block."""
     folder = parent.new(name)
     try:

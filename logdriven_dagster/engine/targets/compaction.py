@@ -17,7 +17,7 @@ from logdriven_dagster.engine.storage.staging import (
     UPKEEP,
     staging_folder,
 )
-from logdriven_dagster.engine.targets.staged_files import write_anew
+from logdriven_dagster.engine.targets.staged_files import write_divided
 from logdriven_dagster.errors import TransientStepError
 from logdriven_dagster.model.upkeep import Compaction
 
@@ -176,7 +176,7 @@ def _write_files(
     frame = table.rows(spark, group.paths)
     label = f"{table.name}: compact {len(group.files)} files"
     divided = table.add_partition_column(_in_files(frame, group.wanted, target))
-    rows = write_anew(divided, folder, label, option_texts(target.options))
+    rows = write_divided(divided, folder, label, option_texts(target.options))
     if sum(rows.values()) != group.rows:
         raise TransientStepError(f"{label}: {sum(rows.values())} of {group.rows} rows were written")
     return tuple(rows)

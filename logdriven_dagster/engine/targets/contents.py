@@ -45,7 +45,7 @@ class Contents:
         _ = project, table, target, window
         return None
 
-    def rows_of_others(
+    def effects_on_existing_rows(
         self, project: Project, targets: Sequence[tuple[str, Any]]
     ) -> Iterator[str | None]:
         """Yield for each target the effect of the first window on rows that no window wrote.

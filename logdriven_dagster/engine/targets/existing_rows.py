@@ -68,7 +68,7 @@ class _ContentsThread(Thread):
         """Query the targets one after another; an error ends the thread."""
         contents = contents_of(self.targets[0][1])
         try:
-            for found in contents.rows_of_others(self._project, self.targets):
+            for found in contents.effects_on_existing_rows(self._project, self.targets):
                 self._found.append(found)
         except Exception as error:  # noqa: BLE001 - drivers raise errors of any type
             self._error = in_brief(str(step_error(error)))

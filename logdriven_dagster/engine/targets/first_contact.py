@@ -19,7 +19,7 @@ HOW_TO_DECIDE = (
 )
 
 
-def stay_beside(target: TableTarget) -> bool:
+def leaves_existing_rows(target: TableTarget) -> bool:
     """Return True if existing rows would stay next to those of windows without a decision."""
     by_window = target.write_mode.keeps_windows_apart and window_column(target) == WINDOW_START
     return by_window and target.existing_rows != "keep"
@@ -28,7 +28,7 @@ def stay_beside(target: TableTarget) -> bool:
 def what_becomes(name: str, target: TableTarget, pre_sql: Sequence[str] = ()) -> str:
     """Describe the effect of the first windows on existing rows, by mode and decision."""
     holds = f"{name} has rows that no window wrote"
-    if not stay_beside(target):
+    if not leaves_existing_rows(target):
         return f"{holds}: {_stay_or_go(target)}"
     if target.existing_rows == "replace":
         return f"{holds}: the first window will remove them all"

@@ -185,7 +185,7 @@ def _refuse_missing(staged: Sequence[StagedRows], counts: QueryCounts, folder: F
         )
 
 
-def write_anew(
+def write_divided(
     frame: "DataFrame", folder: Folder, label: str, options: Mapping[str, str] | None = None
 ) -> dict[str, int]:
     """Write rows into an empty folder, divided by PARTITION if present; return file → row count.

@@ -19,7 +19,7 @@ from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.spark_files import FILE, files_named, read_files
 from logdriven_dagster.engine.storage.staging import staging_folder
-from logdriven_dagster.engine.targets.staged_files import write_anew
+from logdriven_dagster.engine.targets.staged_files import write_divided
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
@@ -116,7 +116,7 @@ def merge(
     merged = survivors.unionByName(winners)
     run = staged.run
     folder = staging_folder(data, run.job_id, run.step_id)
-    added = write_anew(table.add_partition_column(merged), folder, f"{run.label}: merge")
+    added = write_divided(table.add_partition_column(merged), folder, f"{run.label}: merge")
     return hit.files, tuple(added), done
 
 

@@ -58,7 +58,7 @@ class LogLines(WindowListener):
             status, application_id = Status.DISCARDED.value, interruption.application_id
             for attempt in attempts:
                 reason, step = interruption.reason, interruption.step
-                _tell(attempt, status, application_id, reason, step=step)
+                _log(attempt, status, application_id, reason, step=step)
 
 
 def _log_ends(events: Iterable[WindowEvent], application_id: str | None) -> None:
@@ -68,19 +68,19 @@ def _log_ends(events: Iterable[WindowEvent], application_id: str | None) -> None
         match event:
             case WindowSucceeded():
                 done = {"seconds": round(event.seconds, 3), **rows_of(event.steps)}
-                _tell(event.attempt, Status.SUCCESS.value, application_id, **done)
+                _log(event.attempt, Status.SUCCESS.value, application_id, **done)
             case WindowFailed(step_id=step, error=error):
                 failed = {"seconds": round(event.seconds, 3), "step": step}
-                _tell(event.attempt, Status.FAILURE.value, application_id, error, **failed)
+                _log(event.attempt, Status.FAILURE.value, application_id, error, **failed)
             case WindowSetBack(reason=reason):
-                _tell(event.attempt, Status.DISCARDED.value, application_id, reason)
+                _log(event.attempt, Status.DISCARDED.value, application_id, reason)
             case WindowLost(reason=why):
-                _tell(event.attempt, "LOST", application_id, str(why))
+                _log(event.attempt, "LOST", application_id, str(why))
             case _:
                 pass
 
 
-def _tell(
+def _log(
     attempt: Attempt, status: str, application_id: str | None, error: str = "", **more: Any
 ) -> None:
     claim, window = attempt.claim, attempt.window

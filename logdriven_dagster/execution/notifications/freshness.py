@@ -41,7 +41,7 @@ def evaluate_tables(run_log: RunLog, project: Project, now: datetime) -> dict[st
     return {name: each for name, each in found.items() if each is not None}
 
 
-def tell(outbox: Outbox, project: Project, found: Mapping[str, Freshness]) -> None:
+def notify(outbox: Outbox, project: Project, found: Mapping[str, Freshness]) -> None:
     """Add new notices to the outbox, and send them. `project` has the settings in force."""
     standings = [
         item
@@ -70,7 +70,7 @@ def _standings(project: Project, table: TableConfig, found: Freshness) -> Iterat
         for name in rule.to:
             if name in project.config.recipients:
                 occasions.setdefault(name, set()).update(rule.on)
-    moment = int(decisive.start.timestamp())
+    instant = int(decisive.start.timestamp())
     for name, on in occasions.items():
         if on & (_OF_FRESHNESS | _OF_LATENESS):
-            yield Standing(name, table.table, _EVENTS[found.verdict], moment, bool(on & wanted))
+            yield Standing(name, table.table, _EVENTS[found.verdict], instant, bool(on & wanted))

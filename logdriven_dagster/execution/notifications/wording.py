@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 """A row of `job_log` with its `steps`, as `history.list_attempts` returns it."""
 
 
-def moment(text: str | None) -> str:
+def format_instant(text: str | None) -> str:
     """Format `yyyyMMddHHmmss` as `yyyy-MM-dd HH:mm:ss`; return any other text unchanged."""
     t = text or ""
     if not (len(t) >= 14 and t[:14].isdecimal()):
@@ -27,7 +27,7 @@ def format_bound(row: Row, column: str) -> str:
     Source: Sharp ETL, DailyJobsSummaryReport, which uses the start for an end that is not a time.
     """
     is_sliced = get_incremental_type(row["incremental_type"]).is_sliced
-    return row[column] or "" if is_sliced else moment(row[column])
+    return row[column] or "" if is_sliced else format_instant(row[column])
 
 
 def window(row: Row) -> str:
@@ -41,7 +41,7 @@ def window(row: Row) -> str:
 
 def _brief(text: str | None) -> str:
     """Format a timestamp without a time that is midnight, and without seconds that are zero."""
-    whole = moment(text)
+    whole = format_instant(text)
     for nothing in (" 00:00:00", ":00"):
         if len(whole) == 19 and whole.endswith(nothing):
             return whole.removesuffix(nothing)

@@ -24,8 +24,8 @@ def _windows(table: TableConfig) -> str:
         kind = f"Windows along {table.along.value} (`{table.incremental_type}`)"
         rules = [f"{kind}, checked every {table.period}"]
     else:
-        rules = [f"Windows of {table.period} from {_moment(table.default_start)}"]
-        rules += [f"to {_moment(table.end)}"] if table.end else []
+        rules = [f"Windows of {table.period} from {_format_time(table.default_start)}"]
+        rules += [f"to {_format_time(table.end)}"] if table.end else []
         kind = table.incremental_type
         rules += [] if kind == "time_window" else [f"(`{kind}`)"]
     text = " ".join(rules)
@@ -36,8 +36,8 @@ def _windows(table: TableConfig) -> str:
     return f"{text}; {', '.join(more)}."
 
 
-def _moment(moment: object) -> str:
-    text = f"{moment:%Y-%m-%d %H:%M}" if isinstance(moment, datetime) else str(moment)
+def _format_time(instant: object) -> str:
+    text = f"{instant:%Y-%m-%d %H:%M}" if isinstance(instant, datetime) else str(instant)
     return text.removesuffix(" 00:00")
 
 

@@ -68,13 +68,13 @@ class FreshnessShown:
         for name, each in found.items():
             if name not in self._location.keys:
                 continue
-            answer, moment = (each.verdict, each.missing), time.monotonic()
-            before, reported = self._reported.get(name, (None, moment))
-            if answer == before and moment - reported < _AGAIN:
+            answer, instant = (each.verdict, each.missing), time.monotonic()
+            before, reported = self._reported.get(name, (None, instant))
+            if answer == before and instant - reported < _AGAIN:
                 continue
             event = AssetCheckEvaluation(self._location.key(name), CHECK, **_describe(each, now))
             instance.report_runless_asset_event(event)
-            self._reported[name] = (answer, moment)
+            self._reported[name] = (answer, instant)
 
 
 def _describe(found: Freshness | None, now: datetime) -> dict[str, Any]:

@@ -225,8 +225,8 @@ def _is_exact(partitions: TablePartitions, definition: TimeWindowPartitionsDefin
     every zone, unlike a rule about zones.
     """
     grid = partitions.grid
-    for moment in _clock_changes(grid):
-        around = grid.index(moment)
+    for instant in _clock_changes(grid):
+        around = grid.index(instant)
         for n in range(max(around - 1, 0), around + 2):
             window = grid.window(n)
             start = window.start_clock
@@ -243,17 +243,17 @@ def _instants(window: object) -> tuple[float, float]:
 def _clock_changes(grid: Grid) -> list[datetime]:
     """Return the instants at which the zone's UTC offset changes, from the origin on."""
     changes: dict[object, datetime] = {}
-    moment = grid.origin.astimezone(grid.zone)
+    instant = grid.origin.astimezone(grid.zone)
     for _ in range(_WEEKS_VERIFIED):
-        later = _add_elapsed(moment, timedelta(weeks=1))
-        if later.utcoffset() != moment.utcoffset():
-            change = _bisect(moment, later)
+        later = _add_elapsed(instant, timedelta(weeks=1))
+        if later.utcoffset() != instant.utcoffset():
+            change = _bisect(instant, later)
             # For elapsed time two changes at the same clock time are the same; days and months may
             # begin on the very day of a change, so that each date counts.
             day = None if grid.period.unit is Unit.MINUTE else change.date()
-            kind = (day, change.time(), moment.utcoffset(), later.utcoffset())
+            kind = (day, change.time(), instant.utcoffset(), later.utcoffset())
             changes.setdefault(kind, change)
-        moment = later
+        instant = later
     return list(changes.values())
 
 
@@ -268,8 +268,8 @@ def _bisect(before: datetime, after: datetime) -> datetime:
     return datetime.fromtimestamp(high, zone)
 
 
-def _add_elapsed(moment: datetime, step: timedelta) -> datetime:
-    return datetime.fromtimestamp(moment.timestamp() + step.total_seconds(), moment.tzinfo)
+def _add_elapsed(instant: datetime, step: timedelta) -> datetime:
+    return datetime.fromtimestamp(instant.timestamp() + step.total_seconds(), instant.tzinfo)
 
 
 def partition_mapping(

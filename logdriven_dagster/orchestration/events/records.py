@@ -44,7 +44,7 @@ _PLANNED = AssetCheckExecutionRecordStatus.PLANNED.value
 
 def past_entry(
     event: AssetMaterialization | AssetObservation | AssetCheckEvaluation,
-    moment: datetime,
+    instant: datetime,
     run: DagsterRun | None = None,
 ) -> EventLogEntry:
     """Return the entry of an event in the past, of a run if one is given."""
@@ -56,7 +56,7 @@ def past_entry(
         level=logging.INFO,
         user_message="",
         run_id=run_id,
-        timestamp=moment.timestamp(),
+        timestamp=instant.timestamp(),
         job_name=job_name,
         dagster_event=stored,
     )
@@ -83,7 +83,7 @@ def report_planned(
     key: AssetKey,
     partition: str,
     run: DagsterRun | None,
-    moment: datetime | None = None,
+    instant: datetime | None = None,
 ) -> None:
     """Report that a run plans to materialize a partition; the run's end decides its status.
 
@@ -93,7 +93,7 @@ def report_planned(
     data = AssetMaterializationPlannedData(key, partition=partition)
     step_key = "__".join(key.path)
     event = DagsterEvent.build_asset_materialization_planned_event(job_name, step_key, data)
-    timestamp = moment.timestamp() if moment else None
+    timestamp = instant.timestamp() if instant else None
     instance.report_dagster_event(event, run_id, timestamp=timestamp)
 
 
@@ -170,12 +170,12 @@ def report_failed(
     )
     instance.run_storage.add_historical_run(record, began)
     report_planned(instance, key, partition, record, began)
-    for kind, moment in (
+    for kind, instant in (
         (DagsterEventType.PIPELINE_START, began),
         (DagsterEventType.PIPELINE_FAILURE, ended),
     ):
         change = DagsterEvent(kind.value, job.name)
-        instance.run_storage.handle_run_event(record.run_id, change, moment)
+        instance.run_storage.handle_run_event(record.run_id, change, instant)
     event = DagsterEvent(
         DagsterEventType.ENGINE_EVENT.value,
         job.name,

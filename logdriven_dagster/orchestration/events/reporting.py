@@ -88,7 +88,7 @@ class Reporter:
         self._unended: dict[int, set[int]] = {}
         """By job id, those of its pass whose windows have not ended yet."""
         self._batch = EventBatch(self.context.instance)
-        self._untold: list[tuple[WindowSucceeded, str, dict[str, Any]]] = []
+        self._unlogged: list[tuple[WindowSucceeded, str, dict[str, Any]]] = []
         """Successes that are not in the batch yet: partition, and metadata without the story."""
 
     def report(self, event: WindowEvent) -> None:
@@ -160,7 +160,7 @@ class Reporter:
         of_pass = self._unended.pop(attempt.job_id, set())
         of_pass.discard(attempt.job_id)
         if not of_pass:
-            self._tell()
+            self._log_successes()
             self._batch.write()
 
     def _report_failure(self, event: WindowFailed) -> None:
@@ -190,7 +190,7 @@ class Reporter:
             try:
                 yield
             finally:
-                self._tell()
+                self._log_successes()
                 self._check_refreshes()
 
     @property
@@ -266,19 +266,19 @@ class Reporter:
             metadata = self._of_whole_table(event, config) | metadata
         if partition := self._partition(table, event.attempt.window):
             self.tried.add((self.location.key(table), partition))
-            self._untold.append((event, partition, metadata))
-        if len(self._untold) >= AT_ONCE:
-            self._tell()
+            self._unlogged.append((event, partition, metadata))
+        if len(self._unlogged) >= AT_ONCE:
+            self._log_successes()
 
-    def _tell(self) -> None:
+    def _log_successes(self) -> None:
         """Add the successes to the batch; the stories of all windows are queried together."""
-        if not self._untold:
+        if not self._unlogged:
             return
-        untold, self._untold = self._untold, []
-        windows = [(event.attempt.table, event.attempt.window) for event, _, _ in untold]
+        unlogged, self._unlogged = self._unlogged, []
+        windows = [(event.attempt.table, event.attempt.window) for event, _, _ in unlogged]
         self._add_partitions(windows)
         stories = stories_shown(self.project, self._run_log, windows)
-        for (event, partition, metadata), story in zip(untold, stories, strict=True):
+        for (event, partition, metadata), story in zip(unlogged, stories, strict=True):
             key = self.location.key(event.attempt.table)
             made = AssetMaterialization(key, partition=partition, metadata=metadata | story)
             self._batch.log(self.context, made)

@@ -33,15 +33,15 @@ class BrokenRuns:
     _reported: dict[str, set[tuple[AssetKey, str | None]]] = field(default_factory=dict)
 
     @classmethod
-    def list_since(cls, instance: DagsterInstance, moment: str | None) -> "BrokenRuns":
+    def list_since(cls, instance: DagsterInstance, instant: str | None) -> "BrokenRuns":
         """Return the next runs that ended after a timestamp; the first ones if it is None."""
         now = datetime.now(timezone.utc)  # a clock that was set back is not waited for
-        after = None if moment is None else min(datetime.fromisoformat(moment), now)
+        after = None if instant is None else min(datetime.fromisoformat(instant), now)
         filters = RunsFilter(statuses=_BADLY, updated_after=after)
         records = instance.get_run_records(filters, _AT_ONCE, "update_timestamp", ascending=True)
         ends = [record.update_timestamp.isoformat() for record in records]
         runs = {record.dagster_run.run_id: record.dagster_run for record in records}
-        return cls(instance, runs, max(ends, default=moment))
+        return cls(instance, runs, max(ends, default=instant))
 
     @property
     def ids(self) -> Sequence[str]:

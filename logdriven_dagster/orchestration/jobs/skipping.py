@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dagster import AssetObservation, Config, JobDefinition, OpExecutionContext, op
 
-from logdriven_dagster.config.models.fields import read_moment
+from logdriven_dagster.config.models.fields import read_instant
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.catching_up.skipping import (
     find_skippable_table,
@@ -73,8 +73,8 @@ def _decide(
 def _windows(runner: Runner, name: str, config: SkipConfig) -> Sequence[TimeWindow]:
     project, zone = runner.project, runner.project.zone
     find_skippable_table(project, name)
-    start = read_moment(config.window, zone)
-    end = None if config.to is None else read_moment(config.to, zone)
+    start = read_instant(config.window, zone)
+    end = None if config.to is None else read_instant(config.to, zone)
     if end is not None and start.timestamp() >= end.timestamp():
         raise UsageError(f"to: {config.to} must be later than window: {config.window}")
     return find_windows_to_skip(project, runner.run_log, name, start, end)

@@ -31,8 +31,8 @@ class Seen:
         try:
             values = json.loads(cursor or "{}")
             recent = tuple((int(n), str(t)) for n, t in values["recent"])
-            for moment in filter(None, [values["until"], *(end for _, end in recent)]):
-                moment_of(moment)
+            for instant in filter(None, [values["until"], *(end for _, end in recent)]):
+                parse_log_time(instant)
             renamed = tuple((str(t), int(n), int(m)) for t, n, m in values.get("renamed", ()))
             return cls(values["until"], recent, values.get("broken"), renamed)
         except (AttributeError, TypeError, ValueError, KeyError):
@@ -40,7 +40,8 @@ class Seen:
 
     def advance(self, now: datetime) -> "Seen":
         """Return the cursor at a timestamp; it restarts there if the log's clock was set back."""
-        if self.until is None or moment_of(self.until) - SET_BACK <= moment_of(now.isoformat()):
+        latest = parse_log_time(now.isoformat()) + SET_BACK
+        if self.until is None or parse_log_time(self.until) <= latest:
             return self
         return Seen(now.isoformat(), broken=self.broken, renamed=self.renamed)
 
@@ -49,7 +50,7 @@ class Seen:
         """The time from which the log is queried: naive and UTC, like its own timestamps."""
         if self.until is None:
             return None
-        return (moment_of(self.until) - _LOOK_BACK).replace(tzinfo=None)
+        return (parse_log_time(self.until) - _LOOK_BACK).replace(tzinfo=None)
 
     @property
     def job_ids(self) -> list[int]:
@@ -64,8 +65,8 @@ class Seen:
         """Return the cursor after these rows."""
         others: dict[str, Any] = {"broken": broken} | ({"renamed": renamed} if renamed else {})
         together = [*self.recent, *((row["job_id"], row["job_end_time"]) for row in rows)]
-        ends = [moment_of(end) for _, end in together]
-        until = max([*ends, *([moment_of(self.until)] if self.until else [])], default=None)
+        ends = [parse_log_time(end) for _, end in together]
+        until = max([*ends, *([parse_log_time(self.until)] if self.until else [])], default=None)
         if until is None:
             return json.dumps({"until": None, "recent": [], **others})
         recent = [
@@ -74,6 +75,6 @@ class Seen:
         return json.dumps({"until": until.isoformat(), "recent": recent, **others})
 
 
-def moment_of(text: str) -> datetime:
+def parse_log_time(text: str) -> datetime:
     """Return a timestamp of the log, which is in UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)

@@ -61,7 +61,7 @@ from logdriven_dagster.orchestration.events.records import (
 )
 from logdriven_dagster.orchestration.events.unreported import BrokenRuns
 from logdriven_dagster.orchestration.location import Location
-from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
+from logdriven_dagster.orchestration.sensors.cursors import Seen, parse_log_time
 from logdriven_dagster.orchestration.sensors.renamed import RenamedTables
 from logdriven_dagster.runlog import RunLog, forgetting
 from logdriven_dagster.runlog.attempts.steps import read_counts
@@ -258,7 +258,7 @@ class _Shown:
             metadata |= table_shown(self._location, table, self._run_log, window)
         key = self._location.key(table.table)
         event = AssetMaterialization(key, partition=partition, metadata=metadata)
-        self._batch.add(past_entry(event, moment_of(row["job_end_time"]), run))
+        self._batch.add(past_entry(event, parse_log_time(row["job_end_time"]), run))
 
     def _report_observation(
         self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
@@ -270,13 +270,13 @@ class _Shown:
             report_planned(self._instance, key, partition, None)
         metadata = _identity(row, window) | self._story(table, window, row)
         event = describe_failed_refresh(key, partition, _end_text(row), metadata)
-        self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
+        self._batch.add(past_entry(event, parse_log_time(row["job_end_time"])))
 
     def _report_decision(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
         """Show that an operator has skipped the window, or made it pending again."""
         key, decision = self._location.key(table.table), redact(row["steps"][0]["output"])
         event = AssetObservation(key, partition=partition, metadata={"decision": decision})
-        self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
+        self._batch.add(past_entry(event, parse_log_time(row["job_end_time"])))
 
     def _report_failure(
         self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
@@ -287,8 +287,8 @@ class _Shown:
             self._job,
             self._location.key(table.table),
             partition,
-            began=moment_of(row["job_start_time"]),
-            ended=moment_of(row["job_end_time"]),
+            began=parse_log_time(row["job_start_time"]),
+            ended=parse_log_time(row["job_end_time"]),
             tags={JOB_TAG: str(row["job_id"])},
             text=_end_text(row),
             metadata=self._story(table, window, row),
@@ -315,7 +315,7 @@ class _Shown:
         found = CheckFindings(row["job_id"], reports, checks)
         key = self._location.key(table.table)
         for shown in evaluations(self._location.project, table, found, key, partition):
-            self._batch.add(past_entry(shown, moment_of(row["job_end_time"])))
+            self._batch.add(past_entry(shown, parse_log_time(row["job_end_time"])))
 
 
 def _own_runs(instance: DagsterInstance, rows: Sequence[dict[str, Any]]) -> set[str]:
@@ -353,7 +353,7 @@ def _identity(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
 
 
 def _metadata(table: TableConfig, row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
-    began, ended = moment_of(row["job_start_time"]), moment_of(row["job_end_time"])
+    began, ended = parse_log_time(row["job_start_time"]), parse_log_time(row["job_end_time"])
     metadata = _identity(row, window)
     metadata |= duration_shown(window, (ended - began).total_seconds(), ended)
     has_rules = any(step.quality for step in table.steps)

@@ -14,8 +14,8 @@ from logdriven_dagster.plugins.delta.format.frames import frame_of
 from logdriven_dagster.plugins.delta.format.pruning import (
     Selection,
     files_within,
+    holds_times,
     range_of_values,
-    tells_time,
 )
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, open_table
 from logdriven_dagster.plugins.delta.models import DeltaSource
@@ -43,7 +43,7 @@ def _files(snapshot: Snapshot, reading: Reading, source: DeltaSource) -> tuple[D
     if column is not None and isinstance(source.window_column, TimeColumn):
         if found := range_of_values(snapshot, column, source.window_column, window):
             return tuple(files_within(snapshot, column, [found]))
-    elif column is not None and tells_time(snapshot, column):
+    elif column is not None and holds_times(snapshot, column):
         return tuple(Selection(snapshot, column, [window]).possible())
     return snapshot.files
 

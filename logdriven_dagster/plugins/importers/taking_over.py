@@ -100,7 +100,7 @@ class Takeover:
         if not isinstance(progress.until, datetime):
             raise ValueError(f"{progress.until} is not a time, and the table has windows of time")
         grid = table.grid
-        until = self._moment(progress.until)
+        until = self._on_clock(progress.until)
         end = grid.get_bound(grid.index(until))
         if end.timestamp() <= grid.origin.timestamp():
             reason = (
@@ -120,10 +120,10 @@ class Takeover:
         yield from find_uncovered(whole, undone)
 
     def _window(self, span: Span) -> TimeWindow:
-        return TimeWindow(*map(self._moment, span))
+        return TimeWindow(*map(self._on_clock, span))
 
-    def _moment(self, moment: datetime) -> datetime:
-        return on_clock(moment, self.project.zone)
+    def _on_clock(self, instant: datetime) -> datetime:
+        return on_clock(instant, self.project.zone)
 
     def _claim(self, table: TableConfig, window: TimeWindow, progress: Progress) -> Claim:
         return Claim(
@@ -134,7 +134,7 @@ class Takeover:
             project=self.project.name,
             trigger=Trigger.TAKEOVER,
             owner=self.owner,
-            now=self._moment(progress.looked),
+            now=self._on_clock(progress.looked),
             steps=(),
         )
 

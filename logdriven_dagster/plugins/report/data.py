@@ -207,7 +207,7 @@ def period_shown(start: datetime, end: datetime) -> str:
 
 
 def _is_day(start: datetime, end: datetime) -> bool:
-    naive = [moment.replace(tzinfo=None) for moment in (start, end)]
+    naive = [instant.replace(tzinfo=None) for instant in (start, end)]
     whole = all((m.hour, m.minute, m.second) == (0, 0, 0) for m in naive)
     return whole and naive[1] - naive[0] == timedelta(days=1)
 

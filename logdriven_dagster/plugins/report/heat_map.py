@@ -137,7 +137,7 @@ def _heat_map(tables: Sequence[TableWindows], key: tuple[bool, int]) -> HeatMap:
         return HeatMap("slices", (), (), tuple(rows), older, len(tables) - len(kept))
     starts = {n: row for table in tables for n, (row, *_) in table.by_start.items()}
     shown_starts = sorted(starts)[-MOST_COLUMNS:]
-    columns = tuple(shown.moment(starts[n]["data_range_start"])[:16] for n in shown_starts)
+    columns = tuple(shown.format_instant(starts[n]["data_range_start"])[:16] for n in shown_starts)
     return HeatMap(
         _period(-minutes),
         columns,

@@ -257,5 +257,5 @@ def _brief(count: int) -> str:
 
 
 def _is_whole_day(start: datetime, end: datetime) -> bool:
-    first, last = (moment.replace(tzinfo=None) for moment in (start, end))
+    first, last = (instant.replace(tzinfo=None) for instant in (start, end))
     return last - first == timedelta(days=1) and first.hour == first.minute == 0

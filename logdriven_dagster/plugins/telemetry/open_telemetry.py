@@ -119,7 +119,7 @@ def _run_span(tracer: "Tracer", owner: Owner, project: str) -> Iterator[None]:
 def _part_span(tracer: "Tracer", name: str, owner: Owner | None) -> Iterator[Report]:
     span = tracer.start_span(name, None if owner is None else _in_run(owner))
     with _ending(span), _as_current(span):
-        yield lambda **attributes: _tell(span, attributes)
+        yield lambda **attributes: _set_attributes(span, attributes)
 
 
 class WindowSpans:
@@ -132,12 +132,12 @@ class WindowSpans:
         self._spark: dict[str, str] = {}
         if len(attempts) > 1:
             self._pass = tracer.start_span(f"pass {claim.table}", around)
-            _tell(self._pass, {"table": claim.table, "windows": len(attempts)})
+            _set_attributes(self._pass, {"table": claim.table, "windows": len(attempts)})
             around = _build_context(self._pass)
         name = f"window {claim.table}"
         self._open = {attempt.job_id: tracer.start_span(name, around) for attempt in attempts}
         for attempt in attempts:
-            _tell(self._open[attempt.job_id], _of_attempt(attempt))
+            _set_attributes(self._open[attempt.job_id], _of_attempt(attempt))
         self._doing = self._pass or self._open[attempts[0].job_id]
 
     def current(self) -> AbstractContextManager[Any]:
@@ -172,7 +172,7 @@ class WindowSpans:
 
     def _end(self, attempt: Attempt, status: str, error: str = "", **more: Any) -> None:
         span = self._open.pop(attempt.job_id)
-        _tell(span, {**_of_attempt(attempt), **more, "status": status})
+        _set_attributes(span, {**_of_attempt(attempt), **more, "status": status})
         span.set_attributes({**_of_owner(attempt.claim.owner), **self._spark})
         if error:
             _fail(span, error)
@@ -191,7 +191,7 @@ _NOTHING = nullcontext()
 _SILENT = nullcontext(_ignore)
 
 
-def _tell(span: "Span", attributes: dict[str, Any]) -> None:
+def _set_attributes(span: "Span", attributes: dict[str, Any]) -> None:
     span.set_attributes({f"logdriven.{k}": v for k, v in attributes.items() if v is not None})
 
 

@@ -180,7 +180,7 @@ def _match(column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
 
 def _build_version(kind: Kind, row: Row[Any]) -> Version:
     columns = {str(name): row._mapping[name] for name in row._mapping if name not in _COMMON}
-    moment: datetime = row.operation_time
+    instant: datetime = row.operation_time
     return Version(
         kind=kind,
         name=row.name,
@@ -188,7 +188,7 @@ def _build_version(kind: Kind, row: Row[Any]) -> Version:
         version=row.version,
         operation=Operation(row.operation),
         operator=row.operator,
-        time=f"{moment.isoformat(timespec='microseconds')}Z",
+        time=f"{instant.isoformat(timespec='microseconds')}Z",
         reason=row.reason,
         content=row.content,
         file_digest=row.file_digest,

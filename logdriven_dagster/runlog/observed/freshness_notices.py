@@ -28,14 +28,14 @@ class Standing:
     table: str
     event: Event
     """`late`, `warning`, or `recovery` for a table that is fresh."""
-    moment: int
+    instant: int
     """The start of the missing window, or of the newest one, in epoch seconds."""
     is_news: bool
     """True if the recipient subscribes to such an event; otherwise it is only recorded."""
 
     @property
     def notice(self) -> Notice:
-        return Notice(self.recipient, "freshness", self.table, self.event, self.moment)
+        return Notice(self.recipient, "freshness", self.table, self.event, self.instant)
 
 
 def find_changed(conn: Connection, found: Sequence[Standing]) -> list[Standing]:
@@ -98,7 +98,7 @@ def _build_values(standing: Standing, owner: str) -> dict[str, Any]:
         "subject_type": "freshness",
         "subject": standing.table,
         "event": standing.event,
-        "job_id": standing.moment,
+        "job_id": standing.instant,
         "owner": owner,
         "due_time": utc_from_now(GATHERING),
         "create_time": utc_now(),

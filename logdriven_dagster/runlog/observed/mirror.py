@@ -94,7 +94,7 @@ def present(conn: Connection) -> datetime:
 
 
 def list_ended_since(
-    conn: Connection, moment: datetime | None, leave_out: Collection[int], limit: int
+    conn: Connection, instant: datetime | None, leave_out: Collection[int], limit: int
 ) -> list[dict[str, Any]]:
     """Return the latest attempts and failed refreshes that ended since a naive UTC time, in order.
 
@@ -109,8 +109,8 @@ def list_ended_since(
         match_past(job_log.c.job_end_time),
         job_log.c.job_id.not_in(list(leave_out)),
     )
-    if moment is not None:
-        query = query.where(job_log.c.job_end_time >= moment)
+    if instant is not None:
+        query = query.where(job_log.c.job_end_time >= instant)
     ordered = query.order_by(job_log.c.job_end_time, job_log.c.job_id).limit(limit)
     return list_attempts_by_id(conn, conn.execute(ordered).scalars().all())
 

@@ -71,5 +71,5 @@ def _find_started(conn: Connection, log: Table, start: datetime, end: datetime) 
     return list(conn.execute(query).all())
 
 
-def _convert_to_utc(moment: datetime) -> datetime:
-    return moment.astimezone(timezone.utc).replace(tzinfo=None)
+def _convert_to_utc(instant: datetime) -> datetime:
+    return instant.astimezone(timezone.utc).replace(tzinfo=None)

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mysql
 
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH, Status
-from logdriven_dagster.runlog.sql.clock import Moment
+from logdriven_dagster.runlog.sql.clock import Timestamp
 from logdriven_dagster.runlog.sql.projects import get_new_row_project
 
 metadata = MetaData()
@@ -74,8 +74,8 @@ project = Table(
     Column("host", String(256), nullable=False, comment="the machine that recorded it"),
     Column("folder", Text, nullable=False, comment="of the project, on that machine"),
     Column("place", Text, comment="the warehouse; NULL: no table is stored in one"),
-    Column("create_time", Moment, nullable=False, server_default=NOW),
-    Column("last_update_time", Moment, nullable=False, server_default=NOW),
+    Column("create_time", Timestamp, nullable=False, server_default=NOW),
+    Column("last_update_time", Timestamp, nullable=False, server_default=NOW),
     sqlite_autoincrement=True,
     **INNODB,
 )
@@ -91,11 +91,11 @@ job_log = Table(
     Column("job_schedule_id", String(128), nullable=False, comment="job_name-data_range_start"),
     Column("data_range_start", LongText, comment="yyyyMMddHHmmss, a key, offsets as JSON, …"),
     Column("data_range_end", LongText),
-    Column("job_start_time", Moment),
-    Column("job_end_time", Moment),
+    Column("job_start_time", Timestamp),
+    Column("job_end_time", Timestamp),
     Column("status", String(32), nullable=False, comment="RUNNING, then the final status"),
-    Column("create_time", Moment, nullable=False, server_default=NOW),
-    Column("last_update_time", Moment, nullable=False, server_default=NOW),
+    Column("create_time", Timestamp, nullable=False, server_default=NOW),
+    Column("last_update_time", Timestamp, nullable=False, server_default=NOW),
     Column("incremental_type", String(16)),
     Column("current_file", String(CURRENT_FILE_LENGTH)),
     Column("application_id", String(64)),
@@ -116,8 +116,8 @@ job_log = Table(
     # The lease. A RUNNING row without an expiry has none; an ended row with an expiry did not end
     # by itself.
     Column("fencing_token", BigInteger, comment="greater than any earlier one of the window"),
-    Column("heartbeat_at", Moment),
-    Column("lease_expires_at", Moment),
+    Column("heartbeat_at", Timestamp),
+    Column("lease_expires_at", Timestamp),
     Column("failures", Integer, nullable=False, server_default="0", comment="in a row before"),
     Column("definition", String(64), comment="digest of the steps"),
     Column("covered", SmallInteger, comment="1 if log_range has the window, 0 if it never will"),
@@ -183,8 +183,8 @@ step_log = Table(
     Column("job_id", Id, ForeignKey("job_log.job_id"), primary_key=True, autoincrement=False),
     Column("step_id", String(64), primary_key=True),
     Column("status", String(32), nullable=False),
-    Column("start_time", Moment, nullable=False),
-    Column("end_time", Moment, nullable=False, comment="start_time while it runs"),
+    Column("start_time", Timestamp, nullable=False),
+    Column("end_time", Timestamp, nullable=False, comment="start_time while it runs"),
     Column("duration", Integer, nullable=False, comment="seconds"),
     Column("output", Text, nullable=False),
     Column("source_count", BigInteger),
@@ -242,8 +242,8 @@ table_home = Table(
     Column("host", String(256), nullable=False, comment="the machine that recorded it"),
     Column("folder", Text, nullable=False, comment="of the project, on that machine"),
     Column("place", Text, comment="of the target; NULL: not known"),
-    Column("create_time", Moment, nullable=False, server_default=NOW),
-    Column("last_update_time", Moment, nullable=False, server_default=NOW),
+    Column("create_time", Timestamp, nullable=False, server_default=NOW),
+    Column("last_update_time", Timestamp, nullable=False, server_default=NOW),
     **INNODB,
 )
 """The places of the rows of a project's tables."""
@@ -255,7 +255,7 @@ batch = Table(
     Column("source_job_id", BigInteger, comment="the attempt that wrote it"),
     Column("batch_type", String(32), nullable=False, comment="window, file"),
     Column("batch_marking", LongText, comment="of a finished attempt; dates or NAME@date"),
-    Column("create_time", Moment, nullable=False, server_default=NOW),
+    Column("create_time", Timestamp, nullable=False, server_default=NOW),
     build_project_column(),
     sqlite_autoincrement=True,
     **INNODB,
@@ -278,9 +278,9 @@ batch_queue = Table(
     Column("batch_marking", LongText, comment="dates of its data, or NAME@date; commas between"),
     Column("window_start", BigInteger, comment="the range of the producing table that it has"),
     Column("window_end", BigInteger),
-    Column("insert_ts", Moment, nullable=False, server_default=NOW),
-    Column("start_ts", Moment),
-    Column("end_ts", Moment),
+    Column("insert_ts", Timestamp, nullable=False, server_default=NOW),
+    Column("start_ts", Timestamp),
+    Column("end_ts", Timestamp),
     build_project_column(),
     sqlite_autoincrement=True,
     **INNODB,
@@ -313,7 +313,7 @@ file = Table(
     Column("path_digest", String(64), nullable=False, comment="SHA-256 of server and path"),
     Column("file_size", BigInteger, nullable=False),
     Column("file_hash", String(128), nullable=False, comment="of the content, or size and time"),
-    Column("creation_ts", Moment, nullable=False, comment="last modification"),
+    Column("creation_ts", Timestamp, nullable=False, comment="last modification"),
     build_project_column(),
     sqlite_autoincrement=True,
     **INNODB,

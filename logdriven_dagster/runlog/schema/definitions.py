@@ -28,7 +28,7 @@ from logdriven_dagster.runlog.schema.attempts import (
     build_project_column,
     metadata,
 )
-from logdriven_dagster.runlog.sql.clock import Moment
+from logdriven_dagster.runlog.sql.clock import Timestamp
 
 CODE_LENGTH = 64
 
@@ -77,8 +77,8 @@ def _build_definition_tables(name: str, *columns: Column[Any]) -> tuple[Table, T
             String(64),
             comment="of the file at the last apply; NULL: not from a file",
         ),
-        Column("create_time", Moment, nullable=False, server_default=NOW),
-        Column("update_time", Moment, nullable=False, server_default=NOW),
+        Column("create_time", Timestamp, nullable=False, server_default=NOW),
+        Column("update_time", Timestamp, nullable=False, server_default=NOW),
     ]
     code: Column[Any] = Column("code", String(CODE_LENGTH), primary_key=True)
     checks = [
@@ -100,7 +100,7 @@ def _build_definition_tables(name: str, *columns: Column[Any]) -> tuple[Table, T
         ),
         Column("operation", String(8), nullable=False, comment="add, modify, delete"),
         Column("operator", String(256), nullable=False, comment="the operator"),
-        Column("operation_time", Moment, nullable=False, server_default=NOW),
+        Column("operation_time", Timestamp, nullable=False, server_default=NOW),
         Column("reason", Text, comment="apply, set, rollback to 3, import of …, an SQL client"),
         **INNODB,
     )
@@ -116,7 +116,7 @@ table_rename = Table(
     Column("version", Integer, comment="of table_definition, the last with the earlier name"),
     Column("job_id", BigInteger, nullable=False, comment="the last with the earlier name"),
     Column("moved", SmallInteger, nullable=False, comment="1: its rows are in the new place"),
-    Column("create_time", Moment, nullable=False, server_default=NOW),
+    Column("create_time", Timestamp, nullable=False, server_default=NOW),
     **INNODB,
 )
 """The earlier names of tables. A rename is finished when the rows have followed (`moved`)."""

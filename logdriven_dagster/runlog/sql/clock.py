@@ -8,7 +8,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
 
-Moment = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+Timestamp = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 """A naive UTC time with microseconds (milliseconds on SQLite)."""
 
 SET_BACK = timedelta(minutes=1)
@@ -18,22 +18,22 @@ database differ by less."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def count_microseconds(moment: datetime) -> int:
+def count_microseconds(instant: datetime) -> int:
     """Return a naive UTC time as microseconds since 1970: a number that grows from run to run."""
-    return (moment.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(microseconds=1)
+    return (instant.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(microseconds=1)
 
 
 class utc_now(FunctionElement[Any]):  # noqa: N801 - reads as the SQL function that it is
     """The server's current time, not that of the transaction's start."""
 
-    type = Moment
+    type = Timestamp
     inherit_cache = True
 
 
 class utc_from_now(FunctionElement[Any]):  # noqa: N801 - as above
     """The server's current time plus an interval."""
 
-    type = Moment
+    type = Timestamp
     inherit_cache = True
 
     def __init__(self, later: timedelta) -> None:
@@ -47,14 +47,14 @@ class elapsed_seconds(FunctionElement[Any]):  # noqa: N801 - as above
     inherit_cache = True
 
 
-def match_past(moment: ColumnElement[Any]) -> ColumnElement[bool]:
+def match_past(instant: ColumnElement[Any]) -> ColumnElement[bool]:
     """Match timestamps of the log that are in the past; others show that the clock was set back."""
-    return moment <= utc_from_now(SET_BACK)
+    return instant <= utc_from_now(SET_BACK)
 
 
-def measure_since(moment: datetime, now: datetime) -> timedelta | None:
+def measure_since(instant: datetime, now: datetime) -> timedelta | None:
     """Return the time since a timestamp; None, for unknown, if the clock was set back since."""
-    return None if moment - now > SET_BACK else max(now - moment, timedelta(0))
+    return None if instant - now > SET_BACK else max(now - instant, timedelta(0))
 
 
 @compiles(utc_now, "sqlite")

@@ -63,11 +63,11 @@ def test_json_holds_every_value_exactly(capsys):
     from datetime import datetime, timezone
     from decimal import Decimal
 
-    moment = datetime(2022, 1, 1, 12, tzinfo=timezone.utc)
+    instant = datetime(2022, 1, 1, 12, tzinfo=timezone.utc)
     read = pa.table(
         {
             "money": pa.array([Decimal("1.50")]),
-            "at": pa.array([moment], pa.timestamp("us", "UTC")),
+            "at": pa.array([instant], pa.timestamp("us", "UTC")),
             "nan": [float("nan")],
             "nested": [{"a": [1, None]}],
             "bytes": [b"\x00\xff"],
@@ -91,8 +91,8 @@ def test_an_hour_that_exists_twice_is_distinguished(capsys):
     from datetime import datetime, timezone
     from zoneinfo import ZoneInfo
 
-    moments = [datetime(2026, 10, 25, hour, 30, tzinfo=timezone.utc) for hour in (0, 1, 2)]
-    read = pa.table({"at": pa.array(moments, pa.timestamp("us", "UTC"))})
+    instants = [datetime(2026, 10, 25, hour, 30, tzinfo=timezone.utc) for hour in (0, 1, 2)]
+    read = pa.table({"at": pa.array(instants, pa.timestamp("us", "UTC"))})
     rows.print_rows(read, ZoneInfo("Europe/Berlin"), 10)
     out = capsys.readouterr().out
     assert "02:30:00+02:00" in out

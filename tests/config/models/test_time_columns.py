@@ -37,8 +37,8 @@ def shown(clock: datetime, pattern: str) -> datetime:
 
 
 def exists(clock: datetime, zone: ZoneInfo) -> bool:
-    moment = clock.replace(tzinfo=zone).astimezone(timezone.utc)
-    return moment.astimezone(zone).replace(tzinfo=None) == clock
+    instant = clock.replace(tzinfo=zone).astimezone(timezone.utc)
+    return instant.astimezone(zone).replace(tzinfo=None) == clock
 
 
 @settings(max_examples=examples(100))
@@ -67,8 +67,8 @@ def test_each_time_of_the_clocks_lies_in_the_window_that_holds_its_first_instant
             continue
         value = clock.strftime(FORMATS[pattern])
         held = [n for n, (first, end) in enumerate(ranges) if first <= value < end]
-        moment = clock.replace(tzinfo=zone).astimezone(timezone.utc)
-        assert held == [n for n, each in enumerate(windows) if each.start <= moment < each.end]
+        instant = clock.replace(tzinfo=zone).astimezone(timezone.utc)
+        assert held == [n for n, each in enumerate(windows) if each.start <= instant < each.end]
 
 
 def has_misaligned_bound(windows: list[TimeWindow], column: TimeColumn) -> bool:

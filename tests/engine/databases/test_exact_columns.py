@@ -303,9 +303,9 @@ def test_the_error_of_such_a_time_is_one_sentence(lab: Lab, postgres: Table):
 
 
 def test_the_last_and_the_first_times_that_spark_has_are_read(postgres: Table):
-    moments = ["0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"]
-    postgres.fill("timestamp", *(f"'{text}'" for text in moments), "NULL")
-    assert postgres.read() == ("timestamp", [*moments, None])
+    instants = ["0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"]
+    postgres.fill("timestamp", *(f"'{text}'" for text in instants), "NULL")
+    assert postgres.read() == ("timestamp", [*instants, None])
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamptz", "date"])

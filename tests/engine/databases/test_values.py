@@ -79,7 +79,7 @@ TYPES: dict[str, tuple[st.SearchStrategy[Any], str, Any]] = {
     "zero": (st.sampled_from(["a\0b", "ab"]), "STRING", lambda v: quoted(v.replace("\0", r"\0"))),
     "bytes": (st.binary(max_size=20), "BINARY", hexadecimal),
     "day": (st.sampled_from([date.min, date.max]) | st.dates(), "DATE", quoted),
-    "moment": (instants(), "TIMESTAMP", lambda v: quoted(f"{v}Z")),
+    "instant": (instants(), "TIMESTAMP", lambda v: quoted(f"{v}Z")),
     "turn": (near_turns(), "TIMESTAMP", lambda v: quoted(f"{v}Z")),
     "wall": (st.datetimes(), "TIMESTAMP_NTZ", quoted),
     "wall_turn": (near_turns(), "TIMESTAMP_NTZ", quoted),

@@ -1,4 +1,4 @@
-"""Moments and wall times of databases, by the clocks of the project, which go back and forward."""
+"""Instants and wall times of databases, by the clocks of the project, which go back and forward."""
 
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -16,7 +16,7 @@ BERLIN = "Europe/Berlin"
 BACK = {"period": 60, "default_start": "2022-10-30"}
 """Hours over the night in which Berlin's clocks go back from 3 to 2, in windows 2 and 3."""
 WALL = {"sqlite": "DATETIME", "postgresql": "timestamp", "mariadb": "DATETIME(6)"}
-MOMENT = {"postgresql": "timestamptz", "mariadb": "TIMESTAMP(6) NULL"}
+INSTANT = {"postgresql": "timestamptz", "mariadb": "TIMESTAMP(6) NULL"}
 
 
 class Database:
@@ -69,19 +69,19 @@ def db(lab: Lab, database_url: sa.URL) -> Database:
     return Database(lab, database_url)
 
 
-@pytest.fixture(params=MOMENT)
+@pytest.fixture(params=INSTANT)
 def instants(request: pytest.FixtureRequest, lab: Lab) -> Database:
     """A database with a type for instants, and a table of one such column."""
     fixture = {"postgresql": "postgres_url", "mariadb": "mariadb_url"}[request.param]
     made = Database(lab, request.getfixturevalue(fixture))
-    made.sql(f"CREATE TABLE t (at {MOMENT[made.kind]})")
+    made.sql(f"CREATE TABLE t (at {INSTANT[made.kind]})")
     return made
 
 
 def test_a_window_of_a_doubled_hour_has_bounds_on_the_wall():
     def hour(utc: int) -> datetime:
-        moment = datetime(2022, 10, 30, utc, tzinfo=ZoneInfo("UTC"))
-        return moment.astimezone(ZoneInfo(BERLIN))
+        instant = datetime(2022, 10, 30, utc, tzinfo=ZoneInfo("UTC"))
+        return instant.astimezone(ZoneInfo(BERLIN))
 
     walls = [find_wall_bound(hour(utc)).hour for utc in (0, 1, 2)]
     assert walls == [2, 3, 3]  # the second hour has no wall times of its own

@@ -42,7 +42,7 @@ TIMES = [
     datetime(1969, 12, 31, 23, 59, 59, 999999),
     datetime(1900, 1, 1),
 ]
-MOMENTS = [each.replace(tzinfo=timezone.utc) for each in TIMES]
+INSTANTS = [each.replace(tzinfo=timezone.utc) for each in TIMES]
 TEXTS = [
     "",
     "a",
@@ -65,7 +65,7 @@ PLACED = [
     (iceberg.IntegerType(), INTS, ("identity", "bucket[7]", "truncate[3]")),
     (iceberg.DateType(), DATES, ("identity", "bucket[16]", *TIME_UNITS)),
     (iceberg.TimestampType(), TIMES, ("identity", "bucket[16]", "hour", *TIME_UNITS)),
-    (iceberg.TimestamptzType(), MOMENTS, ("identity", "bucket[16]", "hour", *TIME_UNITS, "void")),
+    (iceberg.TimestamptzType(), INSTANTS, ("identity", "bucket[16]", "hour", *TIME_UNITS, "void")),
     (iceberg.StringType(), TEXTS, ("identity", "bucket[16]", "truncate[3]")),
     (iceberg.BinaryType(), BYTES, ("identity", "bucket[16]")),
     (iceberg.DecimalType(9, 2), DECIMALS, ("identity", "truncate[50]")),

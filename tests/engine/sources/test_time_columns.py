@@ -111,9 +111,9 @@ def meant(name: str, value: Any) -> Fraction | None:
         clock = datetime.strptime(text, pattern)
     except ValueError:
         return None
-    moment = clock.replace(tzinfo=ZONE).astimezone(timezone.utc)
-    is_shown = moment.astimezone(ZONE).replace(tzinfo=None) == clock
-    return Fraction(moment.timestamp()) if is_shown and clock.strftime(pattern) == text else None
+    instant = clock.replace(tzinfo=ZONE).astimezone(timezone.utc)
+    is_shown = instant.astimezone(ZONE).replace(tzinfo=None) == clock
+    return Fraction(instant.timestamp()) if is_shown and clock.strftime(pattern) == text else None
 
 
 def held(seconds: Fraction | None) -> int | None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
-from tests.engine.targets.round_trips import FEW, MOMENTS, differences
+from tests.engine.targets.round_trips import FEW, INSTANTS, differences
 
 ZONES = cycle(["Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe"])
 NUMBERS = count()
@@ -24,7 +24,7 @@ TURNS = [
     "2026-04-04 14:45:00",
     "2026-04-04 15:15:00",
 ]
-"""Pairs of moments, in UTC, that show the same time on the clocks of one of the zones."""
+"""Pairs of instants, in UTC, that show the same time on the clocks of one of the zones."""
 
 
 def literal(kind: str, values: Sequence[str], behind: str = "") -> st.SearchStrategy[str]:
@@ -48,8 +48,8 @@ def structs(**fields: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.fixed_dictionaries(fields).map(text)
 
 
-moment = literal("TIMESTAMP", [f"{text}Z" for text in (*TURNS, *MOMENTS)])
-wall = literal("TIMESTAMP_NTZ", [*TURNS, *MOMENTS, "2026-03-29 02:30:00"])
+instant = literal("TIMESTAMP", [f"{text}Z" for text in (*TURNS, *INSTANTS)])
+wall = literal("TIMESTAMP_NTZ", [*TURNS, *INSTANTS, "2026-03-29 02:30:00"])
 on_day = literal("DATE", ["0001-01-01", "1582-10-10", "2024-02-29", "9999-12-31"])
 months = literal("INTERVAL ", ["-178956970-8", "178956970-7", "0-1"], " YEAR TO MONTH")
 lasted = literal(
@@ -74,7 +74,7 @@ TYPES: Mapping[str, tuple[str, st.SearchStrategy[str]]] = {
     "words": ("STRING", text),
     "bytes": ("BINARY", data),
     "on_day": ("DATE", on_day),
-    "at": ("TIMESTAMP", moment),
+    "at": ("TIMESTAMP", instant),
     "wall": ("TIMESTAMP_NTZ", wall),
     "months": ("INTERVAL YEAR TO MONTH", months),
     "lasted": ("INTERVAL DAY TO SECOND", lasted),
@@ -87,7 +87,7 @@ TYPES: Mapping[str, tuple[str, st.SearchStrategy[str]]] = {
     "deep": (
         "STRUCT<at:TIMESTAMP,each:ARRAY<STRUCT<wall:TIMESTAMP_NTZ,cost:DECIMAL(9,2)>>>",
         structs(
-            at=moment,
+            at=instant,
             each=lists(
                 "STRUCT<wall:TIMESTAMP_NTZ,cost:DECIMAL(9,2)>", structs(wall=wall, cost=money)
             ),

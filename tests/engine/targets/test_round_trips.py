@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
-from tests.engine.targets.round_trips import FEW, MOMENTS, differences
+from tests.engine.targets.round_trips import FEW, INSTANTS, differences
 
 TRICKY = (
     *("", " ", "\t", "\n", "\r\n", "\x00", "\u2028", "é東🜁", "\ufffd"),
@@ -25,7 +25,7 @@ TRICKY = (
     *("NULL", "null", "\\N", "NaN"),
 )
 TEXT = st.sampled_from(TRICKY) | st.text(max_size=8)
-WALL = st.sampled_from([datetime.fromisoformat(text) for text in MOMENTS])
+WALL = st.sampled_from([datetime.fromisoformat(text) for text in INSTANTS])
 DAYS = [date.min, date(1582, 10, 10), date(2024, 2, 29), date.max]
 FLOATS = [0.0, -0.0, 1.5, math.nan, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 0.1]
 
@@ -113,7 +113,7 @@ def written(
 
 
 def values_of(frame: Any) -> dict[str, list[str]]:
-    """Column → its values; moments are numbers, so that Python's zones have no part in it."""
+    """Column → its values; instants are numbers, so that Python's zones have no part in it."""
     plain = [
         f"unix_micros({name}) AS {name}"
         if kind == "timestamp"

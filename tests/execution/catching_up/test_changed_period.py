@@ -67,7 +67,7 @@ def test_a_part_of_a_finished_window_is_refused_with_the_command_that_runs_it_as
 def test_a_window_off_the_grid_is_refused_by_its_claim(sandbox):
     change(sandbox, "1 hour")
     hours = sandbox.project.table("ods.a").grid
-    now = sandbox._moment(NOW)
+    now = sandbox._read_instant(NOW)
     with pytest.raises(PartOfWindowError, match=r"--from 2022-01-01 --to 2022-01-02"):
         list(sandbox.runner.refresh_windows("ods.a", [hours.window(5)], now))
     assert len(counting(sandbox)) == 7
@@ -133,11 +133,10 @@ def test_a_lost_refresh_of_an_earlier_grid_runs_again_as_a_whole(sandbox, method
         sandbox.refresh("ods.a", "2022-01-02", "2022-01-03", now=NOW)
     expire(sandbox)
     change(sandbox, "1 hour", start)
-    assert [str(each.window) for each in sandbox.runner.plan(sandbox._moment(NOW)).windows()] == [
-        "[2022-01-02, 2022-01-03)"
-    ]
-    now, hours = sandbox._moment(NOW), sandbox.project.table("ods.a").grid
-    first = hours.window(hours.index(sandbox._moment("2022-01-02")))
+    plan = sandbox.runner.plan(sandbox._read_instant(NOW))
+    assert [str(each.window) for each in plan.windows()] == ["[2022-01-02, 2022-01-03)"]
+    now, hours = sandbox._read_instant(NOW), sandbox.project.table("ods.a").grid
+    first = hours.window(hours.index(sandbox._read_instant("2022-01-02")))
     with pytest.raises(RefusedError):
         list(sandbox.runner.refresh_windows("ods.a", [first], now))
     sandbox.run(now=NOW)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdriven_dagster.config.models.fields import read_moment
+from logdriven_dagster.config.models.fields import read_instant
 from logdriven_dagster.execution.events import WindowRefused, WindowSucceeded
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
@@ -91,7 +91,7 @@ def test_a_database_keeps_the_windows_of_two_zones_apart(tmp_path: Path, databas
     log = RunLog.open(database_url)
     list(null_project(tmp_path, "UTC", [DAILY], log).catch_up(at("2022-01-03")))
     there = null_project(tmp_path, zone, [DAILY], log)
-    now = read_moment("2022-01-05", there.project.zone)
+    now = read_instant("2022-01-05", there.project.zone)
     list(there.catch_up(now))
     assert list(there.catch_up(now)) == []
     assert finished(there)[-1][1] == now.timestamp()
@@ -108,7 +108,7 @@ def test_a_project_may_change_its_zone_again_and_again(tmp_path_factory, zones, 
     table = null_table("ods.a", period, "2022-01-01")
     for day, zone in enumerate(zones, start=2):
         runner = null_project(folder, zone, [table], log)
-        now = read_moment(f"2022-01-{2 * day:02}", runner.project.zone)
+        now = read_instant(f"2022-01-{2 * day:02}", runner.project.zone)
         list(runner.catch_up(now))
         assert list(runner.catch_up(now)) == []
         finished(runner)

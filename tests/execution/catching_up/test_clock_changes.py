@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdriven_dagster.config.models.fields import read_moment
+from logdriven_dagster.config.models.fields import read_instant
 from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.model.windows import TimeWindow
 from tests.builders import at
@@ -65,7 +65,7 @@ def test_each_of_the_two_hours_makes_what_is_made_from_it_stale(tmp_path, start,
     runner = null_project(tmp_path, "Europe/Berlin", QUARTERS)
     now = at("2022-10-31 00:00", "Europe/Berlin")
     list(runner.catch_up(now))
-    first, last = (read_moment(text, runner.project.zone) for text in (start, end))
+    first, last = (read_instant(text, runner.project.zone) for text in (start, end))
     list(runner.refresh("ods.q", TimeWindow(first, last), now))
     again = [w for w in done(runner.catch_up(now)) if w.span[1] - w.span[0] == 3600]
     two = datetime(2022, 10, 30, tzinfo=timezone.utc)

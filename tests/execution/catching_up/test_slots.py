@@ -89,10 +89,10 @@ def overlap(one, other):
 
 
 def most_at_once(world):
-    moments = [(start, 1) for _, start, _ in spans(world)]
-    moments += [(end, -1) for _, _, end in spans(world)]
+    instants = [(start, 1) for _, start, _ in spans(world)]
+    instants += [(end, -1) for _, _, end in spans(world)]
     running, most = 0, 0
-    for _, change in sorted(moments):
+    for _, change in sorted(instants):
         running += change
         most = max(most, running)
     return most

@@ -45,7 +45,7 @@ def watched(world, mail):
 
 
 def watch(world, now):
-    """What a tick does at a moment."""
+    """What a tick does at an instant."""
     found = world.runner.watch_freshness(at(now))
     return found["ods.numbers"].verdict.value
 

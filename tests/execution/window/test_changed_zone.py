@@ -31,7 +31,7 @@ def test_rows_of_windows_of_another_zone_stay(tmp_path: Path, spark: Any, kind: 
     sandbox.run(now="2022-01-04")
     begun = [at(f"2022-01-0{day}") for day in (1, 2, 3)]
     expected = sorted([at("2021-12-31 23:00"), *begun])
-    assert counted(sandbox) == [moment.timestamp() for moment in expected]
+    assert counted(sandbox) == [instant.timestamp() for instant in expected]
     assert sandbox.run(now="2022-01-04") == []
     berlin = "Europe/Berlin"
     first, last = at("2022-01-01 01:00", berlin), at("2022-01-02 01:00", berlin)

@@ -60,8 +60,8 @@ def run(world: World, job: str, **config: Any) -> Any:
 
 def tick(world: World, job: str) -> RunRequest | SkipReason:
     schedule = world.definitions.resolve_schedule_def(f"{job}_schedule")
-    moment = datetime(2022, 1, 3, tzinfo=timezone.utc)
-    with build_schedule_context(world.instance, moment) as context:
+    instant = datetime(2022, 1, 3, tzinfo=timezone.utc)
+    with build_schedule_context(world.instance, instant) as context:
         data = schedule.evaluate_tick(context)
     return data.run_requests[0] if data.run_requests else SkipReason(data.skip_message)
 

@@ -92,14 +92,14 @@ def test_a_window_is_shown_with_its_own_times(world: World) -> None:
         ends = "'2022-01-09 08:30:00.000000'"
         conn.exec_driver_sql(f"UPDATE job_log SET job_start_time = {ends}, job_end_time = {ends}")
     tick(world)
-    moment = at("2022-01-09 08:30").timestamp()
+    instant = at("2022-01-09 08:30").timestamp()
     (shown,) = world.instance.fetch_materializations(KEY, limit=10).records
-    assert shown.timestamp == moment
+    assert shown.timestamp == instant
     metadata = shown.asset_materialization.metadata
     assert metadata["seconds"].value == 0
-    assert metadata["lag_seconds"].value == moment - at("2022-01-02").timestamp()
+    assert metadata["lag_seconds"].value == instant - at("2022-01-02").timestamp()
     (failed,) = world.instance.get_run_records()
-    assert (failed.start_time, failed.end_time) == (moment, moment)
+    assert (failed.start_time, failed.end_time) == (instant, instant)
     assert failed.dagster_run.execution_plan_snapshot_id  # Dagster can show its steps
     assert world.colours("ods.events") == {"materialized": ["2022-01-01"], "failed": ["2022-01-02"]}
 
@@ -272,9 +272,9 @@ def test_what_ended_in_the_future_is_shown_when_the_clock_gets_there(world: Worl
 
 
 def set_end(world: World, later: str) -> None:
-    moment = f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '{later}')"
+    instant = f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '{later}')"
     with open_runner(world.project).run_log.begin() as conn:
-        conn.exec_driver_sql(f"UPDATE job_log SET job_end_time = {moment}")
+        conn.exec_driver_sql(f"UPDATE job_log SET job_end_time = {instant}")
 
 
 def test_windows_of_this_instance_are_not_mirrored(world: World) -> None:
@@ -293,9 +293,9 @@ def dead_runs(world: World) -> list[str]:
 
 def expire(world: World, ago: timedelta) -> None:
     """The lease ran out so long ago."""
-    moment = f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '-{ago.total_seconds()} seconds')"
+    instant = f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '-{ago.total_seconds()} seconds')"
     with open_runner(world.project).run_log.begin() as conn:
-        conn.exec_driver_sql(f"UPDATE job_log SET lease_expires_at = {moment}")
+        conn.exec_driver_sql(f"UPDATE job_log SET lease_expires_at = {instant}")
 
 
 def test_a_run_whose_process_is_gone_is_ended_in_dagster(world: World) -> None:

@@ -160,13 +160,13 @@ def _literals() -> Iterator[Case]:
         yield Case(f"concat(s, '{text}')", ("text", "concat"))
     yield Case('concat(s, "double")', ("text", "concat"))
     yield Case("d >= DATE '2024-02-29'", ("compare", ">=", "date"))
-    for moment in (
+    for instant in (
         "2024-03-31 00:59:59.999999Z",
         "1969-12-31 23:59:59",
         "2024-10-27 01:30:00.000001",
     ):
-        yield Case(f"t >= TIMESTAMP '{moment}'", ("compare", ">=", "timestamp"))
-        yield Case(f"coalesce(t, TIMESTAMP '{moment}')", ("condition", "coalesce", "timestamp"))
+        yield Case(f"t >= TIMESTAMP '{instant}'", ("compare", ">=", "timestamp"))
+        yield Case(f"coalesce(t, TIMESTAMP '{instant}')", ("condition", "coalesce", "timestamp"))
     yield Case("coalesce(i, -2147483647)", ("condition", "coalesce", "int"))
     yield Case("coalesce(l, 9223372036854775807)", ("condition", "coalesce", "bigint"))
     yield Case("coalesce(b, true) AND NOT false", ("condition", "coalesce", "boolean"))

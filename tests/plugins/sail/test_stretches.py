@@ -39,20 +39,20 @@ def rows_of(folder: Path, period: str, column: str) -> tuple[dict[str, Any], lis
     grid = Grid(at(start), Period.parse(period))
     windows = [grid.window(n) for n in range(number)]
     chosen = random.Random(period)
-    moments = []
+    instants = []
     for window in windows[::3] + windows[1::3]:  # every third window stays empty
         between = window.start + (window.end - window.start) * chosen.random()
-        moments += [window.start, window.end - MICROSECOND, between]
-    chosen.shuffle(moments)
+        instants += [window.start, window.end - MICROSECOND, between]
+    chosen.shuffle(instants)
     if column == "day":
-        moments = [moment.replace(hour=0, minute=0, second=0, microsecond=0) for moment in moments]
+        instants = [at.replace(hour=0, minute=0, second=0, microsecond=0) for at in instants]
     expected: list[list[int]] = [[] for _ in windows]
-    for n, moment in enumerate(moments):
-        expected[grid.index(moment)].append(n)
+    for n, instant in enumerate(instants):
+        expected[grid.index(instant)].append(n)
     table = {
-        "id": pa.array(range(len(moments)), pa.int64()),
-        "at": pa.array(moments, pa.timestamp("us", "UTC")),
-        "day": pa.array([moment.date() for moment in moments], pa.date32()),
+        "id": pa.array(range(len(instants)), pa.int64()),
+        "at": pa.array(instants, pa.timestamp("us", "UTC")),
+        "day": pa.array([instant.date() for instant in instants], pa.date32()),
     }
     pq.write_table(pa.table(table), file := folder / "rows.parquet")
     bounds = [each.start.isoformat() for each in windows] + [windows[-1].end.isoformat()]
@@ -116,10 +116,10 @@ def test_a_row_outside_of_all_windows_and_one_without_a_time_stop_the_pass(
     dividing: Any, tmp_path: Path, column: str
 ) -> None:
     asked, _ = rows_of(tmp_path, "1 day", column)
-    for moment in (at("2025-12-30"), None):
+    for instant in (at("2025-12-30"), None):
         table = pq.read_table(asked["file"]).slice(0, 1)
         kinds = {"at": pa.timestamp("us", "UTC"), "day": pa.date32()}
-        values = {"at": moment, "day": None if moment is None else moment.date()}
+        values = {"at": instant, "day": None if instant is None else instant.date()}
         for name, kind in kinds.items():
             place = table.column_names.index(name)
             table = table.set_column(place, name, pa.array([values[name]], kind))

@@ -1,4 +1,4 @@
-"""Processes that want the same windows at the same moment."""
+"""Processes that want the same windows at the same instant."""
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor

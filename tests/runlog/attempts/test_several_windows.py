@@ -43,11 +43,13 @@ def finish(log, attempts_, step="load"):
 
 
 def written(log, prefix):
-    """All rows of tables, without what tells two moments apart."""
-    moments = {"job_id", "fencing_token", "data_now", "job_name", "job_schedule_id", "duration"}
+    """All rows of tables, without what tells two instants apart."""
+    differing = {"job_id", "fencing_token", "data_now", "job_name", "job_schedule_id", "duration"}
     found = []
     for table in (job_log, step_log):
-        kept = [c for c in table.columns if c.name not in moments and not c.name.endswith("_time")]
+        kept = [
+            c for c in table.columns if c.name not in differing and not c.name.endswith("_time")
+        ]
         kept = [c for c in kept if c.name not in ("heartbeat_at", "lease_expires_at")]
         query = sa.select(*kept).order_by(table.c.job_id)
         if table is step_log:
@@ -82,9 +84,9 @@ def test_a_step_has_lasted_since_its_start(log):
     one = start(log, day(4), name="ods.alone")
     with log.begin() as conn:
         began = conn.execute(sa.select(step_log.c.job_id, step_log.c.start_time)).all()
-        for job_id, moment in began:
+        for job_id, instant in began:
             earlier = sa.update(step_log).where(step_log.c.job_id == job_id)
-            conn.execute(earlier.values(start_time=moment - timedelta(seconds=1000)))
+            conn.execute(earlier.values(start_time=instant - timedelta(seconds=1000)))
     finish(log, several)
     log.write(lambda conn: end_step(conn, one.job_id, "load", outcome(1)))
     lasted = [row["duration"] for row in rows(log, "SELECT duration FROM step_log")]

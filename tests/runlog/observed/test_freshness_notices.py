@@ -7,8 +7,8 @@ from logdriven_dagster.runlog.schema.observations import notification_log
 ME = "here:1:2"
 
 
-def standing(event, moment=1, *, is_news=True):
-    return Standing("ops", "ods.t", event, moment, is_news)
+def standing(event, instant=1, *, is_news=True):
+    return Standing("ops", "ods.t", event, instant, is_news)
 
 
 def notify(log, *standings):
@@ -29,12 +29,12 @@ def waiting(log):
 def test_each_change_is_reported_once_by_all_processes_together(log):
     assert notify(log, standing("recovery")) == 0
     assert notify(log, standing("late")) == 1
-    assert notify(log, standing("late", moment=2)) == 0
+    assert notify(log, standing("late", instant=2)) == 0
     assert sent(log) == [("late", 1)]
     assert notify(log, standing("warning")) == 0
-    assert notify(log, standing("recovery", moment=3)) == 1
+    assert notify(log, standing("recovery", instant=3)) == 1
     assert sent(log) == [("recovery", 3)]
-    assert notify(log, standing("late", moment=4)) == 1
+    assert notify(log, standing("late", instant=4)) == 1
     assert sent(log) == [("late", 4)]
 
 

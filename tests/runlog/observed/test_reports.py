@@ -22,8 +22,8 @@ def now():
     return datetime.now(timezone.utc)
 
 
-def started(log, moment):
-    execute(log, f"UPDATE job_log SET job_start_time = '{moment:%Y-%m-%d %H:%M:%S.%f}'")
+def started(log, instant):
+    execute(log, f"UPDATE job_log SET job_start_time = '{instant:%Y-%m-%d %H:%M:%S.%f}'")
 
 
 def test_all_attempts_that_started_in_the_time_are_there_with_their_steps_s40(log):
@@ -42,10 +42,10 @@ def test_all_attempts_that_started_in_the_time_are_there_with_their_steps_s40(lo
 
 def test_the_time_begins_with_its_start_and_ends_before_its_end_s40(log):
     succeed(log, day(1))
-    moment = now().replace(microsecond=0) - timedelta(minutes=5)
-    started(log, moment)
-    assert len(between(log, moment, moment + HOUR)) == 1
-    assert between(log, moment - HOUR, moment) == []
+    instant = now().replace(microsecond=0) - timedelta(minutes=5)
+    started(log, instant)
+    assert len(between(log, instant, instant + HOUR)) == 1
+    assert between(log, instant - HOUR, instant) == []
 
 
 def test_only_the_tables_that_were_asked_for_are_there(log):

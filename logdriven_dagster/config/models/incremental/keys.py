@@ -17,7 +17,7 @@ class Keys(SlicedType):
     name = "auto_inc_id"
     along = ALONG[name]
     options = frozenset({"window_size", "lag", "overlap", "on_key_reset"})
-    tells_windows_by = "key_column"
+    assigns_windows_by = "key_column"
     looks_first = True
     cut = "one step whose source has a key_column"
     first_low = "0"

@@ -7,7 +7,7 @@ class TimeWindows(IncrementalType):
     """Windows of data time, one for each period."""
 
     name = "time_window"
-    tells_windows_by = "window_column"
+    assigns_windows_by = "window_column"
 
 
 class Snapshots(IncrementalType):

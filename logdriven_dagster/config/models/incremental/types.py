@@ -75,7 +75,7 @@ class IncrementalType:
     """Default for the maximum number of batches that a window takes from each source."""
     options: ClassVar[frozenset[str]] = frozenset()
     """Table fields that are valid only for the types that list them here."""
-    tells_windows_by: ClassVar[str | None] = None
+    assigns_windows_by: ClassVar[str | None] = None
     """Source field with the column that assigns rows to windows."""
     looks_first: ClassVar[bool] = False
     """True if an attempt determines the end of the source before its steps commit anything."""

@@ -89,7 +89,7 @@ class TimeColumn(Model):
         """The number of characters of each value of the format."""
         return sum(len(between) + digits for between, digits in self.parts)
 
-    def format_bound(self, moment: datetime, zone: ZoneInfo, *, as_text: bool) -> int | str:
+    def format_bound(self, instant: datetime, zone: ZoneInfo, *, as_text: bool) -> int | str:
         """Return the least value that represents this instant or a later one.
 
         `zone` is that of the wall clock that a format shows, and `as_text` selects text over
@@ -97,9 +97,9 @@ class TimeColumn(Model):
         adjoining windows.
         """
         if self.unit is not None:
-            passed, one = moment - _EPOCH, timedelta(microseconds=1)
+            passed, one = instant - _EPOCH, timedelta(microseconds=1)
             return -((-(passed // one) * PER_SECOND[self.unit]) // (_SECOND // one))
-        clock = _find_ceiling(find_wall_bound(moment.astimezone(zone)), len(self.parts))
+        clock = _find_ceiling(find_wall_bound(instant.astimezone(zone)), len(self.parts))
         texts = [clock.strftime(name).zfill(digits) for _, digits, name in _PARTS]
         found = "".join(
             f"{between}{text[:digits]}"

@@ -182,8 +182,8 @@ def _is_skipped(text: str, zone: ZoneInfo) -> bool:
         return True
     if wall.tzinfo is not None:
         return False
-    moment = wall.replace(tzinfo=zone).astimezone(timezone.utc)
-    return moment.astimezone(zone).replace(tzinfo=None) != wall
+    instant = wall.replace(tzinfo=zone).astimezone(timezone.utc)
+    return instant.astimezone(zone).replace(tzinfo=None) != wall
 
 
 @lru_cache(maxsize=10_000)

@@ -106,7 +106,7 @@ def _problem(source: JsonSource, row: "Row") -> str:
 
 
 def _filter_by_window(
-    reading: Reading, source: JsonSource, found: "DataFrame", moment: str
+    reading: Reading, source: JsonSource, found: "DataFrame", instant: str
 ) -> "DataFrame":
     """Return the records of the window; a line with several records belongs to every window."""
     columns = parse_declared_columns(source)
@@ -114,7 +114,7 @@ def _filter_by_window(
     lenient = source.model_copy(update={"mode": "PERMISSIVE"})
     parsed = sf.from_json("value", read_as(lenient, columns), record_options(lenient))
     found = found.withColumn("parsed", parsed)
-    within = values_of(reading, source, found, moment).lies_within(reading.run.window)
+    within = values_of(reading, source, found, instant).lies_within(reading.run.window)
     several = "ltrim(value) LIKE '[%'"
     return found.where(f"coalesce({within}, true) OR {several}")
 

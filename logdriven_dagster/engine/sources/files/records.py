@@ -184,7 +184,7 @@ def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
         if name == CORRUPT or (reads_bytes(source) and kind == goal.simpleString() == "string"):
             continue
         if kind == "string" and goal.simpleString() == "timestamp":
-            found.append(_moment(name, source))
+            found.append(_build_time_doubt(name, source))
         elif _decimals_are_texts(source) and _holds_decimals(goal):
             found.append(_of_decimals(name, source, goal))
         elif isinstance(source, TextSource) and kind == "string":
@@ -213,23 +213,23 @@ def _is_judged_as_text(source: RecordsSource, field: "StructField") -> bool:
     return is_time and not is_window and "timestampformat" not in given
 
 
-def _moment(name: str, source: RecordsSource) -> Doubt:
+def _build_time_doubt(name: str, source: RecordsSource) -> Doubt:
     """Validate a time in a text: it must have a day, and must not be skipped by the zone's clocks.
 
     A number in JSON is one of seconds, as in Spark.
     """
     v = quote_name(name)
-    moment = f"try_cast({v} AS TIMESTAMP)"
-    begins = f"length(trim({v})) >= 8 AND substring(trim({v}), 5, 1) = '-' AND {moment} IS NOT NULL"
+    time = f"try_cast({v} AS TIMESTAMP)"
+    begins = f"length(trim({v})) >= 8 AND substring(trim({v}), 5, 1) = '-' AND {time} IS NOT NULL"
     is_shown = (
-        f"CAST({moment} AS TIMESTAMP_NTZ) = try_cast({v} AS TIMESTAMP_NTZ) "
+        f"CAST({time} AS TIMESTAMP_NTZ) = try_cast({v} AS TIMESTAMP_NTZ) "
         f"OR NOT trim({v}) RLIKE '{_WALL_TIME}'"
     )
-    good, value = f"{begins} AND ({is_shown})", moment
+    good, value = f"{begins} AND ({is_shown})", time
     if isinstance(source, JsonSource):
         seconds = f"{v} RLIKE '^-?[0-9]{{1,11}}$'"
         good = f"{seconds} OR ({good})"
-        value = f"CASE WHEN {seconds} THEN timestamp_seconds(CAST({v} AS BIGINT)) ELSE {moment} END"
+        value = f"CASE WHEN {seconds} THEN timestamp_seconds(CAST({v} AS BIGINT)) ELSE {time} END"
     which = f"CASE WHEN {begins} THEN '{SKIPPED}' ELSE '' END"
     message = f"concat('column {plain(name)} holds \\'', {v}, '\\'{MISFIT} timestamp', {which})"
     return Doubt(name, f"{v} IS NOT NULL AND NOT coalesce({good}, false)", value, "NULL", message)

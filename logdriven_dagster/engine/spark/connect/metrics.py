@@ -92,7 +92,7 @@ def is_ours(spark: "SparkSession") -> bool:
     return spark.conf.get(SETTINGS_DIGEST, None) is not None
 
 
-def tells_plans(spark: "SparkSession") -> bool:
+def reports_plans(spark: "SparkSession") -> bool:
     """Return whether `query_plan` is available from the session's server."""
     return _pages_of(spark) is not None
 

@@ -17,7 +17,7 @@ from logdriven_dagster.engine.spark.connect.metrics import (
     SERVER_ZONE,
     is_ours,
     query_plan,
-    tells_plans,
+    reports_plans,
 )
 from logdriven_dagster.engine.spark.mode import (
     BY_PROCESS,
@@ -126,7 +126,7 @@ class ConnectMode:
     def create_read_counter(self, spark: "SparkSession") -> "CountedReads | None":
         from logdriven_dagster.engine.spark.connect.observed_reads import ObservedReads
 
-        return None if tells_plans(spark) else ObservedReads(spark)
+        return None if reports_plans(spark) else ObservedReads(spark)
 
     def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":  # noqa: ARG002 - as SparkMode has it
         """Return None: the server lists the files for one request only."""

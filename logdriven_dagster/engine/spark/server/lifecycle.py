@@ -74,15 +74,15 @@ def stop(project: Project, before_stop: Callable[[Server], None]) -> Server | No
         return server
 
 
-def wait_until_idle(server: Server, tell: Callable[[int], None]) -> None:
+def wait_until_idle(server: Server, report: Callable[[int], None]) -> None:
     """Wait until no run has a Spark job on the server.
 
-    `tell` is called once with the number of jobs, if there are any.
+    `report` is called once with the number of jobs, if there are any.
     """
     reported = False
     while jobs := jobs_running(server):
         if not reported:
-            tell(jobs)
+            report(jobs)
             reported = True
         time.sleep(_POLL_SECONDS)
 

@@ -39,7 +39,7 @@ from logdriven_dagster.engine.spark.mode import Mark
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.server.state import Server, is_open
 from logdriven_dagster.engine.spark.settings import launch_settings, project_settings
-from logdriven_dagster.engine.storage.locations import folder_at, folder_for_a_while
+from logdriven_dagster.engine.storage.locations import folder_at, temporary_subfolder
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.private_files import private_file
 from logdriven_dagster.processes import started_at
@@ -187,7 +187,7 @@ def _warm(server: Server, project: Project) -> Server:
     mode, mark = ConnectMode(), Mark("warm up", "logdriven-warm-up")
     try:
         mode.mark(session, mark)
-        with folder_for_a_while(staging, "warm-up") as folder:
+        with temporary_subfolder(staging, "warm-up") as folder:
             for n in range(_WARM_UPS):
                 rows = session.sql(_WARM_UP)
                 rows.write.parquet(f"{folder.location}/{n}")

@@ -20,7 +20,12 @@ from logdriven_dagster.engine.storage.garbage import (
 from logdriven_dagster.engine.storage.moves import find_move_obstacle, move_folder
 from logdriven_dagster.engine.targets.contents import Contents, Holdings, Named
 from logdriven_dagster.engine.targets.files.garbage import leftovers
-from logdriven_dagster.engine.targets.files.pointers import Pointer, Pointers, file_of_others, total
+from logdriven_dagster.engine.targets.files.pointers import (
+    Pointer,
+    Pointers,
+    find_foreign_file,
+    total,
+)
 from logdriven_dagster.engine.targets.files.table import visible
 from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.errors import NotPublishedError
@@ -61,12 +66,12 @@ class FilesContents(Contents):
         opened = (rows_of_file(data.storage.open(file), schema) for file in files)
         return ArrowRows(schema, chain.from_iterable(opened))
 
-    def rows_of_others(
+    def effects_on_existing_rows(
         self, project: Project, targets: Sequence[tuple[str, FileTarget]]
     ) -> Iterator[str | None]:
         for table, target in targets:
             folder = target_folder(project, table, target)
-            other = file_of_others(folder)
+            other = find_foreign_file(folder)
             keep = target.existing_rows == "keep"
             then = "it stays there and is not read" if keep else "the first window will be refused"
             held = f"{as_path(folder.location)} contains {other}, which no window wrote: {then}"

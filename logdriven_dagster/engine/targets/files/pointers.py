@@ -68,7 +68,7 @@ class Pointer:
     def rank(self, zone: ZoneInfo) -> tuple[float, int, int]:
         """Return the sort key among pointers of one name: the newer window, then the token."""
         texts = filter(None, (self.data_range_start, self.fences))
-        newest = max(moment(text, zone) for text in texts)
+        newest = max(epoch_seconds(text, zone) for text in texts)
         return newest, self.fencing_token, self.edition
 
 
@@ -180,7 +180,7 @@ _MOST_KNOWN = 100_000
 
 
 @lru_cache(maxsize=100_000)
-def moment(text: str, zone: ZoneInfo) -> float:
+def epoch_seconds(text: str, zone: ZoneInfo) -> float:
     """Return the bound of a window in seconds of the epoch.
 
     Texts without an offset are ambiguous in an hour that exists twice.
@@ -193,7 +193,7 @@ def _window(start: str, end: str, zone: ZoneInfo) -> TimeWindow:
     return TimeWindow(parse_range_text(start, zone), parse_range_text(end, zone), zone=zone)
 
 
-def file_of_others(folder: Folder) -> str | None:
+def find_foreign_file(folder: Folder) -> str | None:
     """Return the name of a file that another program put there before the first window."""
     names = folder.names()
     if "_windows" in names:

@@ -25,8 +25,8 @@ from logdriven_dagster.engine.targets.files.pointers import (
     ALL,
     Pointer,
     Pointers,
-    file_of_others,
-    moment,
+    epoch_seconds,
+    find_foreign_file,
     total,
 )
 from logdriven_dagster.engine.targets.folders import target_folder
@@ -109,7 +109,7 @@ class WindowFiles:
         """Raise TerminalStepError if the folder held files before the first window."""
         if self._target.existing_rows == "keep":
             return
-        if other := file_of_others(self._folder):
+        if other := find_foreign_file(self._folder):
             raise TerminalStepError(
                 f"{self._table}: {self._place} contains {other}, which no window wrote and "
                 "which no reader of this table would see. Move it away, set another `path` "
@@ -169,7 +169,7 @@ class WindowFiles:
             kept = Pointer(start, end, "", (), 0, run.step_id, 0, "", fences=start)
         else:
             texts = filter(None, (start, old.fences))
-            kept = replace(old, fences=max(texts, key=lambda text: moment(text, self._zone)))
+            kept = replace(old, fences=max(texts, key=lambda text: epoch_seconds(text, self._zone)))
         fence = replace(kept, fencing_token=run.fencing_token)
         if fence != old:
             self._pointers.put(name, fence, old)
@@ -180,7 +180,7 @@ class WindowFiles:
         if old is None or old.fencing_token <= run.fencing_token:
             return
         texts = filter(None, (old.data_range_start, old.fences))
-        if run.window.span[0] in {moment(text, self._zone) for text in texts}:
+        if run.window.span[0] in {epoch_seconds(text, self._zone) for text in texts}:
             raise run.build_superseded_error(old.fencing_token)
 
     def _forget(self, pointers: dict[str, Pointer], name: str, window: TimeWindow) -> None:
@@ -255,8 +255,8 @@ class WindowFiles:
     def _fences(self, window: TimeWindow, old: Pointer) -> str | None:
         """Return the newest fenced start; one inside the window comes from an earlier grid."""
         texts = filter(None, (old.data_range_start, old.fences))
-        newest = max(texts, key=lambda text: moment(text, self._zone))
-        return newest if moment(newest, self._zone) > window.span[0] else old.fences
+        newest = max(texts, key=lambda text: epoch_seconds(text, self._zone))
+        return newest if epoch_seconds(newest, self._zone) > window.span[0] else old.fences
 
     def _name(self, window: TimeWindow, pointers: Mapping[str, Pointer]) -> str:
         """Return the name under which the window's pointers are or will be stored.
@@ -268,7 +268,7 @@ class WindowFiles:
         if self._target.write_mode.replaces_whole_table:
             return ALL
         starts = {
-            name: moment(pointer.data_range_start, self._zone)
+            name: epoch_seconds(pointer.data_range_start, self._zone)
             for name, pointer in pointers.items()
             if name != ALL
         }

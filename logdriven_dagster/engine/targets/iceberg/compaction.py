@@ -88,10 +88,10 @@ def _windows(
     grid = config.grid
 
     def index(file: "DataFile") -> int | None:
-        moment = _earliest(table, column, file, config)
-        if moment is None:
+        instant = _earliest(table, column, file, config)
+        if instant is None:
             return None
-        number = grid.index(moment)
+        number = grid.index(instant)
         condition = build_window_filter(table.schema(), column, grid.window(number))
         return number if all_within(table, condition, [file]) else None
 

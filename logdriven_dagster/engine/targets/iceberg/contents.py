@@ -43,7 +43,7 @@ class IcebergContents(Contents):
             raise NotPublishedError(f"{table} was never published, so it cannot be read")
         return arrow_rows(found, window_column(target), window)
 
-    def rows_of_others(
+    def effects_on_existing_rows(
         self, project: Project, targets: Sequence[tuple[str, IcebergTarget]]
     ) -> Iterator[str | None]:
         for table, target in targets:

@@ -9,16 +9,16 @@ from logdriven_dagster.engine.iceberg.files import (
 )
 from logdriven_dagster.engine.iceberg.scan import matching_files
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
-from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside
+from logdriven_dagster.engine.targets.first_contact import leaves_existing_rows, refusal
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
 
-def files_of_others(table: "Table", target: IcebergTarget) -> "list[DataFile]":
+def find_replaced_files(table: "Table", target: IcebergTarget) -> "list[DataFile]":
     """Return the files that the first window of a table replaces; TerminalStepError if refused."""
-    others = unknown_files(table) if stay_beside(target) else []
+    others = unknown_files(table) if leaves_existing_rows(target) else []
     if others and target.existing_rows == "refuse":
         raise refusal(".".join(table.name()))
     return others

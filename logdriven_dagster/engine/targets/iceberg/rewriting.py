@@ -11,7 +11,7 @@ from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.spark_files import FILE, files_named
 from logdriven_dagster.engine.storage.staging import staging_folder
-from logdriven_dagster.engine.targets.staged_files import write_anew
+from logdriven_dagster.engine.targets.staged_files import write_divided
 from logdriven_dagster.engine.targets.store import StagedRows
 
 if TYPE_CHECKING:
@@ -47,5 +47,5 @@ def without(
     met = sf.coalesce(sf.expr(condition), sf.lit(False))  # noqa: FBT003 - a literal
     kept = conform(rows_of(spark, table, hit).where(~met), staged.schema, staged.run.table)
     folder = staging_folder(data, staged.run.job_id, staged.run.step_id)
-    added = write_anew(with_partition(kept, table), folder, f"{label}: rows of other windows")
+    added = write_divided(with_partition(kept, table), folder, f"{label}: rows of other windows")
     return [task.file for task in hit], tuple(added)

@@ -49,7 +49,7 @@ from logdriven_dagster.engine.targets.iceberg.catalog import (
     total_rows,
 )
 from logdriven_dagster.engine.targets.iceberg.commits import commit_files, get_commit_errors
-from logdriven_dagster.engine.targets.iceberg.first_contact import files_of_others
+from logdriven_dagster.engine.targets.iceberg.first_contact import find_replaced_files
 from logdriven_dagster.engine.targets.iceberg.history import (
     get_merge_counts,
     identities,
@@ -134,7 +134,7 @@ class IcebergTable:
         if (known := self._existing()) is not None:
             refuse_unreadable(known)
             refuse_unwritable(known)
-            files_of_others(known, self._target)
+            find_replaced_files(known, self._target)
         schema = spark_schema(known.schema()) if known else None
         missing = self._context.missing_columns(runs[0].table)
         upserts = self._target.write_mode.merges_by_key
@@ -205,7 +205,7 @@ class IcebergTable:
     def _build_change(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
         if self._target.write_mode.merges_by_key:
             return self._merge(table, staged[0])
-        if others := files_of_others(table, self._target):
+        if others := find_replaced_files(table, self._target):
             return FileChange(others, tuple(path for rows in staged for path in rows.files))
         return self._replacing(table, staged)
 

@@ -36,7 +36,7 @@ class JdbcContents(Contents):
         columns = tuple(Column(name, kind) for name, kind in kinds if name != WINDOW_START)
         return Holdings(columns, rows)
 
-    def rows_of_others(
+    def effects_on_existing_rows(
         self, project: Project, targets: Sequence[tuple[str, JdbcTarget]]
     ) -> Iterator[str | None]:
         connection = project.connection(targets[0][1].connection)

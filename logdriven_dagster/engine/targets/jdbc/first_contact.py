@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.tables import column_of
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
-from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside
+from logdriven_dagster.engine.targets.first_contact import leaves_existing_rows, refusal
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
@@ -17,7 +17,7 @@ def refuse_in_database(engine: "Engine", table: "Table", target: JdbcTarget) -> 
     `pre_sql` may remove them; in that case the publication decides.
     """
     decided = target.existing_rows == "replace" or target.pre_sql
-    if not stay_beside(target) or decided or WINDOW_START in table.c:
+    if not leaves_existing_rows(target) or decided or WINDOW_START in table.c:
         return
     with engine.connect() as conn:
         if holds_others(conn, table):
@@ -31,7 +31,7 @@ def meet_in_database(conn: "Connection", table: "Table", target: JdbcTarget) -> 
     """
     from sqlalchemy import delete
 
-    if not stay_beside(target) or not holds_others(conn, table):
+    if not leaves_existing_rows(target) or not holds_others(conn, table):
         return
     if target.existing_rows != "replace":
         raise refusal(target.table)
@@ -49,7 +49,7 @@ def holds_others(conn: "Connection", table: "Table") -> bool:
     return conn.execute(select(literal(1)).select_from(table).limit(1)).first() is not None
 
 
-def has_rows_of_others(conn: "Connection", table: "Table") -> bool:
+def has_existing_rows(conn: "Connection", table: "Table") -> bool:
     """Return True if a database table has a row that no window wrote.
 
     The rows of a table without `_window_start` cannot be distinguished.

@@ -10,7 +10,7 @@ from logdriven_dagster.engine.databases.connections import database, is_missing_
 from logdriven_dagster.engine.databases.tables import reflect_table, split_name
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.jdbc.commit_markers import markers_in
-from logdriven_dagster.engine.targets.jdbc.first_contact import has_rows_of_others
+from logdriven_dagster.engine.targets.jdbc.first_contact import has_existing_rows
 from logdriven_dagster.engine.targets.jdbc.table import staging_prefix
 from logdriven_dagster.errors import UsageError
 
@@ -42,7 +42,7 @@ def list_table_parts(project: Project, table: str, target: JdbcTarget) -> Iterat
         with engine.connect() as conn:
             found = reflect_table(name, schema, conn)
             was_written = _has_markers(conn, target)
-            if found is not None and (not was_written or has_rows_of_others(conn, found)):
+            if found is not None and (not was_written or has_existing_rows(conn, found)):
                 problem = "has rows that no window wrote" if was_written else "has no commit marker"
                 fix = "drop it with the tools of the database"
                 raise UsageError(f"{target.table} {problem}; {fix}")

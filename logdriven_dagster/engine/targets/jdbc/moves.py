@@ -45,7 +45,7 @@ _POSTGRESQL = {
     "numeric": "CAST({v} AS numeric)",
     "double": "CAST({v} AS double precision)",
     "date": "CAST({v} AS date)",
-    "moment": "CAST({v} AS timestamp with time zone)",
+    "instant": "CAST({v} AS timestamp with time zone)",
     "wall": "CAST({v} AS timestamp without time zone)",
     "binary": "{v}",
 }
@@ -55,7 +55,7 @@ _MARIADB = {
     "numeric": "CAST({v} AS DECIMAL(65, {scale}))",
     "double": "CAST({v} AS DOUBLE)",
     "date": "{v}",
-    "moment": "CAST({v} AS DATETIME(6))",
+    "instant": "CAST({v} AS DATETIME(6))",
     "wall": "CAST({v} AS DATETIME(6))",
     "binary": "CAST({v} AS BINARY)",
     "text": "CAST(CAST({v} AS CHAR CHARACTER SET utf8mb4) AS BINARY)",
@@ -168,10 +168,10 @@ def _kind(staged: "Column[Any]") -> str:
     """Return the kind of a staged column, by the type that `define` gave it."""
     import sqlalchemy as sa
 
-    from logdriven_dagster.engine.databases.connections import holds_moments
+    from logdriven_dagster.engine.databases.connections import holds_instants
 
     if isinstance(staged.type, sa.DateTime):
-        return "moment" if holds_moments(staged.type) else "wall"
+        return "instant" if holds_instants(staged.type) else "wall"
     families: tuple[tuple[type[Any], str], ...] = (
         (sa.Boolean, "boolean"),
         (sa.Integer, "integer"),

@@ -10,7 +10,7 @@ from logdriven_dagster.engine.targets.jdbc.rejections import (
     explain_rejections,
     name_rejected_column,
 )
-from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_moments, match_replaced_rows
+from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_instants, match_replaced_rows
 from logdriven_dagster.engine.targets.jdbc.upsert import select_upserted_rows, upsert
 from logdriven_dagster.model.runs import Merged, WindowRun
 
@@ -37,7 +37,7 @@ def move_rows(
     from sqlalchemy import delete, insert, select, text
 
     backend = conn.dialect.name
-    if backend in MARIADB and has_moments(target):
+    if backend in MARIADB and has_instants(target):
         conn.execute(text("SET time_zone = '+00:00'"))  # the time zone of the bounds
     source, found = staging.alias("staged"), target.alias("published")
     moves = list_moves(conn, source, target)

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
-from logdriven_dagster.engine.databases.connections import holds_moments
+from logdriven_dagster.engine.databases.connections import holds_instants
 from logdriven_dagster.engine.databases.tables import column_of, utc_text
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
 from logdriven_dagster.model.windows import TimeWindow, find_wall_bound
@@ -25,31 +25,31 @@ def match_replaced_rows(
     column = column_of(table, window_column(target))
     replaced = target.write_mode.range_to_replace(window)
     start, end = (
-        _convert_bound(column, moment, backend)
-        for moment in (replaced.start_clock, replaced.end_clock)
+        _convert_bound(column, instant, backend)
+        for instant in (replaced.start_clock, replaced.end_clock)
     )
     return [column >= start, column < end]
 
 
-def has_moments(table: "Table") -> bool:
+def has_instants(table: "Table") -> bool:
     """Return True if a column of the table holds timestamps with a zone."""
-    return any(holds_moments(column.type) for column in table.columns)
+    return any(holds_instants(column.type) for column in table.columns)
 
 
-def _convert_bound(column: Any, moment: datetime, backend: str) -> Any:
+def _convert_bound(column: Any, instant: datetime, backend: str) -> Any:
     """Return a window's bound, on the project's wall clock, as a value of the column's type."""
     import sqlalchemy as sa
 
     if column.name == WINDOW_START:
-        return utc_text(moment)
-    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+        return utc_text(instant)
+    midnight = instant.replace(hour=0, minute=0, second=0, microsecond=0)
     if isinstance(column.type, sa.Date):
-        moment = moment if moment == midnight else midnight + timedelta(days=1)
-        return sa.literal(f"{moment.date()}") if backend == "sqlite" else moment.date()
+        instant = instant if instant == midnight else midnight + timedelta(days=1)
+        return sa.literal(f"{instant.date()}") if backend == "sqlite" else instant.date()
     if backend == "sqlite":
         # Without a fraction, the text is a prefix of the text of the same time, so it never sorts
         # after it.
-        return sa.literal(f"{find_wall_bound(moment)}")
-    if not holds_moments(column.type):
-        return find_wall_bound(moment)
-    return moment if backend == "postgresql" else moment.astimezone(timezone.utc)
+        return sa.literal(f"{find_wall_bound(instant)}")
+    if not holds_instants(column.type):
+        return find_wall_bound(instant)
+    return instant if backend == "postgresql" else instant.astimezone(timezone.utc)

@@ -83,7 +83,7 @@ def within_keys(snapshot: Snapshot, column: str, low: Any, high: Any) -> set[int
     return {file.number for file in snapshot.files} - set(apart)
 
 
-def tells_time(snapshot: Snapshot, column: str) -> bool:
+def holds_times(snapshot: Snapshot, column: str) -> bool:
     """Return whether the values of a column can be compared with the bounds of windows."""
     return _kind(snapshot, column) in _OF_TIME
 
@@ -128,9 +128,9 @@ def _kind(snapshot: Snapshot, column: str) -> Any:
     return next(field["type"] for field in snapshot.fields if field["name"] == column)
 
 
-def _first_day(moment: datetime) -> date:
-    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
-    return moment.date() + timedelta(days=moment != midnight)
+def _first_day(instant: datetime) -> date:
+    midnight = instant.replace(hour=0, minute=0, second=0, microsecond=0)
+    return instant.date() + timedelta(days=instant != midnight)
 
 
 def _clocks_change(window: TimeWindow) -> bool:

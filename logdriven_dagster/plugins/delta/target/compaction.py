@@ -72,11 +72,11 @@ class DeltaNow:
             return least if least == most and full else None
         if self._config.is_sliced:
             return None
-        number = self._config.grid.index(self._moment(least))
+        number = self._config.grid.index(self._on_clock(least))
         wanted = Selection(self._snapshot, column, [self._config.grid.window(number)])
         return number if wanted.holds_all_of([file]) else None
 
-    def _moment(self, value: Any) -> datetime:
+    def _on_clock(self, value: Any) -> datetime:
         zone = self._config.grid.zone
         if not isinstance(value, datetime):
             value = datetime.combine(value, datetime.min.time())

@@ -47,7 +47,7 @@ class DeltaContents(Contents):
 
         return arrow_rows(found, open_file, window_column(target), window)
 
-    def rows_of_others(
+    def effects_on_existing_rows(
         self, project: Project, targets: Sequence[tuple[str, DeltaTarget]]
     ) -> Iterator[str | None]:
         for table, target in targets:

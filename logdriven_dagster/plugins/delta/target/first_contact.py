@@ -1,15 +1,15 @@
 """The first window of a Delta table that other programs filled."""
 
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
-from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside
+from logdriven_dagster.engine.targets.first_contact import leaves_existing_rows, refusal
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot
 from logdriven_dagster.plugins.delta.models import DeltaTarget
 from logdriven_dagster.plugins.delta.target.history import was_published_to
 
 
-def files_of_others(snapshot: Snapshot, target: DeltaTarget) -> tuple[DataFile, ...]:
+def find_replaced_files(snapshot: Snapshot, target: DeltaTarget) -> tuple[DataFile, ...]:
     """Return the files that the first window of a table replaces; TerminalStepError if refused."""
-    others = unknown_files(snapshot) if stay_beside(target) else ()
+    others = unknown_files(snapshot) if leaves_existing_rows(target) else ()
     if others and target.existing_rows == "refuse":
         raise refusal(snapshot.name)
     return others

@@ -92,7 +92,7 @@ def commit_of(snapshot: Snapshot, folder: Folder, staged: StagedRows) -> Mapping
             text = folder.storage.read(f"{folder.location}/_delta_log/{version:020}.json")
         except FileNotFoundError:
             break
-        for said in _said(text):
+        for said in _read_metadata(text):
             if all(said.get(key) == mine[key] for key in ("table", "step", "staging", "staged_by")):
                 return {**said, "version": version}
     return {}
@@ -103,7 +103,7 @@ def get_merge_counts(said: Mapping[str, Any]) -> Merged | None:
     return Merged(said["inserted"], said["updated"]) if "inserted" in said else None
 
 
-def _said(commit: bytes) -> list[dict[str, Any]]:
+def _read_metadata(commit: bytes) -> list[dict[str, Any]]:
     """Return our metadata from the actions of a commit."""
     for action in map(json.loads, commit.splitlines()):
         if "commitInfo" in action:

@@ -125,8 +125,8 @@ def _as_json(value: Any, behind: str) -> Any:
         exact = len(value.as_tuple().digits) <= _EXACT_DIGITS and value.is_finite()
         return float(value) if exact else None
     if isinstance(value, datetime):
-        moment = value.replace(tzinfo=None).isoformat(timespec="microseconds")
-        return f"{moment}Z" if value.tzinfo else moment
+        instant = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+        return f"{instant}Z" if value.tzinfo else instant
     if isinstance(value, date):
         return value.isoformat()
     return value if isinstance(value, int) else None

@@ -36,7 +36,7 @@ from logdriven_dagster.plugins.delta.target.commits import (
     evolve,
     new_columns,
 )
-from logdriven_dagster.plugins.delta.target.first_contact import files_of_others
+from logdriven_dagster.plugins.delta.target.first_contact import find_replaced_files
 from logdriven_dagster.plugins.delta.target.history import (
     commit_of,
     describe_commit,
@@ -90,7 +90,7 @@ class DeltaTable:
         known = self._now()
         if known is not None:
             refuse_unwritable(known)
-            files_of_others(known, self._target)
+            find_replaced_files(known, self._target)
         missing = self._context.missing_columns(runs[0].table)
         schema = known.schema if known else None
         upserts = self._target.write_mode.merges_by_key
@@ -242,7 +242,7 @@ class DeltaTable:
             return self._merge(snapshot, staged[0])
         if self._target.write_mode.replaces_whole_table:
             return FileChange(snapshot.files, added)
-        if others := files_of_others(snapshot, self._target):
+        if others := find_replaced_files(snapshot, self._target):
             return FileChange(others, added)
         replaced = self._select_replaced(snapshot, [rows.run.window for rows in staged])
         files = replaced.possible()

@@ -116,7 +116,7 @@ class _TableDraft:
     def draft(self, translation: Translation) -> DraftFile:
         increment = choose_increment(self.table)
         reading = reading_of(self.table.columns, self.engine.dialect.name)
-        self._tell(translation, increment, reading)
+        self._note(translation, increment, reading)
         values: Values = {"table": self.name}
         if described := describe(self.table):
             values["description"] = described
@@ -133,7 +133,7 @@ class _TableDraft:
         )
         return DraftFile(table_path(self.name), values, origin, {"incremental_type": [why]})
 
-    def _tell(self, translation: Translation, increment: Increment, reading: ExactReading) -> None:
+    def _note(self, translation: Translation, increment: Increment, reading: ExactReading) -> None:
         if increment.caution:
             translation.note(self.table.label, increment.kind, increment.caution)
         for column, reason in reading.notes.items():
@@ -192,10 +192,10 @@ class _TableDraft:
 
     def _day(self, first: Any) -> date:
         """Return the day of the first row, or of the data clock without rows."""
-        moment = datetime.fromisoformat(first) if isinstance(first, str) else first
-        if moment is None:
+        instant = datetime.fromisoformat(first) if isinstance(first, str) else first
+        if instant is None:
             return self.wish.today
-        return (moment.astimezone(self.project.zone) if moment.tzinfo else moment).date()
+        return (instant.astimezone(self.project.zone) if instant.tzinfo else instant).date()
 
 
 def as_date(text: str) -> date | datetime | str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.fields import parse_moment
+from logdriven_dagster.config.models.fields import parse_instant
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.plugins.importers.drafts import Translation
 from logdriven_dagster.plugins.importers.taking_over import Progress
@@ -40,7 +40,7 @@ def read_progress(
             if name in names:
                 last[name] = str(row["status"]).strip()
             if last.get(name) == "Completed":
-                begin, end = _moment(row["begin_dttm"]), _moment(row["end_dttm"])
+                begin, end = _parse_time(row["begin_dttm"]), _parse_time(row["end_dttm"])
                 done[name] = Progress(names[name], _place(name), end, begin)
     for name in (name for name, status in last.items() if status == "Running"):
         reason = "it is Running in Kettle: stop it first, then run this command again"
@@ -52,5 +52,5 @@ def _place(name: str) -> str:
     return f"{_LOG} of Kettle, tbl_name {name}"
 
 
-def _moment(value: object) -> datetime:
-    return value if isinstance(value, datetime) else parse_moment(str(value))
+def _parse_time(value: object) -> datetime:
+    return value if isinstance(value, datetime) else parse_instant(str(value))

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from logdriven_dagster.config.models.fields import parse_moment
+from logdriven_dagster.config.models.fields import parse_instant
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.model.periods import Period
 from logdriven_dagster.plugins.importers import naming
@@ -124,9 +124,9 @@ class _WorkflowDraft:
         """Return True if files are loaded once: deleted afterwards, or required to exist."""
         steps = [step for step in self._workflow.steps if step.source.kind in FILES]
         once = [
-            step.source.says("deleteSource")
-            or step.says("throwExceptionIfEmpty")
-            or step.says("skipFollowStepWhenEmpty")
+            step.source.is_true("deleteSource")
+            or step.is_true("throwExceptionIfEmpty")
+            or step.is_true("skipFollowStepWhenEmpty")
             for step in steps
         ]
         texts = " ".join(step.sql for step in self._workflow.steps)
@@ -216,7 +216,7 @@ class _WorkflowDraft:
                 return {"default_start": 0}
             return {"default_start": int(text or 0)}
         try:
-            return {"default_start": _moment(text) if text else _START}
+            return {"default_start": _parse_start(text) if text else _START}
         except ValueError as error:
             line = self._workflow.headers["defaultStart"].line
             self._context.leave(line, f"defaultStart={text}", str(error))
@@ -302,6 +302,6 @@ class _WorkflowDraft:
         steps.steps[-1]["target"] = {"type": "iceberg"}
 
 
-def _moment(text: str) -> Any:
-    moment: datetime = parse_moment(text)
-    return moment.date() if moment.time() == datetime.min.time() else moment
+def _parse_start(text: str) -> Any:
+    instant: datetime = parse_instant(text)
+    return instant.date() if instant.time() == datetime.min.time() else instant

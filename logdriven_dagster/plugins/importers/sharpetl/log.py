@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.fields import parse_moment
+from logdriven_dagster.config.models.fields import parse_instant
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import Status
@@ -77,17 +77,17 @@ def _holds(finished: list[Span], span: Span) -> bool:
 
 
 def _span(row: "RowMapping") -> Span:
-    start, end = (parse_moment(str(row[f"data_range_{name}"])) for name in ("start", "end"))
+    start, end = (parse_instant(str(row[f"data_range_{name}"])) for name in ("start", "end"))
     if start >= end:
         raise ValueError(f"job {row['job_id']} has an empty range: {start} - {end}")
     return start, end
 
 
 def _get_start_time(row: "RowMapping") -> datetime:
-    moment = row["job_start_time"]
-    if isinstance(moment, datetime):
-        return moment
-    return parse_moment(str(moment)) if moment else datetime(1970, 1, 2)
+    instant = row["job_start_time"]
+    if isinstance(instant, datetime):
+        return instant
+    return parse_instant(str(instant)) if instant else datetime(1970, 1, 2)
 
 
 def _rows(engine: "Engine", names: list[str]) -> "dict[str, list[RowMapping]]":

@@ -40,7 +40,7 @@ class End:
     def get(self, key: str, default: str = "") -> str:
         return self.headers[key].value if key in self.headers else default
 
-    def says(self, key: str) -> bool:
+    def is_true(self, key: str) -> bool:
         return self.get(key).lower() == "true"
 
 
@@ -56,7 +56,7 @@ class Step:
     conf: list[Header] = field(default_factory=list)
     sql: str = ""
 
-    def says(self, key: str) -> bool:
+    def is_true(self, key: str) -> bool:
         return key in self.headers and self.headers[key].value.lower() == "true"
 
 

@@ -123,13 +123,13 @@ def _files(context: Context, step: Step) -> WorkflowStep:
     source: Values = {"type": end.kind, "path": _path(context, end)}
     if end.kind == "csv":
         source |= _csv(end)
-    elif end.says("multiline"):
+    elif end.is_true("multiline"):
         source["multiline"] = True
     if options := {**source.pop("options", {}), **context.options(end)}:
         source["options"] = options
     if context.kind == "files":
         source |= _arrivals(step)
-    elif end.says("deleteSource"):
+    elif end.is_true("deleteSource"):
         reason = (
             "files are only deleted with incremental_type files, and one source with a fixed path"
         )
@@ -149,9 +149,9 @@ def _with_file_name(end: End) -> str:
 
 def _arrivals(step: Step) -> Values:
     source: Values = {}
-    if step.says("throwExceptionIfEmpty"):
+    if step.is_true("throwExceptionIfEmpty"):
         source["on_empty"] = "fail"
-    if step.source.says("deleteSource"):
+    if step.source.is_true("deleteSource"):
         source["after_success"] = "delete"
     return source
 

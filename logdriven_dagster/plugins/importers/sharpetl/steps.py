@@ -159,14 +159,14 @@ class Steps:
 
     def _empty(self, step: Step, values: Values) -> None:
         of_files = self.context.kind == "files" and "source" in values
-        if step.says("skipFollowStepWhenEmpty") and not of_files:
+        if step.is_true("skipFollowStepWhenEmpty") and not of_files:
             if "target" in values:
                 values["on_empty"] = "skip_following_steps"
             else:
                 line = step.headers["skipFollowStepWhenEmpty"].line
                 reason = "only written rows are counted, and the step has no target"
                 self.context.leave(line, "skipFollowStepWhenEmpty", reason)
-        if step.says("throwExceptionIfEmpty") and not of_files:
+        if step.is_true("throwExceptionIfEmpty") and not of_files:
             check = step_name(f"{values['step']}_is_not_empty")
             found = f"SELECT 1 FROM {values['step']}"  # noqa: S608 - a valid name
             sql = f"SELECT 'no rows' AS problem WHERE NOT EXISTS ({found})"

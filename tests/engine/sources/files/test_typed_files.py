@@ -299,8 +299,8 @@ def test_nanoseconds_that_would_be_lost_are_refused(lab: Lab):
 
 
 def test_nanoseconds_determine_the_window(lab: Lab):
-    moments = [datetime(2022, 1, n, 12) for n in (1, 2, 2)]
-    write(lab, "f.parquet", {"ts": pa.array(moments, pa.timestamp("ns", "UTC"))})
+    instants = [datetime(2022, 1, n, 12) for n in (1, 2, 2)]
+    write(lab, "f.parquet", {"ts": pa.array(instants, pa.timestamp("ns", "UTC"))})
     lab.table("ods.t", {"source": source(window_column="ts"), "target": TARGET})
     assert [lab.run("ods.t", day(n)).counts.target for n in (1, 2, 3)] == [1, 2, 0]
 

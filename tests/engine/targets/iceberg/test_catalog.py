@@ -243,19 +243,19 @@ def an_hour_ahead(project: Project) -> None:
     table = open_catalog(project).load_table(("ods", "t"))
     path = Path(table.metadata_location.removeprefix("file://"))
     metadata = json.loads(path.read_text())
-    for moment in (metadata["snapshots"][-1], metadata["snapshot-log"][-1]):
-        moment["timestamp-ms"] += 3_600_000
+    for instant in (metadata["snapshots"][-1], metadata["snapshot-log"][-1]):
+        instant["timestamp-ms"] += 3_600_000
     metadata["last-updated-ms"] += 3_600_000
     path.write_text(json.dumps(metadata))
 
 
 def is_ordered(project: Project) -> bool:
-    """Whether the history of the table goes forward, its present moment included."""
+    """Whether the history of the table goes forward, its present instant included."""
     metadata = open_catalog(project).load_table(("ods", "t")).metadata
     return all(
-        moments == sorted(moments)
+        instants == sorted(instants)
         for log in (metadata.snapshot_log, metadata.metadata_log)
-        for moments in [[*(entry.timestamp_ms for entry in log), metadata.last_updated_ms]]
+        for instants in [[*(entry.timestamp_ms for entry in log), metadata.last_updated_ms]]
     )
 
 

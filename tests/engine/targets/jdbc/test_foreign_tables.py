@@ -39,7 +39,7 @@ from tests.servers import database_of
 
 TEXT, BYTES, FLAG = spark.StringType(), spark.BinaryType(), spark.BooleanType()
 INT, LONG, DOUBLE = spark.IntegerType(), spark.LongType(), spark.DoubleType()
-DAY, MOMENT, WALL = spark.DateType(), spark.TimestampType(), spark.TimestampNTZType()
+DAY, INSTANT, WALL = spark.DateType(), spark.TimestampType(), spark.TimestampNTZType()
 START, STAGING = "_window_start", "t__staging_1_abcdef"
 MIDNIGHT = datetime(2022, 1, 1)
 LATE = datetime(2022, 1, 1, 23, 59, 59, 900_000)
@@ -190,7 +190,7 @@ REFUSED_BY_POSTGRESQL: list[tuple[str, spark.DataType, Any]] = [
     ("float(10)", DOUBLE, 0.1),
     ("numeric(10,1)", cents(), Decimal("1.25")),
     ("timestamp(0)", WALL, LATE),
-    ("timestamptz(3)", MOMENT, LATE.replace(microsecond=1, tzinfo=timezone.utc)),
+    ("timestamptz(3)", INSTANT, LATE.replace(microsecond=1, tzinfo=timezone.utc)),
     ("uuid", TEXT, "none"),
     ("time", TEXT, "12:00:00.1234567"),
     ("time", TEXT, "2022-01-01 12:00"),
@@ -219,7 +219,7 @@ ODD_IN_MARIADB: list[tuple[str, spark.DataType, Any, Any]] = [
     ("BINARY(3)", BYTES, b"abc", b"abc"),
     ("VARBINARY(3)", BYTES, b"a\0", b"a\0"),
     ("DATETIME", WALL, MIDNIGHT, MIDNIGHT),
-    ("TIMESTAMP NOT NULL", MOMENT, MIDNIGHT, MIDNIGHT),
+    ("TIMESTAMP NOT NULL", INSTANT, MIDNIGHT, MIDNIGHT),
     ("TIME", TEXT, "12:00:00", timedelta(hours=12)),
     ("YEAR", TEXT, "2024", 2024),
     ("ENUM('10','20')", TEXT, "10", "10"),
@@ -249,8 +249,8 @@ REFUSED_BY_MARIADB: list[tuple[str, spark.DataType, Any]] = [
     ("CHAR(3)", TEXT, "ab "),
     ("BINARY(3)", BYTES, b"ab"),
     ("DATETIME", WALL, LATE),
-    ("TIMESTAMP", MOMENT, LATE),
-    ("TIMESTAMP NOT NULL", MOMENT, None),
+    ("TIMESTAMP", INSTANT, LATE),
+    ("TIMESTAMP NOT NULL", INSTANT, None),
     ("TIME", TEXT, "12:00:00.5"),
     ("YEAR", TEXT, "24"),
     ("ENUM('10','20')", TEXT, "1"),

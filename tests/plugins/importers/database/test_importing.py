@@ -223,13 +223,13 @@ def test_what_is_written_runs_on_every_database(
     folder = server_folder
     folder.spark = spark
     kind = folder.url.get_backend_name().replace("mariadb", "mysql")
-    serial, moment, number, odd = KINDS[kind]
+    serial, instant, number, odd = KINDS[kind]
     quote = "`" if kind == "mysql" else '"'
     named = f"{quote}group{quote}"
     folder.execute(
         f"CREATE TABLE events (id {serial}, what VARCHAR(20), amount {number}, odd {odd})",
         "CREATE TABLE customers (id INTEGER PRIMARY KEY, name VARCHAR(20), "
-        f"updated_at {moment} NOT NULL)",
+        f"updated_at {instant} NOT NULL)",
         f"CREATE TABLE {named} (code VARCHAR(9), since DATE)",
     )
     values = ", ".join(f"('e{n}', {3_000_000_000 + n}, '{ODD[kind]}')" for n in range(3))

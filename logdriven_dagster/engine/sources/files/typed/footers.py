@@ -83,7 +83,7 @@ class Footer:
     """All files with the same columns, if the footer represents several."""
     form: str = "parquet"
 
-    def says_the_same(self, other: "Footer") -> bool:
+    def has_same_columns(self, other: "Footer") -> bool:
         """Return True if another file has the same columns, which are then one object."""
         return self.columns is other.columns and self.is_of_java == other.is_of_java
 
@@ -102,7 +102,7 @@ def footers(files: Fingerprint, form: str) -> Sequence[Footer]:
             footer = _footer(path, size, changed, form)
             if footer is None:
                 unreadable.append(path)
-            elif found and found[-1][0].says_the_same(footer):
+            elif found and found[-1][0].has_same_columns(footer):
                 found[-1][1].append(path)
             else:
                 found.append((footer, [path]))
