@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,23 @@ SHORT = {
 
 
 @pytest.fixture(scope="module")
-def week(tmp_path_factory: pytest.TempPathFactory, spark_processes: None) -> Demonstrated:
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package's data, of January alone: each pass over the flights reads all of the file."""
+    data = tmp_path_factory.mktemp("data")
+    shutil.copytree(demo._package_data(), data, dirs_exist_ok=True)
+    with zipfile.ZipFile(data / "flights.csv.zip") as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("flights.csv"))
+        lines = archive.read(name).splitlines(keepends=True)
+    of_january = [line for line in lines if line.startswith((b"year,", b"2013,1,"))]
+    with zipfile.ZipFile(data / "flights.csv.zip", "w") as archive:
+        archive.writestr("flights.csv", b"".join(of_january))
+    return data
+
+
+@pytest.fixture(scope="module")
+def week(
+    tmp_path_factory: pytest.TempPathFactory, data: Path, spark_processes: None
+) -> Demonstrated:
     """The demo on one week of its data, by the function that `make demo` calls."""
     folder = tmp_path_factory.mktemp("clone") / ".demo"
     example = tmp_path_factory.mktemp("short") / "example"
@@ -94,8 +111,9 @@ def week(tmp_path_factory: pytest.TempPathFactory, spark_processes: None) -> Dem
     program = f"""if True:
         import sys
         from pathlib import Path
-        from {demo.__name__} import demonstrate
-        sys.exit(demonstrate(Path({str(folder)!r}), Path({str(example)!r})))
+        from {demo.__package__} import demo
+        demo._package_data = lambda: Path({str(data)!r})
+        sys.exit(demo.demonstrate(Path({str(folder)!r}), Path({str(example)!r})))
     """
     return demonstrate(folder, "-c", program)
 
