@@ -253,7 +253,7 @@ STALE_BEHIND_A_LATER_END = (
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
-@settings(max_examples=examples(200), deadline=None, suppress_health_check=CHECKS)
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=CHECKS)
 @example(STALE_BEHIND_A_LATER_END)
 @example(STALE_BEHIND_AN_EARLIER_START)
 @example(STALE_BEHIND_A_LONGER_PERIOD)

@@ -31,6 +31,7 @@ def load(spark):
     return spark.range(4).selectExpr("java_method('java.lang.Thread', 'sleep', 120000L)")
 """
 BROKEN: dict[str, Any] = {**EVENTS, "table": "ods.broken"}
+FILES: dict[str, Any] = {**EVENTS, "table": "ods.files", "tags": ON_SPARK}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def ui_world(tmp_path_factory: pytest.TempPathFactory) -> World:
     root = tmp_path_factory.mktemp("ui") / "project"
     root.mkdir()
     world = World(root, DagsterInstance.ephemeral())
-    world.write({**EVENTS, "tags": ON_SPARK}, DAILY, SLOW, BROKEN).events()
+    world.write(EVENTS, DAILY, SLOW, BROKEN, FILES).events()
     (root / "tables" / "slow.py").write_text(SLOW_STEP)
     return world
 

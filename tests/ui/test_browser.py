@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.needs import rarely
 from tests.orchestration.world import World
 from tests.patience import PATIENCE, within
 from tests.ui.server import ENDED, DagsterDev, launch, wait_for
@@ -43,18 +44,21 @@ def test_a_backfilled_range_stops_at_the_window_that_fails(dev: DagsterDev, page
     }
 
 
-def test_a_partition_materializes_and_a_later_one_is_refused(dev: DagsterDev, page: Page) -> None:
-    launch(page, dev, "ods.events", "2022-01-01")
-    assert ended_run(dev, "ods.events")["status"] == "SUCCESS"
-    assert dev.states("ods.events") == {"2022-01-01": "MATERIALIZED"}
-    launch(page, dev, "ods.events", "2022-01-05")
-    refused = ended_run(dev, "ods.events", after=1)
+@pytest.mark.parametrize("table", ["ods.events", *rarely("ods.files")])
+def test_a_partition_materializes_and_a_later_one_is_refused(
+    dev: DagsterDev, page: Page, table: str
+) -> None:
+    launch(page, dev, table, "2022-01-01")
+    assert ended_run(dev, table)["status"] == "SUCCESS"
+    assert dev.states(table) == {"2022-01-01": "MATERIALIZED"}
+    launch(page, dev, table, "2022-01-05")
+    refused = ended_run(dev, table, after=1)
     assert refused["status"] == "FAILURE"
-    assert dev.states("ods.events") == {"2022-01-01": "MATERIALIZED"}
+    assert dev.states(table) == {"2022-01-01": "MATERIALIZED"}
     page.goto(f"{dev.url}/runs/{refused['runId']}")
     told = page.get_by_text("run [2022-01-02, 2022-01-03) first").first
     expect(told).to_be_visible(timeout=1000 * PATIENCE)
-    page.goto(f"{dev.url}/assets/ods/events?view=checks")
+    page.goto(f"{dev.url}/assets/{table.replace('.', '/')}?view=checks")
     expect(page.get_by_text("Succeeded").first).to_be_visible(timeout=1000 * PATIENCE)
     expect(page.get_by_text("Execution failed")).to_have_count(0)
 
