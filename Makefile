@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install hooks test-fast quick-tests test-connect test-foreign test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark compatibility test-core test-wheel test-lake faults test-hosts bench clean
+.PHONY: help install hooks test-fast test-packages quick-tests test-connect test-foreign test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark compatibility test-core test-wheel test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -94,11 +94,14 @@ $(VENV)/.classes: $(VENV)/.installed-dev
 TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 BESIDE_CHECK := --ignore=tests/setup/test_language.py  # which `check` runs
 SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs 2 --output-sync
-test: $(VENV)/.installed-dev ## install what the tests need and run them all
-	scripts/test_packages.sh
+test: ## install what the tests need and run them all
+	$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed-dev test-packages
 	$(SIDE_BY_SIDE) check $(VENV)/.classes
 	$(BIN)/python -m pytest $(TWO) $(BESIDE_CHECK) -m 'not long' --durations=25
 	$(MAKE) --no-print-directory CONNECT=tests/engine/spark test-connect
+
+test-packages:
+	scripts/test_packages.sh
 
 CONNECT ?= $(shell grep -rl --include='test_*.py' mark.connect tests)
 test-connect: $(VENV)/.installed-dev ## every test of Spark Connect; `make test` runs those of tests/engine/spark

@@ -266,6 +266,7 @@ def test_an_interrupted_rename_continues_with_the_next_command(project: Renamed,
 
 
 @pytest.mark.usefixtures("slow")
+@pytest.mark.sampled("database_url")
 def test_two_processes_at_once_apply_it_once(tmp_path: Path, database_url: URL):
     log = database_url.render_as_string(hide_password=False)
     project = Renamed(tmp_path / "a", log).write_all(OLD)

@@ -44,6 +44,7 @@ def projects(tmp_path: Path, database_url: URL) -> tuple[OnLog, OnLog]:
 
 
 @pytest.mark.usefixtures("slow")
+@pytest.mark.sampled("database_url")
 def test_two_processes_at_once_give_each_project_its_own_windows(projects: tuple[OnLog, OnLog]):
     running = [project.begin_run() for project in projects]
     ended = [(process.communicate(timeout=300)[0], process.returncode) for process in running]

@@ -14,14 +14,14 @@ steps:
 
 
 @pytest.fixture
-def shop(tmp_path, logdriven, spark):
+def shop(tmp_path, logdriven):
     (tmp_path / "tables").mkdir()
     (tmp_path / "logdriven.yaml").write_text(PROJECT)
     (tmp_path / "tables/orders.yaml").write_text(TABLE)
     return lambda *arguments: logdriven("-p", tmp_path, "--now", "2022-01-02", *arguments)
 
 
-@pytest.mark.usefixtures("long")
+@pytest.mark.usefixtures("long", "spark")
 def test_the_newest_results_are_shown(shop):
     assert "No rows of ods.orders have been checked yet." in shop("quality", "ods.orders").out
     assert shop("run").code == 0
