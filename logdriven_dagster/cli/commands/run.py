@@ -27,7 +27,9 @@ from logdriven_dagster.cli.options import (
     ProjectOption,
     RetryVersionOption,
     TablesArgument,
+    WindowOption,
     choose_output,
+    find_window,
     open_to_run,
     parse_duration,
     parse_time,
@@ -63,7 +65,7 @@ WindowsOption = Annotated[
     int | None, typer.Option(min=1, help="The maximum number of windows to run.")
 ]
 FromOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--from",
         metavar="START",
@@ -71,7 +73,11 @@ FromOption = Annotated[
     ),
 ]
 ToOption = Annotated[
-    str, typer.Option("--to", metavar="END", help="The end of the last window; keys are inclusive.")
+    str | None,
+    typer.Option("--to", metavar="END", help="The end of the last window; keys are inclusive."),
+]
+LastOption = Annotated[
+    int | None, typer.Option("--last", min=1, help="Only this number of newest finished windows.")
 ]
 WaitOption = Annotated[
     str | None,
@@ -198,8 +204,10 @@ def _find_only_job(project: "Project", names: list[str] | None) -> "StandardJob 
 def refresh(
     table: Annotated[str, typer.Argument(help="The table.")],
     *,
-    start: FromOption,
-    end: ToOption,
+    start: FromOption = None,
+    end: ToOption = None,
+    window: WindowOption = None,
+    last: LastOption = None,
     override: OverrideOption = None,
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
@@ -211,7 +219,10 @@ def refresh(
     as_json: JsonOption = False,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Rerun the windows of a range, finished or not, oldest first."""
+    """Rerun the windows of a range, finished or not, oldest first.
+
+    Give --from and --to, --window or --last.
+    """
     output = choose_output(as_json, log_format)
     arguments = run_arguments(
         override=override,
@@ -223,16 +234,15 @@ def refresh(
     )
     runner, clock = open_to_run("refresh", project, now, again=[table])
     _refuse_unknown_steps(runner, [table], arguments)
-    find = _find_slices if runner.project.table(table).is_sliced else _find_windows
-    windows = find(runner, table, start, end)
+    windows = _find_windows_to_refresh(runner, table, (start, end), window, last)
     events = runner.refresh_windows(table, windows, clock, arguments)
     _watch(events, lambda: len(windows), output)
 
 
-WindowOption = Annotated[
+FirstWindowOption = Annotated[
     str, typer.Option("--window", metavar="START", help="The start of the first window.")
 ]
-LastOption = Annotated[
+LastWindowOption = Annotated[
     str | None,
     typer.Option("--to", metavar="END", help="The end of the last window; default: one window."),
 ]
@@ -244,8 +254,8 @@ ReasonOption = Annotated[
 def skip(
     table: Annotated[str, typer.Argument(help="The table.")],
     *,
-    window: WindowOption,
-    end: LastOption = None,
+    window: FirstWindowOption,
+    end: LastWindowOption = None,
     reason: ReasonOption,
     operator: OperatorOption = None,
     project: ProjectOption = None,
@@ -261,8 +271,8 @@ def skip(
 def unskip(
     table: Annotated[str, typer.Argument(help="The table.")],
     *,
-    window: WindowOption,
-    end: LastOption = None,
+    window: FirstWindowOption,
+    end: LastWindowOption = None,
     reason: ReasonOption = "no reason given",
     operator: OperatorOption = None,
     project: ProjectOption = None,
@@ -304,6 +314,31 @@ def _find_windows_to_skip(
     else:
         first, last = _parse_span(project, start, end, "--window")
     return find_windows_to_skip(project, runner.run_log, table, first, last)
+
+
+def _find_windows_to_refresh(
+    runner: "Runner",
+    table: str,
+    span: tuple[str | None, str | None],
+    window: str | None,
+    last: int | None,
+) -> "Sequence[TimeWindow]":
+    """Return the windows that the options name. BadParameter unless one form of them is given."""
+    from logdriven_dagster.execution.catching_up.refreshing import find_last_windows
+
+    (start, end), config = span, runner.project.table(table)
+    if sum(given is not None for given in (start or end, window, last)) != 1:
+        problem = "give one of: --from with --to, --window, --last"
+        raise typer.BadParameter(problem, param_hint="--from")
+    if last is not None:
+        return find_last_windows(runner.run_log, config, last)
+    if window is not None:
+        found = find_window(runner, table, window)
+        return [found] if config.is_sliced else runner.windows(table, found)
+    if start is None or end is None:
+        raise typer.BadParameter("needs --from and --to", param_hint="--to" if start else "--from")
+    find = _find_slices if config.is_sliced else _find_windows
+    return find(runner, table, start, end)
 
 
 def _find_windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":

@@ -3,7 +3,10 @@
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from logdriven_dagster.errors import NotDueError
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.errors import NotDueError, UsageError
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
@@ -15,6 +18,10 @@ from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Passes, most_together
 from logdriven_dagster.model.windows import Slice, TimeWindow, normalize_instant
 from logdriven_dagster.planning.due import get_next_due
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.attempts.overlaps import find_finished_windows
+from logdriven_dagster.runlog.history.logs import read_window_states
+from logdriven_dagster.runlog.history.slices import list_begun_slices
 
 
 @dataclass
@@ -71,3 +78,30 @@ def refuse_undue(order: Order) -> None:
         raise NotDueError(
             f"{what} {at.astimezone(order.window.zone).isoformat(sep=' ')}; nothing was run"
         )
+
+
+def find_last_windows(run_log: RunLog, table: TableConfig, count: int) -> list[TimeWindow]:
+    """Return the newest finished windows of a table, at most `count`, oldest first.
+
+    Raises UsageError if it has none.
+    """
+
+    def read(conn: Connection) -> list[TimeWindow]:
+        log = read_window_states(conn, [table])[table.table]
+        if table.is_sliced:
+            unfinished = {item.window.key for item in log.open}
+            begun = list_begun_slices(conn, table)
+            return [each for each in begun if each.key not in unfinished]
+        found: list[TimeWindow] = []
+        for span in reversed(log.finished):
+            first = table.grid.get_bound(table.grid.index(span.end) - count)
+            newest = TimeWindow(max(first, span.start), span.end, zone=span.zone)
+            windows = find_finished_windows(conn, table.table, newest)
+            found = [*(window for _, window in windows), *found]
+            if len(found) >= count:
+                break
+        return found
+
+    if found := run_log.ask(read)[-count:]:
+        return found
+    raise UsageError(f"{table.table} has no finished window; run it with `logdriven run`")

@@ -78,4 +78,6 @@ def test_run_status_log_and_refresh_speak_of_keys(spark, keys, logdriven):
     assert (beyond.code, "has loaded up to 4" in beyond.err) == (2, True)
     again = loaded(keys, "refresh", "ods.orders", "--from", "2", "--to", "3")
     assert again == [("2", "4")]
+    assert loaded(keys, "refresh", "ods.orders", "--last", "1") == [("2", "4")]
+    assert loaded(keys, "refresh", "ods.orders", "--window", "0") == [("0", "2")]
     assert logdriven("plan", "--json", *NOW).json == []
