@@ -1,6 +1,6 @@
-"""Hops of a transformation: enabled steps, and the paths of rows between them."""
+"""Hops of a transformation: steps that Kettle starts, and the paths of rows between them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
@@ -8,18 +8,23 @@ from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+_PASSES_ROWS = frozenset({"Dummy", "WriteToLog"})
+"""Types of steps that pass each row on unchanged, and add none."""
 
-def find_disabled_steps(root: "Element", steps: "Mapping[str, Element]") -> set[str]:
-    """Return the steps all of whose hops are disabled; Kettle does not start them.
 
-    It starts a step that has no hop at all. Source: Kettle, TransMeta.getTransHopSteps.
+def find_idle_steps(root: "Element", steps: "Mapping[str, Element]") -> set[str]:
+    """Return the steps that Kettle does not start.
+
+    All of their hops are disabled, or they have no hop and are not drawn. Source: Kettle,
+    TransMeta.getTransHopSteps.
     """
     every, enabled = set[str](), set[str]()
-    for hop in root.iterfind("order/hop"):
-        ends = {_text(hop, "from"), _text(hop, "to")}
-        every |= ends
-        enabled |= ends if _text(hop, "enabled") == "Y" else set()
-    return (every - enabled) & steps.keys()
+    for start, end, is_enabled in _list_hops(root, steps):
+        every |= {start, end}
+        enabled |= {start, end} if is_enabled else set()
+    alone = steps.keys() - every
+    hidden = {name for name in alone if _text(steps[name], "GUI/draw").upper() != "Y"}
+    return ((every - enabled) & steps.keys()) | hidden
 
 
 def leads(root: "Element", steps: "Mapping[str, Element]", start: str, end: str) -> bool:
@@ -42,27 +47,35 @@ def refuse_other_ways(root: "Element", steps: "Mapping[str, Element]") -> None:
             raise UntranslatableError(f"{name}: its rows are partitioned")
         if _text(step, "cluster_schema"):
             raise UntranslatableError(f"{name}: it runs on a cluster")
+    names = _map_names(steps)
     for error in root.iterfind("step_error_handling/error"):
-        source = _text(error, "source_step")
-        if _text(error, "is_enabled") == "Y" and source in steps:
+        source = names.get(_text(error, "source_step").lower())
+        if _text(error, "is_enabled") == "Y" and source is not None:
             raise UntranslatableError(f"{source}: its errors are handled by another step")
 
 
 def refuse_other_paths(
     root: "Element", steps: "Mapping[str, Element]", start: str, end: str
 ) -> None:
-    """Raise UntranslatableError unless each row of the input reaches the output exactly once.
+    """Raise UntranslatableError unless the output gets each row of the input once, and no other.
 
     `start` and `end` are the names of the input and output in `steps`.
     """
     hops = _map_enabled(root, steps)
     if not leads(root, steps, start, end):
         raise UntranslatableError("there is no enabled hop from the table input to the output")
+    path = {
+        name for name in steps if leads(root, steps, start, name) and leads(root, steps, name, end)
+    }
+    for name in sorted(path - {start, end}):
+        if (kind := _text(steps[name], "type")) not in _PASSES_ROWS:
+            raise UntranslatableError(f"{name} ({kind}): it does not pass the rows on to {end}")
     for name, following in hops.items():
-        on_the_way = leads(root, steps, start, name) and leads(root, steps, name, end)
-        if not on_the_way or name == end or len(following) < 2:
+        if name not in path and (fed := [each for each in following if each in path - {start}]):
+            raise UntranslatableError(f"{name}: its rows go to {fed[0]} as well")
+        if name not in path or name == end or len(following) < 2:
             continue
-        if _text(steps[name], "distribute") == "Y":
+        if _text(steps[name], "distribute").upper() in ("", "Y"):
             to = ", ".join(following)
             raise UntranslatableError(
                 f"{name}: its rows are distributed to {to}, each of which gets a part"
@@ -74,11 +87,26 @@ def refuse_other_paths(
 def _map_enabled(root: "Element", steps: "Mapping[str, Element]") -> dict[str, list[str]]:
     """Return the successors of each step by enabled hops, in the order of the file."""
     hops: dict[str, list[str]] = {}
-    for hop in root.iterfind("order/hop"):
-        start, end = _text(hop, "from"), _text(hop, "to")
-        if _text(hop, "enabled") == "Y" and {start, end} <= steps.keys():
+    for start, end, is_enabled in _list_hops(root, steps):
+        if is_enabled and {start, end} <= steps.keys():
             hops.setdefault(start, []).append(end)
     return hops
+
+
+def _list_hops(root: "Element", steps: "Mapping[str, Element]") -> Iterator[tuple[str, str, bool]]:
+    """Yield both ends of each hop, and True if it is enabled, as one is that does not say so.
+
+    Source: Kettle, TransHopMeta, which finds steps by their names in any case.
+    """
+    names = _map_names(steps)
+    for hop in root.iterfind("order/hop"):
+        start, end = _text(hop, "from"), _text(hop, "to")
+        is_enabled = _text(hop, "enabled").upper() in ("", "Y")
+        yield names.get(start.lower(), start), names.get(end.lower(), end), is_enabled
+
+
+def _map_names(steps: "Mapping[str, Element]") -> dict[str, str]:
+    return {name.lower(): name for name in steps}
 
 
 def _text(element: "Element", name: str) -> str:

@@ -3,15 +3,15 @@
 Source: Kettle guide, transformation template: Execute SQL script → Table input → Table output.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.hops import (
-    find_disabled_steps,
+    find_idle_steps,
     leads,
     refuse_other_paths,
     refuse_other_ways,
@@ -27,6 +27,10 @@ _BOOKKEEPING = frozenset({"StepsMetrics", "SetVariable", "Dummy", "WriteToLog"})
 _DIALECTS = {"MYSQL": "mysql", "MARIADB": "mysql", "POSTGRESQL": "postgres", "ORACLE": "oracle"}
 _DIALECTS |= {"MSSQL": "tsql", "MSSQLNATIVE": "tsql", "SQLITE": "sqlite"}
 
+_OPTION = "EXTRA_OPTION_"
+_FORCES_CASE = ("FORCE_IDENTIFIERS_TO_LOWERCASE", "FORCE_IDENTIFIERS_TO_UPPERCASE")
+_QUOTES = ('"', "`", "[", "]")
+
 
 @dataclass(frozen=True, slots=True)
 class Database:
@@ -37,6 +41,16 @@ class Database:
     host: str
     port: str
     database: str
+    access: str = ""
+    """Its way to the database; only `Native` is by host and port."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings that have a value, by code."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of the options that Kettle passes to the JDBC driver."""
+        own = f"{_OPTION}{self.kind.upper()}."
+        return tuple(sorted(code.removeprefix(own) for code in self.settings if own in code))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +64,7 @@ class Script:
     """True if hops place it after the output, although Kettle runs it earlier."""
     is_one_statement: bool = False
     """True if the script is sent as a single statement, including semicolons."""
-    has_variables: bool = True
+    has_variables: bool = False
     """True if Kettle replaces variables in it."""
 
 
@@ -62,7 +76,7 @@ class Input:
     connection: str
     sql: str
     limit: int
-    has_variables: bool = True
+    has_variables: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +85,7 @@ class Output:
 
     step: str
     connection: str
+    schema: str
     table: str
     truncate: bool
     fields: tuple[tuple[str, str], ...]
@@ -86,8 +101,8 @@ class Ktr:
     scripts: tuple[Script, ...]
     input: Input | None
     output: Output | None
-    disabled: tuple[str, ...] = ()
-    """Steps all of whose hops are disabled: Kettle does not start them."""
+    idle: tuple[str, ...] = ()
+    """Steps that Kettle does not start: all of their hops are disabled, or they are not drawn."""
     is_transactional: bool = False
     """True if all steps share one transaction of their connection (`unique_connections`)."""
 
@@ -116,8 +131,8 @@ def read_ktr(path: Path) -> Ktr:
     """Read a transformation. Raises UntranslatableError for steps without a counterpart."""
     root = _parse(path)
     every = {_text(step, "name"): step for step in root.findall("step")}
-    disabled = find_disabled_steps(root, every)
-    steps = {name: step for name, step in every.items() if name not in disabled}
+    idle = find_idle_steps(root, every)
+    steps = {name: step for name, step in every.items() if name not in idle}
     foreign = sorted(
         f"{name} ({_text(step, 'type')})"
         for name, step in steps.items()
@@ -137,8 +152,9 @@ def read_ktr(path: Path) -> Ktr:
             f"{len(inputs)} inputs and {len(outputs)} outputs; only one of each can be translated"
         )
     refuse_other_ways(root, steps)
+    databases = tuple(_database(each) for each in root.findall("connection"))
     for each in read:
-        _refuse_connection_settings(root, each)
+        _refuse_connection_settings(databases, each)
     if inputs:
         refuse_other_paths(root, steps, inputs[0].step, outputs[0].step)
     scripts = tuple(
@@ -148,33 +164,63 @@ def read_ktr(path: Path) -> Ktr:
         for each in read
         if isinstance(each, Script)
     )
-    databases = tuple(_database(each) for each in root.findall("connection"))
     return Ktr(
         databases,
         scripts,
         inputs[0] if inputs else None,
         outputs[0] if outputs else None,
-        tuple(sorted(disabled)),
+        tuple(sorted(idle)),
         is_transactional=root.findtext("info/unique_connections", "").strip() == "Y",
     )
 
 
-def _refuse_connection_settings(root: "Element", read: Script | Input | Output) -> None:
+def find_database(databases: Sequence[Database], name: str) -> Database | None:
+    """Return a connection by its name, in any case as in Kettle, or None."""
+    return next((d for d in databases if d.name.lower() == name.lower()), None)
+
+
+def _refuse_connection_settings(
+    databases: Sequence[Database], read: Script | Input | Output
+) -> None:
     """Raise UntranslatableError for settings of a connection that change a step's tables or SQL."""
-    found = (c for c in root.iterfind("connection") if _text(c, "name") == read.connection)
-    for attribute in (each for c in found for each in c.iterfind("attributes/attribute")):
-        code, value = _text(attribute, "code"), _text(attribute, "attribute")
-        if code == "SQL_CONNECT" and value:
+    if (found := find_database(databases, read.connection)) is None:
+        return
+    if "SQL_CONNECT" in found.settings:
+        raise UntranslatableError(
+            f"{read.step}: the connection {found.name} executes SQL when it opens; "
+            "set this for its user in the database, and remove it from the file"
+        )
+    if not isinstance(read, Output):
+        return
+    schema = found.settings.get("PREFERRED_SCHEMA_NAME")
+    if schema and not read.schema:
+        raise UntranslatableError(
+            f"{read.step}: the connection {found.name} writes into the schema {schema}; "
+            "set the schema in the step"
+        )
+    if forced := [code for code in _FORCES_CASE if found.settings.get(code) == "Y"]:
+        raise UntranslatableError(
+            f"{read.step}: the connection {found.name} changes the case of names ({forced[0]}); "
+            "write the names as the database has them, and remove the setting"
+        )
+
+
+def quote_names(output: Output, backend: str | None) -> str:
+    """Return the output's table for a target on a database, as Kettle would name it in SQL.
+
+    Kettle quotes a name with a dot, and lets PostgreSQL change capitals to lower case. Raises
+    UntranslatableError for such capitals: Kettle may quote the name for other reasons.
+    """
+    parts = []
+    for name in filter(None, (output.schema, output.table)):
+        is_quoted = any(quote in name for quote in _QUOTES)
+        if backend == "postgresql" and not is_quoted and name != name.lower():
             raise UntranslatableError(
-                f"{read.step}: the connection {read.connection} executes SQL when it opens; "
-                "set this for its user in the database, and remove it from the file"
+                f"{output.step}: PostgreSQL reads {name} as {name.lower()} unless it is quoted; "
+                "write the name as the database has it"
             )
-        is_unnamed = isinstance(read, Output) and "." not in read.table
-        if code == "PREFERRED_SCHEMA_NAME" and value and is_unnamed:
-            raise UntranslatableError(
-                f"{read.step}: the connection {read.connection} writes into the schema {value}; "
-                "set the schema in the step"
-            )
+        parts.append(f'"{name}"' if "." in name and not is_quoted else name)
+    return ".".join(parts)
 
 
 def _parse(path: Path) -> "Element":
@@ -215,8 +261,8 @@ def _script(name: str, step: "Element") -> Script:
         name,
         _text(step, "connection"),
         _text(step, "sql"),
-        is_one_statement=_text(step, "single_statement") == "Y",
-        has_variables=_text(step, "replace_variables") != "N",
+        is_one_statement=_says(step, "single_statement"),
+        has_variables=_text(step, "replace_variables") == "Y",
     )
 
 
@@ -229,20 +275,27 @@ def _input(name: str, step: "Element") -> Input:
         _text(step, "connection"),
         _text(step, "sql"),
         _number(step, "limit"),
-        has_variables=_text(step, "variables_active") != "N",
+        has_variables=_text(step, "variables_active") == "Y",
     )
 
 
 def _output(name: str, step: "Element") -> Output:
     _refuse(name, step, ("partitioning_enabled", "tablename_in_field", "ignore_errors"))
     fields: tuple[tuple[str, str], ...] = ()
-    if _text(step, "specify_fields") == "Y":
+    if _says(step, "specify_fields"):
         fields = tuple(
-            (_text(field, "stream_name"), _text(field, "column_name"))
-            for field in step.iterfind("fields/field")
+            (_text(each, "stream_name"), _text(each, "column_name"))
+            for each in step.iterfind("fields/field")
         )
+        if not fields or any(not part for pair in fields for part in pair):
+            raise UntranslatableError(f"{name}: a field or column of it has no name")
     return Output(
-        name, _text(step, "connection"), _target(step), _text(step, "truncate") == "Y", fields
+        step=name,
+        connection=_text(step, "connection"),
+        schema=_text(step, "schema"),
+        table=_text(step, "table"),
+        truncate=_says(step, "truncate"),
+        fields=fields,
     )
 
 
@@ -253,20 +306,27 @@ def _upsert(name: str, step: "Element") -> Output:
     if not keys or any(_text(key, "condition") != "=" for key in keys):
         raise UntranslatableError(f"{name}: its keys must be compared by =")
     pairs = [(_text(key, "name"), _text(key, "field")) for key in keys]
-    fields = dict.fromkeys((_text(v, "rename"), _text(v, "name")) for v in values)
+    fields = dict.fromkeys(
+        (_text(v, "rename") or _text(v, "name"), _text(v, "name")) for v in values
+    )
     if outside := [column for field, column in pairs if (field, column) not in fields]:
         raise UntranslatableError(
             f"{name}: {', '.join(outside)} is a key and not among the values, so that Kettle "
             "inserts rows without it; add it to the values, with update N"
         )
     columns = {column for _, column in pairs}
-    never = [v for v in values if _text(v, "update") == "N" and _text(v, "name") not in columns]
+    never = [
+        v
+        for v in values
+        if _text(v, "update").upper() not in ("", "Y") and _text(v, "name") not in columns
+    ]
     if never:
         raise UntranslatableError(f"{name}: some columns are inserted and never updated")
     return Output(
         step=name,
         connection=_text(step, "connection"),
-        table=_target(step, "lookup/"),
+        schema=_text(step, "lookup/schema"),
+        table=_text(step, "lookup/table"),
         truncate=False,
         fields=tuple(fields),
         key=tuple(column for _, column in pairs),
@@ -283,18 +343,28 @@ _READERS: Mapping[str, Callable[[str, "Element"], Script | Input | Output]] = {
 
 def _refuse(name: str, step: "Element", flags: tuple[str, ...]) -> None:
     for flag in flags:
-        if _text(step, flag) == "Y":
+        if _says(step, flag):
             raise UntranslatableError(f"{name}: {flag} is set")
 
 
-def _target(step: "Element", below: str = "") -> str:
-    schema, table = _text(step, f"{below}schema"), _text(step, f"{below}table")
-    return f"{schema}.{table}" if schema else table
+def _says(step: "Element", flag: str) -> bool:
+    return _text(step, flag).upper() == "Y"
 
 
 def _database(element: "Element") -> Database:
-    texts = (_text(element, name) for name in ("name", "type", "server", "port", "database"))
-    return Database(*texts)
+    every = {
+        _text(each, "code"): _text(each, "attribute")
+        for each in element.iterfind("attributes/attribute")
+    }
+    return Database(
+        name=_text(element, "name"),
+        kind=_text(element, "type"),
+        host=_text(element, "server"),
+        port=_text(element, "port"),
+        database=_text(element, "database"),
+        access=_text(element, "access"),
+        settings={code: value for code, value in every.items() if value},
+    )
 
 
 def _number(step: "Element", name: str) -> int:
@@ -310,8 +380,8 @@ def _text(element: "Element", name: str) -> str:
 
 def dialect_of(found: Ktr, connection: str) -> str | None:
     """Return sqlglot's dialect name for a connection's database, or None."""
-    kind = next((d.kind.upper() for d in found.databases if d.name == connection), "")
-    return _DIALECTS.get(kind)
+    database = find_database(found.databases, connection)
+    return _DIALECTS.get(database.kind.upper()) if database else None
 
 
 def statements(found: Ktr, connection: str, sql: str) -> Iterator[str]:

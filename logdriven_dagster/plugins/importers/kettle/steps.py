@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logdriven_dagster.config.connections import get_url
@@ -75,9 +75,12 @@ class Translator:
         if self.repository is None:
             raise UntranslatableError("no --repository was given, so its file is not known")
         found = ktr.read_ktr(ktr.find_ktr(self.repository, row.path, row.name))
-        if found.disabled:
-            names = ", ".join(found.disabled)
-            reason = f"left out, since all of their hops are disabled: {names}"
+        if found.idle:
+            names = ", ".join(found.idle)
+            reason = (
+                "left out, since Kettle does not start them (their hops are disabled, or they are "
+                f"not drawn): {names}"
+            )
             self.translation.note(row.place, f"{row.path}/{row.name}", reason)
         return found
 
@@ -86,10 +89,12 @@ class Translator:
             raise UntranslatableError("it has no table input and output, only scripts")
         names = _Variables(row, jobs)
         origin, output = found.input, found.output
+        connection = self._connection(output.connection, found)
+        backend = find_backend(self.project.config.connections[connection])
         target: Values = {
             "type": "jdbc",
-            "connection": self._connection(output.connection, found),
-            "table": names.replace(output.table),
+            "connection": connection,
+            "table": ktr.quote_names(names.replace_names(output), backend),
             "mode": "overwrite" if output.truncate else "append",
         }
         if output.key:
@@ -193,13 +198,25 @@ class Translator:
         return KtrStep(step, comments, bool(reasons), names.of_its_job)
 
     def _connection(self, name: str, found: ktr.Ktr) -> str:
+        """Return the project's connection for Kettle's, and note options that it had there."""
+        database = ktr.find_database(found.databases, name)
+        connection = self._find_connection(name, database)
+        if database is not None and database.options:
+            reason = (
+                f"its options {', '.join(database.options)} are not imported; set those that "
+                f"change values in the connection {connection}"
+            )
+            if all(note.reason != reason for note in self.translation.notes):
+                self.translation.note(f"connection {database.name}", "its options", reason)
+        return connection
+
+    def _find_connection(self, name: str, database: ktr.Database | None) -> str:
         """Return the project's connection for Kettle's: by --map, its name, or its database."""
         ours = self.project.config.connections
         for wanted in (self.connections.get(name), name, identifier(name)):
             for known in ours:
                 if wanted is not None and known.lower() == wanted.lower():
                     return known
-        database = next((d for d in found.databases if d.name == name), None)
         if database is None:
             raise UntranslatableError(f"connection {name!r} is not described in the file")
         for known, config in ours.items():
@@ -215,7 +232,8 @@ class Translator:
         url = self.project.connection(known).url
         port = database.port or str(url.port or "")
         theirs = (database.host.lower(), port, database.database.lower())
-        return bool(database.host) and theirs == (
+        is_address = bool(database.host) and database.access.lower() in ("", "native")
+        return is_address and theirs == (
             (url.host or "").lower(),
             str(url.port or port),
             (url.database or "").lower(),
@@ -243,6 +261,10 @@ class _Variables:
                 f"{hexadecimal[0]} stands for characters by their numbers; write the characters"
             )
         return _VARIABLE.sub(self._value, text)
+
+    def replace_names(self, output: ktr.Output) -> ktr.Output:
+        """Replace variables in the names of an output."""
+        return replace(output, schema=self.replace(output.schema), table=self.replace(output.table))
 
     def replace_in(self, origin: ktr.Script | ktr.Input, text: str) -> str:
         """Replace variables in a step's text. Raises UntranslatableError for a literal `${…}`."""

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.plugins.importers.drafts import UntranslatableError
+from logdriven_dagster.plugins.importers.kettle.ktr import Output, quote_names
 from tests.plugins.importers.conftest import Folder
 from tests.plugins.importers.kettle.world import Kettle, rows, step
 
@@ -262,7 +264,34 @@ def test_a_script_whose_hops_are_disabled_does_not_run(kettle: Kettle, brought: 
     (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
     assert "commit_before_read" not in loaded
     assert "pre_sql" not in loaded["target"]
-    assert "all of their hops are disabled: script" in reasons(told, "notes")
+    assert "left out, since Kettle does not start them" in reasons(told, "notes")
+    assert "or they are not drawn): script" in reasons(told, "notes")
+
+
+@pytest.mark.parametrize(
+    ("hop", "drawn", "runs"),
+    [
+        ("", "Y", True),
+        ("", "N", False),
+        ("<enabled>N</enabled>", "Y", False),
+        ("<enabled/>", "N", True),
+    ],
+)
+def test_a_script_runs_with_a_hop_that_is_not_disabled_or_drawn_without_hops(
+    kettle: Kettle, brought: Any, hop: str, drawn: str, *, runs: bool
+):
+    """Source: Kettle, TransMeta.getTransHopSteps and TransHopMeta."""
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    path = kettle.copies("ktr_orders", "SELECT 1 AS n", "orders", before="DELETE FROM dst")
+    hops = f"<hop><from>Script</from><to>READ</to>{hop}</hop>" if hop else ""
+    text = path.read_text().replace("</order>", f"{hops}</order>")
+    script = text[text.index("<name>script") :]
+    text = text.replace(script, script.replace("<draw>Y", f"<draw>{drawn}", 1))
+    path.write_text(text)
+    brought()
+    (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    assert ("commit_before_read" in loaded) is runs
 
 
 def test_a_script_with_another_hop_that_is_enabled_runs(kettle: Kettle, brought: Any):
@@ -286,7 +315,16 @@ def test_a_script_with_another_hop_that_is_enabled_runs(kettle: Kettle, brought:
             ("read", "metrics"),
             "read: its rows are distributed to write, metrics",
         ),
-        (("<sql>", "<sql>"), ("read", "a", "b"), "reach write on several paths"),
+        (
+            ("<sql>", "<distribute/><sql>"),
+            ("read", "metrics"),
+            "read: its rows are distributed to write, metrics",
+        ),
+        (
+            ("<sql>", "<distribute>N</distribute><sql>"),
+            ("read", "a", "b"),
+            "reach write on several paths",
+        ),
         (
             ("<table>", "<partitioning><method>Mod</method></partitioning><table>"),
             (),
@@ -312,6 +350,41 @@ def test_what_changes_which_rows_arrive_is_refused(
     assert reason in reasons(brought(code=1))
 
 
+@pytest.mark.parametrize(
+    ("kind", "hops", "reason"),
+    [
+        ("WriteToLog", (("read", "x"), ("x", "write")), None),
+        ("Dummy", (("read", "x"), ("x", "write")), None),
+        ("ExecSQL", (("x", "read"), ("read", "write")), None),
+        ("StepsMetrics", (("read", "write"), ("write", "x")), None),
+        ("ExecSQL", (("read", "x"), ("x", "write")), "x (ExecSQL): it does not pass the rows on"),
+        ("SetVariable", (("read", "x"), ("x", "write")), "x (SetVariable): it does not pass"),
+        ("StepsMetrics", (("read", "x"), ("x", "write")), "x (StepsMetrics): it does not pass"),
+        ("StepsMetrics", (("read", "write"), ("x", "write")), "x: its rows go to write as well"),
+        ("ExecSQL", (("read", "write"), ("x", "write")), "x: its rows go to write as well"),
+    ],
+)
+def test_the_output_gets_the_rows_of_the_input_and_no_other(
+    kettle: Kettle,
+    brought: Any,
+    kind: str,
+    hops: tuple[tuple[str, str], ...],
+    reason: str | None,
+):
+    """Source: Kettle, whose scripts and metrics make rows of their own."""
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    kettle.ktr(
+        "ktr_orders",
+        step("read", "TableInput", sql="SELECT 1 AS n"),
+        step("x", kind, sql="DELETE FROM elsewhere"),
+        step("write", "TableOutput", table="orders", truncate="Y"),
+        hops=hops,
+    )
+    listed = reasons(brought(code=1 if reason else 0))
+    assert (reason or "") in listed
+
+
 SETTING = (
     "</database><attributes><attribute><code>{}</code><attribute>{}</attribute></attribute>"
     "</attributes>"
@@ -329,7 +402,22 @@ SETTING = (
             ("</database>", SETTING.format("SQL_CONNECT", "SET sql_mode=''")),
             "the connection KettleShop executes SQL when it opens",
         ),
+        (
+            ("</database>", SETTING.format("FORCE_IDENTIFIERS_TO_UPPERCASE", "Y")),
+            "the connection KettleShop changes the case of names",
+        ),
+        (
+            (
+                "<name>KettleShop</name>",
+                "<name>KETTLESHOP</name>" + SETTING.format("SQL_CONNECT", "SET x=1")[11:],
+            ),
+            "the connection KETTLESHOP executes SQL when it opens",
+        ),
         (("SELECT 1 AS n", "SELECT '$[41,42]' AS n"), "$[41,42] stands for characters"),
+        (
+            ("<truncate>", "<specify_fields>Y</specify_fields><truncate>"),
+            "write: a field or column of it has no name",
+        ),
         (
             ("<info>", "<info><unique_connections>Y</unique_connections>"),
             "its steps share one transaction",
@@ -358,6 +446,7 @@ def test_rows_that_are_copied_to_a_step_that_only_counts_are_all_written(
     kettle.job("nightly")
     kettle.table("nightly", "orders")
     path = kettle.copies("ktr_orders", "SELECT 1 AS n", "orders")
+    path.write_text(path.read_text().replace("<sql>", "<distribute>N</distribute><sql>"))
     with_hop(path, "read", "metrics")
     brought()
     assert kettle.folder.values("tables/kettle/orders.yaml")["steps"][0]["source"]["query"]
@@ -376,15 +465,17 @@ def test_a_script_of_one_statement_is_not_cut(kettle: Kettle, brought: Any):
     assert loaded["commit_before_read"][0]["sql"] == ["BEGIN x; y; END"]
 
 
+@pytest.mark.parametrize("value", ["<{}>N</{}>", "<{}/>"])
 @pytest.mark.parametrize("tag", ["replace_variables", "variables_active"])
-def test_a_text_whose_variables_are_not_replaced_keeps_them(kettle: Kettle, brought: Any, tag: str):
+def test_a_text_whose_variables_are_not_replaced_keeps_them(
+    kettle: Kettle, brought: Any, tag: str, value: str
+):
     kettle.job("nightly")
     kettle.table("nightly", "orders")
     before = tag == "replace_variables"
     query = "SELECT '%%TBL_NAME%%' AS n"
     path = kettle.copies("ktr_orders", query, "orders", before="DELETE FROM x -- %%A%%")
-    place = "<sql>DELETE" if before else "<sql>SELECT"
-    path.write_text(path.read_text().replace(place, f"<{tag}>N</{tag}>{place}"))
+    path.write_text(path.read_text().replace(f"<{tag}>Y</{tag}>", value.format(tag, tag)))
     brought(code=0 if before else 1)
     (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
     if before:
@@ -392,6 +483,74 @@ def test_a_text_whose_variables_are_not_replaced_keeps_them(kettle: Kettle, brou
         assert loaded["source"]["query"] == "SELECT 'orders' AS n"
     else:
         assert loaded["source"]["query"] == query
+
+
+def test_a_value_without_a_field_is_of_the_field_of_its_name(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    lookup = (
+        "<lookup><table>orders</table>"
+        "<key><name>id</name><field>id</field><condition>=</condition></key>"
+        "<value><name>id</name><rename/></value><value><name>t</name></value></lookup>"
+    )
+    kettle.ktr(
+        "ktr_orders",
+        step("read", "TableInput", sql="SELECT 1 AS id, 'x' AS t"),
+        step("write", "InsertUpdate", below=lookup),
+        hops=(("read", "write"),),
+    )
+    brought()
+    (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    assert loaded["sql"] == "SELECT `id`, `t`\nFROM source\n"
+
+
+def test_a_table_has_the_name_that_kettle_writes_in_sql(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    given = [("sales.daily", ""), ("daily", "x-y"), ('"Daily"', '"S"'), ("${TBL_NAME}", "s")]
+    for n, (table, schema) in enumerate(given):
+        kettle.table("nightly", f"t{n}")
+        kettle.copies(f"ktr_t{n}", "SELECT 1 AS n", table, schema=schema)
+    brought()
+    steps = [kettle.folder.values(f"tables/kettle/t{n}.yaml")["steps"][0] for n in range(4)]
+    named = [each["target"]["table"] for each in steps]
+    assert named == ['"sales.daily"', "x-y.daily", '"S"."Daily"', "s.t3"]
+
+
+def test_capitals_that_postgresql_would_change_are_refused():
+    def named(schema: str, table: str) -> str:
+        output = Output("write", "dw", schema, table, truncate=False, fields=())
+        return quote_names(output, "postgresql")
+
+    assert named("sales", '"Daily"') == 'sales."Daily"'
+    for schema, table in (("", "Daily"), ("Sales", "daily")):
+        with pytest.raises(UntranslatableError, match="unless it is quoted; write the name as"):
+            named(schema, table)
+
+
+def test_options_of_a_connection_are_noted_once(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    option = f"EXTRA_OPTION_{kettle.kind}.zeroDateTimeBehavior"
+    for name in ("a", "b"):
+        kettle.table("nightly", name)
+        path = kettle.copies(f"ktr_{name}", "SELECT 1 AS n", name)
+        setting = SETTING.format(option, "convertToNull")
+        path.write_text(path.read_text().replace("</database>", setting))
+    listed = reasons(brought(), "notes")
+    assert listed.count("its options zeroDateTimeBehavior are not imported") == 1
+
+
+@pytest.mark.parametrize(("access", "code"), [("Native", 0), ("JNDI", 1)])
+def test_a_connection_by_jndi_has_no_address(
+    mariadb_folder: Folder, command: Command, access: str, code: int
+):
+    kettle = Kettle(mariadb_folder)
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    path = kettle.copies("ktr_orders", "SELECT 1 AS n", "orders")
+    path.write_text(path.read_text().replace("<server>", f"<access>{access}</access><server>"))
+    result = command("import-kettle", *ARGUMENTS, kettle.repository)
+    assert result.code == code, result.out + result.err
+    assert ("unknown connection 'KettleShop'" in result.out) is (code == 1)
 
 
 def test_a_key_that_kettle_would_not_insert_is_refused(kettle: Kettle, brought: Any):

@@ -87,15 +87,22 @@ class Kettle:
         return self.ktr(name, *steps, hops=(("read", "write"), ("metrics", "row_count")))
 
 
+SPOON: dict[str, dict[str, str]] = {
+    "TableInput": {"variables_active": "Y"},
+    "ExecSQL": {"replace_variables": "Y"},
+}
+"""What the guide switches on in its steps."""
+
+
 def step(name: str, kind: str, connection: str = "KettleShop", **fields: str) -> str:
-    """A step of a transformation; `below_*` fields are XML already."""
+    """A step of a transformation as Spoon writes it; `below_*` fields are XML already."""
     inner = "".join(
         value if key.startswith("below") else f"<{key}>{escape(value)}</{key}>"
-        for key, value in fields.items()
+        for key, value in {**SPOON.get(kind, {}), **fields}.items()
     )
     return (
         f"<step><name>{name}</name><type>{kind}</type><connection>{connection}</connection>"
-        f"{inner}</step>"
+        f"{inner}<GUI><xloc>0</xloc><yloc>0</yloc><draw>Y</draw></GUI></step>"
     )
 
 
