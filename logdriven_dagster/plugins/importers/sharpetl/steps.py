@@ -14,7 +14,10 @@ from logdriven_dagster.plugins.importers.sharpetl.context import (
 from logdriven_dagster.plugins.importers.sharpetl.parser import Step
 from logdriven_dagster.plugins.importers.sharpetl.quality import quality
 from logdriven_dagster.plugins.importers.sharpetl.sources import JDBC, SPARK, read_from
-from logdriven_dagster.plugins.importers.sharpetl.targets import write_to
+from logdriven_dagster.plugins.importers.sharpetl.targets import (
+    find_unknown_overwrite,
+    write_to,
+)
 from logdriven_dagster.plugins.importers.sharpetl.variables import NoVariablesError
 from logdriven_dagster.plugins.importers.yaml_text import block
 
@@ -70,6 +73,11 @@ class Steps:
         made.target = write_to(self.context, step)
         if not (made.source or made.sql):
             raise UntranslatableError("it has no source")
+        if reason := find_unknown_overwrite(self.context, step):
+            self.incomplete = True
+            line = step.headers["writeMode"].line
+            self.context.leave(line, "writeMode=overwrite", reason)
+            made.comments.append(f"TODO: {reason}")
         return made
 
     def _stub(self, step: Step, reason: str) -> WorkflowStep:

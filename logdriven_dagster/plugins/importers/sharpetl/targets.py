@@ -6,10 +6,15 @@ from logdriven_dagster.plugins.importers.drafts import UntranslatableError, Valu
 from logdriven_dagster.plugins.importers.naming import table_name
 from logdriven_dagster.plugins.importers.sharpetl.context import Context, option
 from logdriven_dagster.plugins.importers.sharpetl.parser import Step
+from logdriven_dagster.plugins.importers.sharpetl.partitions import (
+    has_window_column,
+    list_temps,
+)
 from logdriven_dagster.plugins.importers.sharpetl.sources import JDBC
 
 NOWHERE = frozenset({"temp", "console", "do_nothing"})
 _DATABASE = frozenset({"connectionName", "dbName", "tableName", "transaction", "batchSize"})
+_LAKE = frozenset({"hive", "spark_sql", "delta_lake"})
 _KAFKA = frozenset({"topics"})
 _FILES = frozenset({"filePath", "fileDir", "sep", "header", "encoding"})
 
@@ -24,7 +29,7 @@ def write_to(context: Context, step: Step) -> Values | None:
         return None
     if kind in JDBC:
         target = _database(context, step)
-    elif kind in ("hive", "spark_sql", "delta_lake"):
+    elif kind in _LAKE:
         target = _lake(context, step)
     elif kind in ("csv", "json", "parquet", "orc"):
         target = _files(context, step)
@@ -95,10 +100,38 @@ def _lake(context: Context, step: Step) -> Values:
         "queries read it by depends_on"
     )
     context.note(end.line, f"{end.kind} {given}", reason)
-    # Sharp ETL overwrites the partitions that contain rows of the window.
-    whole = context.kind == "full"
-    mode = mode if mode == "append" or whole else "overwrite_window"
+    if mode == "overwrite":
+        empty = "an empty result replaces them, too, of which Sharp ETL writes nothing"
+        replaced = "it replaces all rows"
+        if context.kind != "full" and _has_window_column(context, step):
+            mode = "overwrite_window"
+            replaced = (
+                "it replaces the rows of the window; Sharp ETL replaces the partitions of its "
+                "rows, or the whole table if it has none"
+            )
+        line = step.headers["writeMode"].line
+        context.note(line, "writeMode=overwrite", f"{replaced}; {empty}")
     return {"type": "iceberg", "name": name, "mode": mode}
+
+
+def find_unknown_overwrite(context: Context, step: Step) -> str | None:
+    """Return the reason if a file does not contain which rows `overwrite` replaces, else None.
+
+    Such a target has the mode `overwrite`, which is right for a table without partitions.
+    """
+    if step.target.kind not in _LAKE or _mode(step) != "overwrite" or context.kind == "full":
+        return None
+    if _has_window_column(context, step):
+        return None
+    return (
+        "no column of its rows holds a value of the window, so they may replace the whole table or "
+        "some partitions; set mode overwrite, or overwrite_window for partitions by window"
+    )
+
+
+def _has_window_column(context: Context, step: Step) -> bool:
+    temps = list_temps(context.workflow)
+    return has_window_column(step.sql, context.variables.of_window, temps)
 
 
 def _files(context: Context, step: Step) -> Values:

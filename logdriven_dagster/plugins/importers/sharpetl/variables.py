@@ -61,6 +61,11 @@ class Variables:
         text = text.replace("${WORKFLOW_NAME}", self.workflow)
         return text.replace("${TASK_ID}", "${JOB_ID}")
 
+    @property
+    def of_window(self) -> frozenset[str]:
+        """The variables that have another value in each window."""
+        return frozenset({*_OF_WINDOW, *self.computed})
+
     def constant(self, text: str) -> str:
         """Return a text with constants inserted."""
         return _REFERENCE.sub(lambda match: self.constants.get(match[1], match[0]), text)

@@ -1,5 +1,6 @@
 """Tables from Sharp ETL's workflow files."""
 
+import re
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -133,21 +134,71 @@ def test_headers_that_a_target_does_not_know_are_listed(folder: Folder, brought:
     assert ("10", "persisted=yes") in listed(brought(text, code=1))
 
 
+KEPT = "SELECT '${DATA_RANGE_START}' AS day"
+
+
+def overwriting(text: str, query: str, kind: str = "hive") -> str:
+    """The workflow with a step that overwrites a table of Spark's catalog."""
+    text = text.replace("target=csv", f"target={kind}\n    --  dbName=ods")
+    text = text.replace("filePath=out", "tableName=orders\n    -- writeMode=overwrite")
+    return re.sub(r"SELECT[^;]*", query, text)
+
+
 @pytest.mark.parametrize("kind", ["hive", "spark_sql", "delta_lake"])
 def test_a_table_of_sparks_catalog_becomes_one_of_iceberg_and_is_listed(
     folder: Folder, brought: Any, kind: str
 ):
-    text = header("").replace("target=csv", f"target={kind}\n    --  dbName=ods")
-    text = text.replace("filePath=out", "tableName=orders\n    -- writeMode=overwrite")
-    told = brought(text)
+    told = brought(overwriting(header(""), KEPT, kind))
     assert step(folder)["target"] == {
         "type": "iceberg",
         "name": "ods.orders",
         "mode": "overwrite_window",
     }
-    assert [(each["item"], "Iceberg" in each["reason"]) for each in told["notes"]] == [
-        (f"{kind} ods.orders", True)
-    ]
+    found = [(each["item"], each["reason"]) for each in told["notes"]]
+    assert [item for item, _ in found] == [f"{kind} ods.orders", "writeMode=overwrite"]
+    assert "it is an Iceberg table" in found[0][1]
+    assert "it replaces the rows of the window; Sharp ETL replaces the partitions" in found[1][1]
+    assert "an empty result replaces them, too" in found[1][1]
+
+
+@pytest.mark.parametrize(
+    ("query", "mode"),
+    [
+        (KEPT, "overwrite_window"),
+        ("SELECT 1 AS n, substr('${DATA_RANGE_START}', 1, 10) AS day", "overwrite_window"),
+        ("SELECT * FROM (SELECT 1 AS n, '${YEAR}' AS year) AS x", "overwrite_window"),
+        (f"{KEPT} UNION ALL SELECT '${{DATA_RANGE_END}}'", "overwrite_window"),
+        (f"{KEPT} UNION ALL SELECT 'x' AS day", "overwrite"),
+        ("SELECT 1 AS n WHERE '${DATA_RANGE_START}' > '2022'", "overwrite"),
+        ("SELECT '${JOB_ID}' AS job", "overwrite"),
+        ("SELECT concat('${YEAR}', n) AS day FROM (SELECT 1 AS n) AS x", "overwrite"),
+        ("SELECT 1 AS n", "overwrite"),
+    ],
+)
+def test_rows_that_overwrite_replaces_must_follow_from_the_file(
+    folder: Folder, brought: Any, query: str, mode: str
+):
+    """Source: Sharp ETL, HiveDataSource: INSERT OVERWRITE of partitions, or of the whole table."""
+    told = brought(overwriting(header(""), query), code=int(mode == "overwrite"))
+    assert step(folder)["target"]["mode"] == mode
+    if mode == "overwrite":
+        assert "may replace the whole table or some partitions" in told["untranslated"][0]["reason"]
+        assert folder.values("tables/w.yaml")["release_state"] == "offline"
+
+
+def test_overwrite_of_a_temporary_table_asks_the_step_that_makes_it(folder: Folder, brought: Any):
+    temp = overwriting(header(""), KEPT, "temp").replace("-- writeMode=overwrite", "")
+    last = """
+    -- step=2
+    -- source=temp
+    -- target=hive
+    --  dbName=dw
+    --  tableName=t
+    -- writeMode=overwrite
+    SELECT * FROM orders;
+    """
+    brought(temp.rstrip() + last)
+    assert step(folder)["target"]["mode"] == "overwrite_window"
 
 
 def test_the_second_of_two_workflows_with_one_target_is_a_stub(folder: Folder, brought: Any):
