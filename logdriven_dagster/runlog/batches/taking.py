@@ -72,7 +72,7 @@ def take(
     else:
         target = _target(conn, attempt)
         chosen = _copy_batches(conn, process, attempt)
-        marked = {(r.step, r.source) for r in process.routes if r.enqueuer.cut_pattern}
+        marked = {(r.step, r.source) for r in process.routes if r.enqueuer.cut_pattern is not None}
         own = [item for item in chosen if (item.step, item.source) in marked]
         chosen += tuple(item for item in new if _is_restatement(item, own))
         if not chosen:
@@ -266,7 +266,9 @@ def _select_oldest(process: Process, new: Sequence[Batch], max_batches: int | No
     """
     found: list[Batch] = []
     for sub in process.steps:
-        routes = [r for r in process.routes if r.step == sub.step and not r.enqueuer.cut_pattern]
+        routes = [
+            r for r in process.routes if r.step == sub.step and r.enqueuer.cut_pattern is None
+        ]
         firsts = [batch for route in routes for batch in _select_route(route, new)[:1]]
         others = [batch for route in routes for batch in _select_route(route, new)[1:]]
         in_order = firsts + sorted(others, key=lambda batch: batch.queue_id)
