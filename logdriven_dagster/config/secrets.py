@@ -24,7 +24,7 @@ Plain: TypeAlias = str | int | float | bool
 
 _SECRET_NAME = re.compile(
     r"pass(word|wd)?|pwd|secret|token|credential|connection.?string"
-    r"|(api|access|account|private).?key",
+    r"|(api|access|account|private|pvt|sas|shared|signing).?key",
     re.IGNORECASE,
 )
 _ABOUT_SECRETS = re.compile(

@@ -22,6 +22,7 @@ KINDS: dict[str, str] = {
     "age": r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b",
     "Airtable": r"\bpat[A-Za-z0-9]{14}\.[0-9a-f]{64}\b",
     "Anthropic or OpenAI": r"\bsk-(?:ant-|proj-)?[\w-]{20,}",
+    "Atlassian": r"\bATATT3[\w=-]{20,}",
     "AWS session": r"\bFwoGZXIvYXdz[\w+/=]{20,}",
     "Azure Storage": r"\bAccountKey=[A-Za-z0-9+/]{20,}={0,2}",
     "Azure Service Bus": r"\bSharedAccessKey=[A-Za-z0-9+/]{20,}={0,2}",
@@ -30,21 +31,28 @@ KINDS: dict[str, str] = {
     "DigitalOcean": r"\bdo[opr]_v1_[0-9a-f]{32,}",
     "Discord": r"\bdiscord(?:app)?\.com/api/webhooks/\d+/[\w-]{20,}",
     "Doppler": r"\bdp\.(?:ct|pt|st|sa|scim|audit)\.(?:[\w-]+\.)?[A-Za-z0-9]{40,44}\b",
+    "Dropbox": r"\bsl\.[\w-]{40,}",
     "Dynatrace": r"\bdt0[a-z]\d\d\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}\b",
     "GitHub": r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,})",
     "GitLab": r"\bgl(?:pat|dt|rt|ptt)-[\w-]{16,}",
+    "Grafana": r"\bgl(?:sa|c)_[\w+/=]{20,}",
     "Google": r"\b(?:AIza[\w-]{30,}|ya29\.[\w-]{16,}|GOCSPX-[\w-]{16,})",
     "Hugging Face": r"\bhf_[A-Za-z0-9]{20,}",
+    "Linear": r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,}",
     "Mailgun": r"\bkey-[0-9a-f]{32}\b",
     "Mapbox": r"\bsk\.eyJ[\w-]{20,}\.[\w-]{20,}",
+    "Mattermost": r"/hooks/[a-z0-9]{26}\b",
     "Microsoft Teams": r"\bwebhook\.office\.com/webhookb2/[\w@-]+/\w+/[\w/-]{16,}",
+    "New Relic": r"\bNRAK-[A-Z0-9]{27}\b",
     "npm": r"\bnpm_[A-Za-z0-9]{20,}",
+    "Opsgenie": r"\bGenieKey +[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b",
     "PyPI": r"\bpypi-[\w-]{32,}",
     "SendGrid": r"\bSG\.[\w-]{16,}\.[\w-]{16,}",
     "Shopify": r"\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}\b",
     "Slack": r"\b(?:xox[abeoprs]-[\w-]{10,}|hooks\.slack\.com/(?:services|workflows)/[\w/]{16,})",
     "Stripe": r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
     "Telegram": r"\b\d{8,12}:AA[\w-]{30,}",
+    "Terraform": r"\b[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}",
     "Twilio": r"\bSK[0-9a-f]{32}\b",
     "Vault": r"\bhv[sbr]\.[\w-]{20,}",
 }
@@ -57,7 +65,7 @@ _OF_URLS = re.compile(r"sig|signature|sas|apikey|auth|key|code|jwt|hmac", re.IGN
 _ORACLE = re.compile(r"\bjdbc:oracle:\w+:[^\s/:@\"']+/([^\s@\"']+)@")
 _ARGUMENT = r"['\"]?(?![$<{*%])([^\s'\"]+)"
 """A secret in a command; a variable or a placeholder is none."""
-_OPTION = r"--(?:password|passwd|pwd|token|secret|api-?key)"
+_OPTION = r"--(?:password|passwd|passphrase|pwd|token|secret|api-?key)"
 _COMMANDS = re.compile(
     rf"\b(?:mysql|mariadb)[\w-]*\s(?:[^\n|;]{{0,300}}?\s)?['\"]?-p{_ARGUMENT}"
     rf"|\bsshpass\s+-p\s*{_ARGUMENT}"
@@ -67,6 +75,9 @@ _COMMANDS = re.compile(
     rf"|\bredis-cli\s(?:[^\n|;]{{0,300}}?\s)?(?:-a|--pass)\s+{_ARGUMENT}"
     rf"|\bsqlplus\s(?:-\S+\s+)*[^\s/@-][^\s/@]*/(?![$<{{*%])([^\s@]+)@"
     rf"|\b(?:sqlcmd|bcp)\s(?:[^\n|;]{{0,300}}?\s)?-P\s*{_ARGUMENT}"
+    rf"|\bdocker\s+login\s(?:[^\n|;]{{0,300}}?\s)?-p\s*{_ARGUMENT}"
+    rf"|\bopenssl\s[^\n|;]{{0,300}}?\spass:{_ARGUMENT}"
+    rf"|\baws\s+configure\s+set\s+\S*(?:secret|token)\S*\s+{_ARGUMENT}"
     rf"|\b(?:PGPASSWORD|MYSQL_PWD|SSHPASS|REDISCLI_AUTH|AWS_SECRET_ACCESS_KEY)={_ARGUMENT}"
     rf"|(?:\A|[;&`]\s*|/\*\s*|--\s+|\b(?:export|env|set)\s+)"
     rf"[A-Z][A-Z0-9_]*(?:PASSWORD|PASSWD|PWD|TOKEN|SECRET|API_?KEY)={_ARGUMENT}"
@@ -75,6 +86,7 @@ _COMMANDS = re.compile(
 """Commands with a secret, in their own options or variables."""
 _NOT_SECRET = re.compile(r"\d{0,8}|true|false|none|null|yes|no", re.IGNORECASE)
 _AUTHORIZATION = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+([\w.~+/=-]{8,})", re.IGNORECASE)
+_USER = re.compile(r"://([^/@:?#]+)@")
 _SEGMENT = re.compile(r"(?<=/)[^/?#]+")
 _WORD = re.compile(r"[A-Za-z0-9+/_~-]{20,}={0,2}")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -112,6 +124,7 @@ def _find_unmarked_secrets(text: str) -> Iterator[str]:
     words = [text.strip()]
     if re.match(r"https?://", text):
         words = _SEGMENT.findall(text.partition("://")[2].partition("?")[0])
+        words += _USER.findall(text)
     elif text.startswith("/"):
         words = re.split(r"[/_-]", text)
     yield from filter(_is_random, words)
