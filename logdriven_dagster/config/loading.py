@@ -210,8 +210,12 @@ def _expand_documents(
 def _read_documents(
     paths: Iterable[Path], root: Path, errors: list[ConfigError]
 ) -> Iterator[Document]:
-    """Yield the documents of files; a symbolic link out of the project is an error."""
+    """Yield the documents of files; a link to a folder or out of the project is an error."""
     for path in paths:
+        if path.is_symlink() and path.is_dir():
+            problem = "it must not be a symbolic link to a folder, whose files are not read"
+            errors.append(ConfigError(path, None, "", problem, "move the folder here"))
+            continue
         if not path.resolve().is_relative_to(root):
             problem = "it must not be a symbolic link to a file outside of the project folder"
             fix = "copy the file into the project folder"
@@ -255,4 +259,9 @@ def _merge_defaults(document: Document, defaults: Mapping[str, Any]) -> Document
 
 
 def _list_yaml_files(folder: Path, pattern: str) -> list[Path]:
-    return sorted(path for path in folder.glob(pattern) if path.suffix.lower() in (".yaml", ".yml"))
+    """Return the YAML files of a folder, and links to folders, into which no pattern leads."""
+    return sorted(
+        path
+        for path in folder.glob(pattern)
+        if path.suffix.lower() in (".yaml", ".yml") or (path.is_symlink() and path.is_dir())
+    )

@@ -101,6 +101,16 @@ def test_a_definition_outside_of_the_project_is_not_shown(folder, tmp_path_facto
     assert "not-for-others" not in found
 
 
+@pytest.mark.parametrize("place", ["tables/more", "jobs/more"])
+def test_a_folder_that_is_a_link_is_not_passed_over(folder, place):
+    folder.write(f"{place.partition('/')[0]}/x.txt", "")
+    folder.write("elsewhere/t.yaml", "")
+    (folder.root / place).symlink_to(folder.root / "elsewhere")
+    found = folder.mistakes()
+    assert f"{place}: it must not be a symbolic link to a folder" in found
+    assert "move the folder here" in found
+
+
 def test_a_definition_may_be_a_link_within_the_project(folder):
     """Kubernetes mounts ConfigMaps as such links."""
     folder.table("ods.t")
