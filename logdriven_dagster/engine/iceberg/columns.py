@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.iceberg.names import name_of_table
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
 from logdriven_dagster.engine.queries.nested_values import GROUPS_OF_A_UUID
 from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
@@ -99,6 +100,17 @@ def by_ids(table: "Table") -> Columns:
             _rename_fields(column, field.field_type, own) if has_uuids else column
         )
     return Columns(StructType(read), select)
+
+
+def refuse_uuids_by_ids(table: "Table", version: str) -> None:
+    """Raise TerminalStepError for a UUID, if this version of Spark cannot read it by its id."""
+    for field in table.schema().fields:
+        if version.startswith("4.0.") and _has_uuids(field.field_type):
+            raise TerminalStepError(
+                f"{name_of_table(table)}: the column {field.name} is a {field.field_type}, and "
+                f"Spark {version} cannot read a UUID by its field id; use Spark 4.1 or newer, or "
+                "write the column as string"
+            )
 
 
 def without_ids(table: "Table", paths: Iterable[str]) -> set[str]:

@@ -58,7 +58,8 @@ CELLS = [
     for key, cell in cells.items()
 ]
 FIX = re.compile(
-    r"write|convert|declare|name it|fix|CAST|read the files|customSchema|locale|leave|rename"
+    r"write|convert|declare|name it|fix|CAST|read the files|customSchema|locale|leave|rename|"
+    r"use Spark"
 )
 
 

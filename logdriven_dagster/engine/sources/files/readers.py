@@ -37,6 +37,7 @@ from logdriven_dagster.engine.sources.files.records import (
 from logdriven_dagster.engine.sources.files.text_files import refuse_unreadable_files
 from logdriven_dagster.engine.sources.files.typed.changed_times import refuse_skipped_times
 from logdriven_dagster.engine.sources.files.typed.footers import column_names, footers
+from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_newer_features
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
 from logdriven_dagster.engine.sources.files.typed.reading import Part, plan_reading
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, Key, fingerprint
@@ -86,6 +87,8 @@ class TypedFilesReader(FilesReader):
         declared = mode.parse_columns(source.columns) if source.columns else None
         missing = reading.table.missing_columns
         read = footers(files, source.type)
+        newer = ((footer.path, footer.newer) for footer in read)
+        refuse_newer_features(newer, declared, reading.spark)
         refuse_hidden_columns(files, _base(key), column_names(read), source.type)
         folders = values_in_folders((path for path, _, _ in files), _base(key))
         if source.type == "orc":

@@ -160,12 +160,14 @@ def test_infinite_times_of_duckdb_are_found_in_the_statistics(tmp_path: Path):
     query = """
     SELECT unnest([DATE 'infinity', '-infinity', '2022-01-02']) AS day,
         DATE '9999-12-31' AS finite, TIMESTAMP '-infinity' AS naive,
+        'x'::VARIANT AS other,
         TIMESTAMPTZ 'infinity' AS zoned, [TIMESTAMP_MS 'infinity'] AS l, 2147483647 AS n
     """
     assert kinds(write_by_duckdb(tmp_path, query)) == {
         "day": "date with infinity",
         "finite": "date",
         "naive": "timestamp_ntz with infinity",
+        "other": "variant",
         "zoned": "timestamp with infinity",
         "l.element": "timestamp_ntz of milliseconds with infinity",
         "n": "int",

@@ -9,8 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
+from pyspark.sql import types as ty
 
+from logdriven_dagster.engine.sources.files.typed.footers import footers
 from logdriven_dagster.engine.sources.files.typed.held_types import carrier, is_exact
+from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_newer_features
+from logdriven_dagster.engine.sources.known_sources import fingerprint
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
@@ -424,3 +428,65 @@ def test_lists_and_maps_whose_values_are_all_null_are_read(lab: Lab):
         ([None, None], {"a": None}, {"a": None}, [(None, None)]),
         ([], {}, {}, []),
     ]
+
+
+SPLIT = {"use_dictionary": False, "column_encoding": {"v": "BYTE_STREAM_SPLIT"}}
+
+
+def test_an_encoding_that_older_versions_of_spark_lack_is_named_with_its_column(lab: Lab):
+    file = write(lab, "f.parquet", {"n": pa.array([1]), "v": pa.array([1.5])}, **SPLIT)
+    if older_than(lab, 4, 3):
+        problem = refused(lab, source("n BIGINT, v DOUBLE"))
+        assert f"{file}: the column v has the encoding BYTE_STREAM_SPLIT, which Spark" in problem
+        assert "use_byte_stream_split=False), set spark.sql.parquet.enableVectorized" in problem
+        assert rows(lab, "n BIGINT") == [(1,)]
+        lab.settings["spark"] = {"config": {"spark.sql.parquet.enableVectorizedReader": False}}
+    assert rows(lab, "n BIGINT, v DOUBLE") == [(1, 1.5)]
+
+
+def test_features_of_parquet_are_refused_on_the_versions_of_spark_that_lack_them():
+    binary, one = ty.StructType.fromDDL("v BINARY"), ty.StructType.fromDDL("n INT")
+    for version, feature, columns, problem in (
+        ("4.0.3", "variant", one, "nor open the file; write it as text, or use Spark 4.1 or newer"),
+        ("4.0.3", "geometry", binary, "cannot read, nor open the file"),
+        ("4.1.0", "geometry", None, "has the type GEOMETRY, which Spark 4.1.0 cannot read; write"),
+        ("4.1.0", "instant", one, "write the file as Parquet, or use Spark 4.2 or newer"),
+        ("4.2.1", "BYTE_STREAM_SPLIT", None, "or use Spark 4.3 or newer"),
+    ):
+        with pytest.raises(TerminalStepError, match=problem):
+            refuse_newer_features(features(feature), columns, Session(version))
+    for version, feature, columns in (
+        ("4.1.0", "variant", None),
+        ("4.1.0", "geometry", binary),
+        ("4.2.0", "geography", None),
+        ("4.2.0", "instant", None),
+        ("4.0.0", "BYTE_STREAM_SPLIT", one),
+        ("4.3.0", "BYTE_STREAM_SPLIT", None),
+    ):
+        refuse_newer_features(features(feature), columns, Session(version))
+
+
+def test_orc_files_with_instants_at_any_depth_are_refused_before_spark_4_2(lab: Lab):
+    instants = pa.array([[AT]], pa.list_(pa.timestamp("us", "UTC")))
+    file = write(lab, "f.orc", {"n": pa.array([1]), "v": instants})
+    (footer,) = footers(fingerprint(file), "orc")
+    assert footer.newer == {(("v",), "instant")}
+    if older_than(lab, 4, 2):
+        assert f"{file}: the column v has the ORC type timestamp with local" in refused(
+            lab, source(form="orc")
+        )
+
+
+def features(name: str) -> Any:
+    return [("f.parquet", frozenset([(("v",), name)]))]
+
+
+class Session:
+    """A session of a version of Spark, with its default settings."""
+
+    def __init__(self, version: str):
+        self.version, self.conf = version, {"spark.sql.parquet.enableVectorizedReader": "true"}
+
+
+def older_than(lab: Lab, *version: int) -> bool:
+    return tuple(map(int, lab.spark.version.split(".")[:2])) < version

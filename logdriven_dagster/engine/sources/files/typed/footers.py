@@ -23,6 +23,11 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     leaves,
 )
 from logdriven_dagster.engine.sources.files.typed.held_types import Path as Names
+from logdriven_dagster.engine.sources.files.typed.newer_features import (
+    Features,
+    find_newer_features,
+    find_orc_instants,
+)
 from logdriven_dagster.engine.sources.files.typed.orc_values import (
     find_empty_leaves,
     mark_nanoseconds,
@@ -82,10 +87,16 @@ class Footer:
     paths: tuple[str, ...] = ()
     """All files with the same columns, if the footer represents several."""
     form: str = "parquet"
+    newer: Features = frozenset()
+    """The features of the file that some versions of Spark lack."""
 
     def has_same_columns(self, other: "Footer") -> bool:
         """Return True if another file has the same columns, which are then one object."""
-        return self.columns is other.columns and self.is_of_java == other.is_of_java
+        return (
+            self.columns is other.columns
+            and self.is_of_java == other.is_of_java
+            and self.newer == other.newer
+        )
 
 
 def footers(files: Fingerprint, form: str) -> Sequence[Footer]:
@@ -123,11 +134,12 @@ def _footer(path: str, _size: int, _changed: int, form: str) -> Footer | None:
 
     try:
         if form == "parquet":
-            return Footer(path, _share(_columns_of_parquet(path)))
+            return _footer_of_parquet(path)
         file = orc.ORCFile(path)
         held = Struct(tuple((field.name, _of_orc(field)) for field in file.schema))
         held = mark_nanoseconds(file, held)
-        return Footer(path, _share(held), file.writer == "ORC_JAVA", form="orc")
+        newer = find_orc_instants(file.schema)
+        return Footer(path, _share(held), file.writer == "ORC_JAVA", form="orc", newer=newer)
     except pa.ArrowNotImplementedError as error:
         fix = "write the column as text, or leave it out"
         raise TerminalStepError(
@@ -137,13 +149,16 @@ def _footer(path: str, _size: int, _changed: int, form: str) -> Footer | None:
         return None
 
 
-def _columns_of_parquet(path: str) -> Struct:
+def _footer_of_parquet(path: str) -> Footer:
     found, kind_of_bytes = _metadata(path)
     _refuse_codecs(path, found)
     schema = found.schema
     columns = map(schema.column, range(len(schema)))
     physical = _PHYSICAL | {"FIXED_LEN_BYTE_ARRAY": kind_of_bytes}
-    return mark_times(path, found, _of_parquet(schema.to_arrow_schema(), columns, physical))
+    parts = mark_times(path, found, _of_parquet(schema.to_arrow_schema(), columns, physical))
+    held = _fold_variants(parts)
+    assert isinstance(held, Struct)
+    return Footer(path, _share(held), newer=find_newer_features(found, held, parts))
 
 
 def _refuse_codecs(path: str, found: Any) -> None:
@@ -238,10 +253,7 @@ def _parse_type(kind: "pa.DataType", columns: Iterator[Any], physical: Mapping[s
 
     kind = getattr(kind, "storage_type", kind)
     if pa.types.is_struct(kind):
-        found = _of_parquet(kind, columns, physical)
-        names = {name for name, _ in found.fields}
-        is_variant = names in _VARIANT and dict(found.fields)["metadata"] == "binary"
-        return "variant" if is_variant else found
+        return _of_parquet(kind, columns, physical)
     if pa.types.is_map(kind):
         key = _of_field(kind.key_field, columns, physical)
         return Map(key, _of_field(kind.item_field, columns, physical))
@@ -252,6 +264,22 @@ def _parse_type(kind: "pa.DataType", columns: Iterator[Any], physical: Mapping[s
     column = next(columns)
     # Parquet has no such type: Arrow writes bare numbers, and the unit separately.
     return str(kind) if pa.types.is_duration(kind) else _kind(column, physical)
+
+
+def _fold_variants(held: Held) -> Held:
+    """Return a type with each struct that has the parts of a VARIANT as one leaf."""
+    match held:
+        case Struct():
+            names = {name for name, _ in held.fields}
+            if names in _VARIANT and dict(held.fields)["metadata"] == "binary":
+                return "variant"
+            return Struct(tuple((name, _fold_variants(part)) for name, part in held.fields))
+        case Array():
+            return Array(_fold_variants(held.element))
+        case Map():
+            return Map(_fold_variants(held.key), _fold_variants(held.value))
+        case str():
+            return held
 
 
 def _is_list(kind: "pa.DataType") -> bool:

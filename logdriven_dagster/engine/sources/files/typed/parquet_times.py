@@ -36,12 +36,10 @@ _GREATEST = {"INT32": 2**31 - 1, "INT64": 2**63 - 1}
 def mark_times(path: str, found: Any, columns: Struct) -> Struct:
     """Return the columns of a file, with the kinds of times that their types leave open.
 
-    `found` is PyArrow's metadata of the file. PyArrow also reads the INT96 columns, which have no
-    statistics, unless Spark wrote them.
+    `found` is PyArrow's metadata of the file, whose leaves are those of `columns`. PyArrow also
+    reads the INT96 columns, which have no statistics, unless Spark wrote them.
     """
     held = list(leaves(columns))
-    if len(held) != found.num_columns:
-        return columns  # a VARIANT has several leaves
     writer = str(found.created_by)
     kinds: dict[Path, str] = {}
     of_96_bits = {path for path, kind in held if kind == OF_96_BITS}
