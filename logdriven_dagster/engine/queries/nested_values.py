@@ -1,7 +1,8 @@
 """SQL over values within arrays, maps and structs: types, conditions and casts."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
 
@@ -39,6 +40,81 @@ def any_leaf(
         found = of_each(v, lambda x: str(any_leaf(x, element, condition, depth + 1)), depth)
         return f"array_contains({found}, true)"
     return condition(v, kind)
+
+
+TextOfLeaf: TypeAlias = "Callable[[str, DataType, str], str | None]"
+"""Takes the SQL of a value of a simple type, its type and its path, and returns SQL of a text.
+
+Returns None if the text is NULL for every value of that type.
+"""
+
+
+def first_of_leaves(
+    v: str, kind: "DataType", text: TextOfLeaf, path: str, depth: int = 0
+) -> str | None:
+    """Return SQL of the first text of a value within `v` that is not NULL; None if there is none.
+
+    `path` is the name of the column.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    parts: list[str | None] = []
+    inner: list[tuple[str, str, DataType]] = []
+    if isinstance(kind, StructType):
+        parts = [
+            first_of_leaves(
+                f"{v}.{quote_name(field.name)}", field.dataType, text, f"{path}.{field.name}", depth
+            )
+            for field in kind.fields
+        ]
+    elif isinstance(kind, MapType):
+        inner = [
+            (f"map_keys({v})", "key", kind.keyType),
+            (f"map_values({v})", "value", kind.valueType),
+        ]
+    elif isinstance(kind, ArrayType):
+        inner = [(v, "element", kind.elementType)]
+    else:
+        return text(v, kind, path)
+    for array, name, element in inner:
+        first = partial(
+            first_of_leaves, kind=element, text=text, path=f"{path}.{name}", depth=depth + 1
+        )
+        if first(v) is not None:
+            found = of_each(array, lambda x, first=first: str(first(x)), depth)  # type: ignore[misc]
+            parts.append(f"get(filter({found}, m{depth} -> m{depth} IS NOT NULL), 0)")
+    known = [part for part in parts if part]
+    return f"coalesce({', '.join(known)})" if known else None
+
+
+def change_leaves(
+    v: str, kind: "DataType", change: "Callable[[str, DataType], str]", depth: int = 0
+) -> str:
+    """Return SQL of a value with `change` applied to each value of a simple type within it."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    def within(part: "DataType") -> Callable[[str], str]:
+        return lambda x: change_leaves(x, part, change, depth + 1)
+
+    if isinstance(kind, StructType):
+        own = [f"{v}.{quote_name(field.name)}" for field in kind.fields]
+        new = [
+            change_leaves(part, field.dataType, change, depth)
+            for part, field in zip(own, kind.fields, strict=True)
+        ]
+        pairs = (
+            f"{text_literal(field.name)}, {part}"
+            for part, field in zip(new, kind.fields, strict=True)
+        )
+        changed = f"CASE WHEN {v} IS NOT NULL THEN named_struct({', '.join(pairs)}) END"
+        return v if new == own else changed
+    if isinstance(kind, MapType):
+        key, value = within(kind.keyType), within(kind.valueType)
+        return v if key(v) == value(v) == v else of_entries(v, key, value, depth)
+    if isinstance(kind, ArrayType):
+        element = within(kind.elementType)
+        return v if element(v) == v else of_each(v, element, depth)
+    return change(v, kind)
 
 
 def sql_type(kind: "DataType") -> str:

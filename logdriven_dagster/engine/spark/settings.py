@@ -103,6 +103,8 @@ def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, s
         "spark.sql.sources.commitProtocolClass": _COMMITS,
         # Spark would fill texts of CHAR columns with blanks that databases do not show.
         "spark.sql.readSideCharPadding": "false",
+        # The keys of JSON files are decoded by SQL, which would refuse encodings of its readers.
+        "spark.sql.legacy.javaCharsets": "true",
     }
     if few_rows:
         own["spark.sql.codegen.wholeStage"] = "false"

@@ -197,6 +197,20 @@ class JsonSource(RecordsSource):
 
     type: Literal["json"]
 
+    @model_validator(mode="after")
+    def _check_encoding(self) -> "JsonSource":
+        given = {name.lower(): value for name, value in self.options.items()}
+        encoding = str(given.get("encoding") or given.get("charset") or "UTF-8").upper()
+        whole = self.multiline or given.get("multiline")
+        if encoding.replace("_", "-") not in ("UTF-8", "UTF8") and not (
+            whole or "linesep" in given
+        ):
+            raise ValueError(
+                f"options.encoding: Spark finds no lines of JSON in {encoding}; write it together "
+                'with lineSep: "\\n", or write multiline: true'
+            )
+        return self
+
     def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
         yield from super().mistakes()
         if found := _MAP_OF_OTHER_KEYS.search(self.columns or ""):

@@ -19,13 +19,16 @@ from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.window_values import window_values
 from logdriven_dagster.engine.sources.files.records import (
     CORRUPT,
+    parse_declared_columns,
+    read_as,
+    record_options,
+)
+from logdriven_dagster.engine.sources.files.text_values import (
+    LOST_DIGITS,
     MISFIT,
     REPLACEMENT,
     SKIPPED,
     UNDECODABLE,
-    parse_declared_columns,
-    read_as,
-    record_options,
 )
 from logdriven_dagster.engine.sources.files.texts import (
     add_location,
@@ -50,9 +53,11 @@ _HEADER_LENGTH = re.compile(r"Header length: (\d+), schema size: (\d+)")
 _QUOTE = re.compile(r"Unescaped quote character.*content parsed=([^\n]*)", re.DOTALL)
 _MISFIT = re.compile(
     rf"column [^\n]* holds (?:'(?P<text>[^\n]*)'|(?P<shown>[^\n]*)){MISFIT} "
-    rf"[a-z0-9(),_<>:]+(?:{SKIPPED})?"
+    rf"[a-z0-9(),_<>:]+(?:{SKIPPED}|{LOST_DIGITS})?"
 )
 _UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
+_DECODING = "MALFORMED_CHARACTER_CODING"
+"""Spark's error for bytes that SQL cannot decode, as the keys of JSON are read."""
 _MOST_RECORDS = 100
 _FIX = "fix the file, or accept it with mode: PERMISSIVE, which counts malformed records"
 _OTHER_ENCODING = "its text is not UTF-8"
@@ -108,6 +113,9 @@ class Suspect:
             return self._add_location(self.files(), found[0], lambda line: REPLACEMENT in line)
         if found := _MISFIT.search(text):
             return self._add_location(self.files(), found[0], _holds(found["text"], found["shown"]))
+        if _DECODING in text:
+            problem = f"the line {UNDECODABLE}"
+            return self._add_location(self.files(), problem, lambda line: REPLACEMENT in line)
         return None
 
     def _of_header(self, text: str) -> str | None:

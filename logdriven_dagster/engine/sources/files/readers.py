@@ -27,7 +27,6 @@ from logdriven_dagster.engine.sources.files.plain_columns import refuse_other_co
 from logdriven_dagster.engine.sources.files.plain_csv import read_plain_csv
 from logdriven_dagster.engine.sources.files.plain_files import plain_files
 from logdriven_dagster.engine.sources.files.records import (
-    UNDECODABLE,
     check_values,
     clean_malformed,
     parse_declared_columns,
@@ -35,6 +34,7 @@ from logdriven_dagster.engine.sources.files.records import (
     record_options,
 )
 from logdriven_dagster.engine.sources.files.text_files import refuse_unreadable_files
+from logdriven_dagster.engine.sources.files.text_values import UNDECODABLE
 from logdriven_dagster.engine.sources.files.typed.changed_times import refuse_skipped_times
 from logdriven_dagster.engine.sources.files.typed.footers import column_names, footers
 from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_newer_features

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from logdriven_dagster.errors import InvalidProjectError, TerminalStepError
-from tests.builders import day, days
+from tests.builders import at, day, days
 from tests.engine.laboratory import Lab
 from tests.engine.sources.files.loading import TARGET, json_lines, load, refused
 
@@ -153,21 +153,25 @@ JSON = {
 }
 TYPED_JSON = {
     "a number that wraps around": ("TINYINT", "128", "column a holds 128, not a valid tinyint"),
-    "one in an array": ("ARRAY<TINYINT>", "[1, 200]", "column a holds [1, 200], not a valid array"),
+    "one in an array": (
+        "ARRAY<TINYINT>",
+        "[1, 200]",
+        "column a.element holds 200, not a valid tinyint",
+    ),
     "digits in an array": (
         "ARRAY<DECIMAL(5, 2)>",
         "[1.5, 1.239]",
-        "column a holds [1.5, 1.239], not a valid array<decimal(5,2)>",
+        "column a.element holds 1.239, not a valid decimal(5,2)",
     ),
     "digits in an object": (
         "STRUCT<`x y`: DECIMAL(5, 2)>",
         '{"x y": 1.239}',
-        "column a holds {1.239}, not a valid struct",
+        "column a.x y holds 1.239, not a valid decimal",
     ),
     "digits in a map": (
         "MAP<STRING, DECIMAL(5, 2)>",
         '{"x": 1.239}',
-        "column a holds {x -> 1.239}",
+        "column a.value holds 1.239",
     ),
     "a time without a day": (
         "TIMESTAMP",
@@ -179,6 +183,36 @@ TYPED_JSON = {
         "1641000000000",
         "column a holds '1641000000000', not a valid time",
     ),
+    "a time without a day in an object": (
+        "STRUCT<at: TIMESTAMP, n: INT>",
+        '{"at": "10:00", "n": 1}',
+        "column a.at holds '10:00', not a valid timestamp;",
+    ),
+    "a time that clocks skip in an array": (
+        "ARRAY<STRUCT<at: TIMESTAMP>>",
+        '[{"at": 0}, null, {"at": null}, {"at": "2026-03-29 02:30:00"}]',
+        "column a.element.at holds '2026-03-29 02:30:00', not a valid timestamp since clocks skip",
+    ),
+    "a time in a map": (
+        "MAP<STRING, ARRAY<TIMESTAMP>>",
+        '{"x": [], "y": ["2026-03-29 10:00:00", "soon"]}',
+        "column a.value.element holds 'soon', not a valid timestamp",
+    ),
+    "digits below a microsecond": (
+        "TIMESTAMP",
+        '"2022-01-01T10:00:00.1234567Z"',
+        "column a holds '2022-01-01T10:00:00.1234567Z', not a valid timestamp since it has digits",
+    ),
+    "such digits without a zone": (
+        "STRUCT<at: TIMESTAMP_NTZ>",
+        '{"at": "2022-1-1 1:2:3.1234567"}',
+        "column a.at holds '2022-1-1 1:2:3.1234567', not a valid timestamp_ntz since it has digits",
+    ),
+    "a zone of a time without one": (
+        "ARRAY<TIMESTAMP_NTZ>",
+        '["2022-01-01T10:00:00Z"]',
+        "column a.element holds '2022-01-01T10:00:00Z', not a valid timestamp_ntz",
+    ),
 }
 
 
@@ -187,10 +221,52 @@ TYPED_JSON = {
 @pytest.mark.parametrize("case", TYPED_JSON)
 def test_json_numbers_and_times_are_what_they_are(lab: Lab, case: str):
     kind, text, told = TYPED_JSON[case]
+    lab.settings["timezone"] = "Europe/Berlin"
     lab.file("in/f.json", f'{{"a": null}}\n{{"a": {text}}}\n')
     assert f"in/f.json, line 2: {told}" in refused(lab, json_lines(f"a {kind}"))
     assert load(lab, json_lines(f"a {kind}", mode="PERMISSIVE")).counts.malformed == 1
     assert lab.rows("ods.t") == [(None,), (None,)]
+
+
+@pytest.mark.connect
+def test_nested_times_of_json_are_read_as_those_of_columns(lab: Lab):
+    lab.settings["timezone"] = "Europe/Berlin"
+    times = (
+        '"2026-03-29 10:00:00.123456000", "2026-07-01T10:00:00Z", "2026-07-01", 1641000000, null'
+    )
+    walls = '"2026-03-29 02:30:00", "2026-07-01T10:00:00.5", "2026-07-01"'
+    lab.file("in/f.json", f'{{"a": [{times}], "b": {{"x": [{walls}]}}, "c": "2026-03-29 02:30"}}')
+    columns = "a ARRAY<TIMESTAMP>, b STRUCT<x: ARRAY<TIMESTAMP_NTZ>>, c TIMESTAMP_NTZ"
+    sql = (
+        "SELECT transform(a, x -> unix_micros(x)) AS a, "
+        "transform(b.x, x -> CAST(x AS STRING)) AS b, CAST(c AS STRING) AS c FROM source"
+    )
+    load(lab, json_lines(columns), sql)
+    seconds = [
+        at("2026-03-29 08:00:00").timestamp() + 0.123456,
+        at("2026-07-01 10:00:00").timestamp(),
+        at("2026-06-30 22:00:00").timestamp(),
+        1641000000,
+    ]
+    ((a, b, c),) = lab.rows("ods.t")
+    assert list(a) == [*(round(each * 1_000_000) for each in seconds), None]
+    assert list(b) == ["2026-03-29 02:30:00", "2026-07-01 10:00:00.5", "2026-07-01 00:00:00"]
+    assert c == "2026-03-29 02:30:00"
+
+
+def test_json_of_another_encoding_is_read_and_its_undecodable_bytes_are_found(lab: Lab):
+    path = lab.file("in/f.json", "")
+    path.write_bytes('{"a": [{"x": "é"}, {"x": "€"}]}\n'.encode("windows-1252"))
+    columns = "a ARRAY<STRUCT<x: STRING>>"
+    with pytest.raises(InvalidProjectError, match='together with lineSep: "'):
+        load(lab, json_lines(columns, options={"encoding": "windows-1252"}))
+    source = json_lines(columns, options={"encoding": "windows-1252", "lineSep": "\n"})
+    load(lab, source)
+    (((one, other),),) = lab.rows("ods.t")
+    assert (one["x"], other["x"]) == ("é", "€")
+    path.write_bytes(b'{"a": [{"x": "y"}]}\n{"a": [{"x": "\x81"}]}\n')
+    undecodable = "holds bytes that cannot be decoded"
+    assert f"in/f.json, line 2: the line {undecodable}" in refused(lab, source)
 
 
 def test_a_value_with_a_line_break_is_refused_with_the_option_that_reads_it(lab: Lab):
@@ -293,15 +369,15 @@ COMMAS = {
         "json",
         "a ARRAY<DECIMAL(12, 2)>",
         '{"a": [1, "12,50"]}\n',
-        "a",
-        "holds [1, 12,50], not a valid array<decimal(12,2)>",
+        "a.element",
+        "holds '12,50', not a valid decimal(12,2)",
     ),
     "a struct in a map": (
         "json",
         "a MAP<STRING, STRUCT<x: DECIMAL(12, 2), y: STRING>>",
         '{"a": {"k": {"x": "12,50", "y": "1,5"}}}\n',
-        "a",
-        "holds {k -> {12,50, 1,5}}, not a valid map<string,struct<x:decimal(12,2),y:string>>",
+        "a.value.x",
+        "holds '12,50', not a valid decimal(12,2)",
     ),
 }
 

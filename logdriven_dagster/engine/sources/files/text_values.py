@@ -1,0 +1,263 @@
+"""Values in text files that Spark's parsers change: read as another type, and checked in SQL.
+
+Spark reads `10:00` as a time of today and 12,5 as 125, moves times that clocks skip, cuts digits
+off, and turns a TINYINT of 128 into -128. The checks apply at any depth of a column.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.types.files import JsonSource, RecordsSource, TextSource
+from logdriven_dagster.engine.queries.nested_values import (
+    any_leaf,
+    change_leaves,
+    first_of_leaves,
+    sql_type,
+)
+from logdriven_dagster.engine.queries.quoting import plain, quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructField
+
+UNDECODABLE = "holds bytes that cannot be decoded"
+MISFIT = ", not a valid"
+REPLACEMENT = "\ufffd"
+"""The character that Java substitutes for bytes that are invalid in the file's encoding."""
+SKIPPED = " since clocks skip it"
+LOST_DIGITS = " since it has digits below a microsecond"
+_DIGITS = 38
+_WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
+_SHORTEST_WITH_NANOS = 22
+"""The length of `2022-1-1 1:2:3.1234567`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """Reading of values of a simple type: functions take the SQL of a value, and return SQL."""
+
+    read: "DataType"
+    """The type with which Spark's parser reads them."""
+    is_good: Callable[[str], str]
+    value: Callable[[str], str]
+    problem: Callable[[str], str]
+    """The parts of an error's text, after the column's name."""
+
+
+def read_type(source: RecordsSource, field: "StructField") -> "DataType":
+    """Return the type with which Spark's parser reads a declared column."""
+    return _map_type(
+        field.dataType,
+        lambda leaf: leaf if (check := _check(source, field.name, leaf)) is None else check.read,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """SQL for a column whose values Spark may read differently from the file's."""
+
+    name: str
+    bad: str
+    """A condition: the value differs from the file's."""
+    value: str
+    """The value in the column's own type."""
+    instead: str
+    """The replacement for a bad value in a source that is not strict."""
+    message: str
+    """The error message for a bad value."""
+
+
+def find_doubt(source: RecordsSource, field: "StructField", *, is_declared: bool) -> Doubt | None:
+    """Return the doubt about a column; None if Spark's parser reads it strictly.
+
+    Spark's parser itself chose the type of a column that is not declared.
+    """
+    name, kind = field.name, field.dataType
+
+    def check(leaf: "DataType") -> _Check | None:
+        found = _check(source, name, leaf)
+        return found if found is None or is_declared or found.read == leaf else None
+
+    def is_bad(v: str, leaf: "DataType") -> str | None:
+        if (known := check(leaf)) is None:
+            return None
+        return f"({v} IS NOT NULL AND NOT coalesce({known.is_good(v)}, false))"
+
+    def value(v: str, leaf: "DataType") -> str:
+        known = check(leaf)
+        return v if known is None else known.value(v)
+
+    def message(v: str, leaf: "DataType", path: str) -> str | None:
+        if (known := check(leaf)) is None:
+            return None
+        text = f"concat('column {plain(path)} ', {known.problem(v)})"
+        return f"CASE WHEN {is_bad(v, leaf)} THEN {text} END"
+
+    v = quote_name(name)
+    if (bad := any_leaf(v, kind, is_bad)) is None:
+        return None
+    found = str(first_of_leaves(v, kind, message, name))
+    instead = v if kind.typeName() == "string" else "NULL"
+    if isinstance(source, TextSource):
+        instead = f"make_valid_utf8({v})"
+    return Doubt(name, bad, change_leaves(v, kind, value), instead, found)
+
+
+def reads_bytes(source: RecordsSource) -> bool:
+    """Return True if Spark's parser itself refuses bytes that are not UTF-8."""
+    return isinstance(source, JsonSource) and not _given(source) & {"encoding", "charset"}
+
+
+def _check(source: RecordsSource, column: str, leaf: "DataType") -> _Check | None:
+    """Return the check of a simple type at any depth of a column; None if it needs none."""
+    from pyspark.sql import types as ty
+
+    given = _given(source)
+    # The window column stays unchanged, so that Spark's reader can skip rows of other windows.
+    is_window = column.lower() == (source.window_name or "").lower()
+    match leaf:
+        case ty.StringType():
+            return None if reads_bytes(source) else _check_text(source, leaf)
+        case _ if isinstance(source, TextSource):
+            return None
+        case ty.TimestampType() if not is_window and "timestampformat" not in given:
+            return _check_time(with_seconds=isinstance(source, JsonSource))
+        case ty.TimestampNTZType() if not is_window and "timestampntzformat" not in given:
+            return _check_wall_time()
+        case ty.DecimalType():
+            return _check_decimal(leaf, as_text="locale" not in given)
+        case ty.ByteType() if isinstance(source, JsonSource):
+            return _check_by_cast(ty.ShortType(), leaf)
+    return None
+
+
+def _given(source: RecordsSource) -> set[str]:
+    return {name.lower() for name in source.options}
+
+
+def _check_text(source: RecordsSource, leaf: "DataType") -> _Check:
+    def is_good(v: str) -> str:
+        if isinstance(source, TextSource):
+            return f"is_valid_utf8({v})"
+        return f"NOT contains({v}, '{REPLACEMENT}')"
+
+    return _Check(leaf, is_good, lambda v: v, lambda _: f"'{UNDECODABLE}'")
+
+
+def _check_time(*, with_seconds: bool) -> _Check:
+    """Check an instant: it must have a day, and the zone's clocks must not skip it.
+
+    `with_seconds`: a number is one of seconds, as in Spark.
+    """
+    from pyspark.sql.types import StringType
+
+    def has_day(v: str) -> str:
+        return (
+            f"length(trim({v})) >= 8 AND substring(trim({v}), 5, 1) = '-' "
+            f"AND try_cast({v} AS TIMESTAMP) IS NOT NULL"
+        )
+
+    def is_good(v: str) -> str:
+        is_shown = (
+            f"CAST(try_cast({v} AS TIMESTAMP) AS TIMESTAMP_NTZ) = "
+            f"try_cast({v} AS TIMESTAMP_NTZ) OR NOT trim({v}) RLIKE '{_WALL_TIME}'"
+        )
+        good = f"{has_day(v)} AND {_has_micros(v)} AND ({is_shown})"
+        return f"{_is_number(v)} OR ({good})" if with_seconds else good
+
+    def value(v: str) -> str:
+        time = f"try_cast({v} AS TIMESTAMP)"
+        if not with_seconds:
+            return time
+        seconds = f"timestamp_seconds(CAST({v} AS BIGINT))"
+        return f"CASE WHEN {_is_number(v)} THEN {seconds} ELSE {time} END"
+
+    def problem(v: str) -> str:
+        reason = (
+            f"CASE WHEN NOT {_has_micros(v)} THEN '{LOST_DIGITS}' "
+            f"WHEN {has_day(v)} THEN '{SKIPPED}' ELSE '' END"
+        )
+        return f"'holds \\'', {v}, '\\'{MISFIT} timestamp', {reason}"
+
+    return _Check(StringType(), is_good, value, problem)
+
+
+def _check_wall_time() -> _Check:
+    """Check a time without a zone: it must have a day, and must not have a zone."""
+    from pyspark.sql.types import StringType
+
+    def is_good(v: str) -> str:
+        time = f"try_cast({v} AS TIMESTAMP_NTZ) IS NOT NULL"
+        return f"trim({v}) RLIKE '{_WALL_TIME}' AND {time} AND {_has_micros(v)}"
+
+    def problem(v: str) -> str:
+        reason = f"CASE WHEN NOT {_has_micros(v)} THEN '{LOST_DIGITS}' ELSE '' END"
+        return f"'holds \\'', {v}, '\\'{MISFIT} timestamp_ntz', {reason}"
+
+    return _Check(StringType(), is_good, lambda v: f"try_cast({v} AS TIMESTAMP_NTZ)", problem)
+
+
+def _is_number(v: str) -> str:
+    return f"{v} RLIKE '^-?[0-9]{{1,11}}$'"
+
+
+def _has_micros(v: str) -> str:
+    """Return SQL that is true if a text has no digits below a microsecond."""
+    nanos = "[.][0-9]{6}[0-9]*[1-9]"
+    return f"(length({v}) < {_SHORTEST_WITH_NANOS} OR NOT {v} RLIKE '{nanos}')"
+
+
+def _check_decimal(leaf: "DataType", *, as_text: bool) -> _Check:
+    """Check a decimal: it must not have more digits than its type, nor a comma in a text.
+
+    Without a locale Spark removes commas from texts: 12,5 would be 125.
+    """
+    from pyspark.sql.types import DecimalType, StringType
+
+    assert isinstance(leaf, DecimalType)
+    wide = DecimalType(_DIGITS, _DIGITS - (leaf.precision - leaf.scale))
+    if not as_text:
+        return _check_by_cast(wide, leaf)
+    whole, name = sql_type(wide), sql_type(leaf)
+
+    def is_good(v: str) -> str:
+        return f"try_cast({v} AS {whole}) = CAST(try_cast({v} AS {name}) AS {whole})"
+
+    def problem(v: str) -> str:
+        quoted = f"concat('\\'', {v}, '\\'')"
+        shown = f"CASE WHEN try_cast({v} AS {whole}) IS NULL THEN {quoted} ELSE {v} END"
+        return f"'holds ', {shown}, '{MISFIT} {name}'"
+
+    return _Check(StringType(), is_good, lambda v: f"try_cast({v} AS {name})", problem)
+
+
+def _check_by_cast(wide: "DataType", leaf: "DataType") -> _Check:
+    """Check a number that is read as a wider type, which holds what Spark would round or wrap."""
+    name = sql_type(leaf)
+
+    def problem(v: str) -> str:
+        # Without the zeros of the wider type.
+        digits = f"regexp_replace(CAST({v} AS STRING), '[.]?0+$', '')"
+        shown = f"CASE WHEN contains({v}, '.') THEN {digits} ELSE {v} END"
+        return f"'holds ', {shown}, '{MISFIT} {name}'"
+
+    return _Check(
+        wide,
+        lambda v: f"{v} = CAST(try_cast({v} AS {name}) AS {sql_type(wide)})",
+        lambda v: f"try_cast({v} AS {name})",
+        problem,
+    )
+
+
+def _map_type(kind: "DataType", change: "Callable[[DataType], DataType]") -> "DataType":
+    """Return a type with each simple type within it changed."""
+    from pyspark.sql import types as ty
+
+    if isinstance(kind, ty.ArrayType):
+        return ty.ArrayType(_map_type(kind.elementType, change))
+    if isinstance(kind, ty.MapType):
+        return ty.MapType(_map_type(kind.keyType, change), _map_type(kind.valueType, change))
+    if isinstance(kind, ty.StructType):
+        fields = [ty.StructField(f.name, _map_type(f.dataType, change)) for f in kind.fields]
+        return ty.StructType(fields)
+    return change(kind)
