@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from logdriven_dagster.config.locations import as_path, is_remote, resolve_location
+from logdriven_dagster.config.models.types.files import FilesSource
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.sources.files.arrivals import arrivals
+from logdriven_dagster.engine.sources.files.folders import values_in_folders
 from logdriven_dagster.engine.sources.known_sources import (
     MOST_FILES,
     PATTERN,
@@ -14,6 +18,8 @@ from logdriven_dagster.engine.sources.known_sources import (
     fingerprint,
 )
 from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.model.files import FoundFile
+from logdriven_dagster.model.runs import WindowRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +47,7 @@ def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
 
     Below a folder, folders without `=` in their names are not read.
     """
-    if is_remote(key.path) or not (chooses_files(key) or PATTERN & set(key.path)):
+    if is_remote(key.path) or not (_chooses_files(key) or PATTERN & set(key.path)):
         return _read_below(key.path)
     reader = spark.read.format("binaryFile").options(**dict(key.options))
     uris = mode_of(spark).input_files(reader.load(key.path))
@@ -57,7 +63,34 @@ def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
     return frozenset(found)
 
 
-def chooses_files(key: Key) -> bool:
+def remote_files(
+    project: Project, source: FilesSource, run: WindowRun, key: Key
+) -> list[FoundFile]:
+    """Return the files of a source in an object store; none if only Spark can list them.
+
+    Below a folder, folders without `=` in their names are not read. Raises TerminalStepError for a
+    file next to folders with columns in their names, which Spark would not read.
+    """
+    if _chooses_files(key) or "{" in key.path:
+        return []
+    try:
+        found = arrivals(project, source, run)
+    except Exception:  # noqa: BLE001 - Spark may have other credentials, and reports its own error
+        return []
+    if "*" in key.path:
+        return found
+    base = as_path(resolve_location(key.path)).rstrip("/").count("/") + 1
+    files = [file for file in found if _has_only_columns(file.location, base)]
+    values_in_folders((file.location for file in files), key.path)
+    return files
+
+
+def _has_only_columns(location: str, base: int) -> bool:
+    """Return True if all folders of a file, after the first `base` ones, are columns."""
+    return all("=" in part for part in location.rpartition("/")[0].split("/")[base:])
+
+
+def _chooses_files(key: Key) -> bool:
     """Return True if Spark's options select some of the files."""
     return any(name.lower() in _CHOOSE_FILES for name, _ in key.options)
 
@@ -67,8 +100,4 @@ def _read_below(location: str) -> Fingerprint | None:
     if found is None:
         return None
     base = as_path(resolve_location(location)).rstrip("/").count("/") + 1
-    return frozenset(
-        file
-        for file in found
-        if all("=" in part for part in file[0].rpartition("/")[0].split("/")[base:])
-    )
+    return frozenset(file for file in found if _has_only_columns(file[0], base))

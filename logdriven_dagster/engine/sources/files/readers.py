@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import (
     CsvSource,
     FileSource,
@@ -20,7 +21,11 @@ from logdriven_dagster.engine.sources.files.folders import (
     refuse_hidden_columns,
     values_in_folders,
 )
-from logdriven_dagster.engine.sources.files.listing import local_files, without_hidden
+from logdriven_dagster.engine.sources.files.listing import (
+    local_files,
+    remote_files,
+    without_hidden,
+)
 from logdriven_dagster.engine.sources.files.malformed import Suspect
 from logdriven_dagster.engine.sources.files.old_days import without_old_days
 from logdriven_dagster.engine.sources.files.plain_columns import refuse_other_columns
@@ -252,6 +257,9 @@ def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -
     values = _refuse_changed_folders(reading, source, files, key)
     if not values:
         return frame
+    if is_remote(key.path) and not isinstance(source, RecordsSource):
+        # Those of text are listed for their first bytes.
+        remote_files(reading.project, source, reading.run, key)
     zone = reading.project.zone
     declared = mode.parse_columns(source.columns) if source.columns else None
     if declared is not None:

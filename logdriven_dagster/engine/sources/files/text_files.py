@@ -9,16 +9,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logdriven_dagster.config.locations import as_path, is_remote, resolve_location
+from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import JsonSource, RecordsSource
-from logdriven_dagster.engine.sources.files.arrivals import arrivals
 from logdriven_dagster.engine.sources.files.first_bytes import (
     ANY_ENCODING,
     Content,
     content_of,
     explain_unreadable,
 )
-from logdriven_dagster.engine.sources.files.listing import chooses_files, local_files
+from logdriven_dagster.engine.sources.files.listing import local_files, remote_files
 from logdriven_dagster.engine.sources.files.texts import find_declared_encoding
 from logdriven_dagster.engine.sources.known_sources import Key
 from logdriven_dagster.engine.sources.readers import Reading
@@ -68,25 +67,11 @@ def _files_of(reading: Reading, source: RecordsSource, key: Key) -> Iterator[_Fi
         for file in reading.run.files:
             yield _File(file.location, file.size, file.hash)
     elif is_remote(key.path):
-        yield from _remote_files(reading, source, key)
+        for found in remote_files(reading.project, source, reading.run, key):
+            yield _File(found.location, found.size, found.hash)
     else:
         for path, size, changed in local_files(key, reading.spark) or ():
             yield _File(path, size, changed)
-
-
-def _remote_files(reading: Reading, source: RecordsSource, key: Key) -> Iterator[_File]:
-    """Yield the files in an object store, as Spark lists them; none that only Spark can list."""
-    if chooses_files(key) or "{" in key.path:
-        return
-    try:
-        found = arrivals(reading.project, source, reading.run)
-    except Exception:  # noqa: BLE001 - Spark may have other credentials, and reports its own error
-        return
-    base = as_path(resolve_location(key.path)).count("/") + 1
-    for file in found:
-        folders = file.location.rpartition("/")[0].split("/")[base:]
-        if "*" in key.path or all("=" in folder for folder in folders):
-            yield _File(file.location, file.size, file.hash)
 
 
 def _contents(files: Sequence[_File], properties: Mapping[str, str]) -> Iterator[Content | None]:

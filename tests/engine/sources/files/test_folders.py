@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from tests.engine.laboratory import Lab
 from tests.engine.sources.files.loading import json_lines, load, refused
+from tests.lake import Lake
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -166,6 +167,24 @@ def test_a_file_next_to_folders_of_columns_is_refused(lab: Lab, form: str):
     (lab.root / f"in/f.{form}").unlink()
     load(lab, {"type": form, "path": "in", "columns": "a BIGINT"})
     assert lab.rows("ods.t") == [(2, 2)]
+
+
+@pytest.mark.parametrize("form", ["parquet", "json"])
+def test_a_file_next_to_folders_is_refused_in_an_object_store_too(lab: Lab, lake: Lake, form: str):
+    lab.settings.update(lake.settings(lab.root))
+    url = lake.url(lab.root / "in")
+    for number, name in enumerate((f"f.{form}", f"v=2/f.{form}"), 1):
+        put(lab, name, a=number)
+        if form == "json":
+            lab.file(f"in/{name}", f'{{"a": {number}}}\n')
+    source = {"type": form, "path": url, "columns": "a BIGINT, v INT"}
+    problem = refused(lab, source)
+    assert f"{url}/f.{form}: the file is next to folders such as v=2" in problem
+    load(lab, source | {"path": f"{url}/*.{form}", "columns": "a BIGINT"})
+    assert lab.rows("ods.t") == [(1,)]
+    (lab.root / f"in/f.{form}").unlink()
+    load(lab, {**source, "columns": "a BIGINT"}, "SELECT a FROM source")
+    assert lab.rows("ods.t") == [(2,)]
 
 
 def test_folders_that_are_not_read_are_not_looked_at(lab: Lab):
