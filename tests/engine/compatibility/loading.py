@@ -154,7 +154,8 @@ def _compared(written: Written, kind: str, values: Sequence[Any]) -> str:
     if len(read) != len(written.values):
         return f"{OTHER}, {name}: {len(read)} rows"
     got, value = next(pair for pair in zip(read, written.values, strict=True) if not _same(*pair))
-    return f"{OTHER}, {name}: `{got}` for `{value}`"
+    shown = re.sub(r"(\[L[\w.]+;)@[0-9a-f]+", r"\1", str(got))  # the address of a Java array
+    return f"{OTHER}, {name}: `{shown}` for `{value}`"
 
 
 def _zoned(value: Any, kind: ty.DataType) -> Any:

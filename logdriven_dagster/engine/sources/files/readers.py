@@ -37,6 +37,8 @@ from logdriven_dagster.engine.sources.files.records import (
     parse_declared_columns,
     read_as,
     record_options,
+    refuse_inferred_times,
+    with_corrupt_column,
 )
 from logdriven_dagster.engine.sources.files.text_files import refuse_unreadable_files
 from logdriven_dagster.engine.sources.files.text_values import UNDECODABLE
@@ -133,11 +135,14 @@ class RecordsReader(FilesReader):
     def whole(self, reading: Reading, source: RecordsSource) -> "DataFrame":
         if isinstance(source, CsvSource) and not mode_of(reading.spark).capabilities.casts_on_read:
             return read_plain_csv(reading.spark, source, build_cache_key(reading, source).path)
-        columns = parse_declared_columns(source)
-        if columns is None and not source.is_strict and not isinstance(source, TextSource):
-            # Spark infers the columns, but returns the corrupt one only if it found some.
-            columns = load_files(reading, source, None).schema
-        return load_files(reading, source, read_as(source, columns) if columns else None)
+        if (declared := parse_declared_columns(source)) is not None:
+            return load_files(reading, source, read_as(source, declared))
+        frame = load_files(reading, source, None)
+        refuse_inferred_times(source, frame.schema)
+        if source.is_strict or isinstance(source, TextSource):
+            return frame
+        # Spark infers the columns, but returns the corrupt one only if it found some.
+        return load_files(reading, source, with_corrupt_column(frame.schema))
 
     def validate_frame(
         self, reading: Reading, source: RecordsSource, frame: "DataFrame"

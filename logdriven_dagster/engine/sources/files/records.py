@@ -15,6 +15,7 @@ from logdriven_dagster.config.models.types.files import (
     RecordsSource,
     TextSource,
 )
+from logdriven_dagster.engine.queries.nested_values import any_leaf, sql_type
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.window_index import bins_by_window, counts_of_bins
 from logdriven_dagster.engine.sources.files.text_values import (
@@ -28,11 +29,12 @@ from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.mode import columns_of_ddl
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import option_text, option_texts
+from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 CORRUPT = "_corrupt_record"
 """The column that Spark fills with the text of a malformed record."""
@@ -74,16 +76,49 @@ def record_options(source: RecordsSource) -> dict[str, str]:
 
 def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
     """Return the schema to read with: types that also hold values outside the columns' types."""
-    from pyspark.sql.types import StringType, StructField, StructType
+    from pyspark.sql.types import StructField, StructType
 
     fields = [
         StructField(field.name, read_type(source, field))
         for field in columns.fields
         if field.name != CORRUPT
     ]
-    if not source.is_strict and not isinstance(source, TextSource):
-        fields.append(StructField(CORRUPT, StringType()))
-    return StructType(fields)
+    is_text = isinstance(source, TextSource)
+    schema = StructType(fields)
+    return schema if source.is_strict or is_text else with_corrupt_column(schema)
+
+
+def with_corrupt_column(columns: "StructType") -> "StructType":
+    """Return the columns, and the one that Spark fills with the text of a malformed record."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    fields = [field for field in columns.fields if field.name != CORRUPT]
+    return StructType([*fields, StructField(CORRUPT, StringType())])
+
+
+def refuse_inferred_times(source: RecordsSource, columns: "StructType") -> None:
+    """Raise TerminalStepError if Spark's options have it infer times, which it reads loosely.
+
+    `columns` are the inferred ones.
+    """
+    given = {name.lower() for name in source.options if option_text(source.options[name]) == "true"}
+    if not given & {"inferschema", "infertimestamp"}:
+        return
+    for field in columns.fields:
+        if any_leaf(field.name, field.dataType, _is_time):
+            line = ", ".join(
+                f"{quote_name(each.name)} {sql_type(each.dataType)}"
+                for each in columns.fields
+                if each.name != CORRUPT
+            )
+            raise TerminalStepError(
+                f"{source.path}: Spark infers times in the column {field.name}, and would read "
+                f'10:00 as a time of today; write columns: "{line}", which checks each value'
+            )
+
+
+def _is_time(v: str, kind: "DataType") -> str | None:
+    return v if kind.typeName() in ("timestamp", "timestamp_ntz") else None
 
 
 def parse_declared_columns(source: RecordsSource) -> "StructType | None":

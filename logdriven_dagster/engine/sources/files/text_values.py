@@ -28,8 +28,8 @@ SKIPPED = " since clocks skip it"
 LOST_DIGITS = " since it has digits below a microsecond"
 _DIGITS = 38
 _WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
-_SHORTEST_WITH_NANOS = 22
-"""The length of `2022-1-1 1:2:3.1234567`."""
+_SHORTEST_WITH_NANOS = 15
+"""The length of the interval `0 1:2:3.1234567`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,8 @@ def _check(source: RecordsSource, column: str, leaf: "DataType") -> _Check | Non
             return _check_time(with_seconds=isinstance(source, JsonSource))
         case ty.TimestampNTZType() if not is_window and "timestampntzformat" not in given:
             return _check_wall_time()
+        case ty.DayTimeIntervalType():
+            return _check_interval(leaf)
         case ty.DecimalType():
             return _check_decimal(leaf, as_text="locale" not in given)
         case ty.ByteType() if isinstance(source, JsonSource):
@@ -195,6 +197,24 @@ def _check_wall_time() -> _Check:
         return f"'holds \\'', {v}, '\\'{MISFIT} timestamp_ntz', {reason}"
 
     return _Check(StringType(), is_good, lambda v: f"try_cast({v} AS TIMESTAMP_NTZ)", problem)
+
+
+def _check_interval(leaf: "DataType") -> _Check:
+    """Check an interval of days to seconds: Spark cuts off digits below a microsecond."""
+    from pyspark.sql.types import StringType
+
+    name = sql_type(leaf)
+
+    def problem(v: str) -> str:
+        reason = f"CASE WHEN NOT {_has_micros(v)} THEN '{LOST_DIGITS}' ELSE '' END"
+        return f"'holds \\'', {v}, '\\'{MISFIT} interval', {reason}"
+
+    return _Check(
+        StringType(),
+        lambda v: f"try_cast({v} AS {name}) IS NOT NULL AND {_has_micros(v)}",
+        lambda v: f"try_cast({v} AS {name})",
+        problem,
+    )
 
 
 def _is_number(v: str) -> str:

@@ -208,6 +208,11 @@ TYPED_JSON = {
         '{"at": "2022-1-1 1:2:3.1234567"}',
         "column a.at holds '2022-1-1 1:2:3.1234567', not a valid timestamp_ntz since it has digits",
     ),
+    "such digits of an interval": (
+        "ARRAY<INTERVAL DAY TO SECOND>",
+        '["0 10:00:00.1234567"]',
+        "column a.element holds '0 10:00:00.1234567', not a valid interval since it has digits",
+    ),
     "a zone of a time without one": (
         "ARRAY<TIMESTAMP_NTZ>",
         '["2022-01-01T10:00:00Z"]',
@@ -252,6 +257,23 @@ def test_nested_times_of_json_are_read_as_those_of_columns(lab: Lab):
     assert list(a) == [*(round(each * 1_000_000) for each in seconds), None]
     assert list(b) == ["2026-03-29 02:30:00", "2026-07-01 10:00:00.5", "2026-07-01 00:00:00"]
     assert c == "2026-03-29 02:30:00"
+
+
+def test_times_that_spark_infers_are_refused_with_the_line_that_checks_them(lab: Lab):
+    lab.file("in/f.csv", "a,b\n1,10:00\n")
+    lab.file("in/f.json", '{"a": 1, "b": {"c": "10:00"}}\n')
+    inferring = {
+        "csv": csv(None, path="in/*.csv", options={"inferSchema": True}),
+        "json": {"type": "json", "path": "in/*.json", "options": {"inferTimestamp": True}},
+    }
+    lines = {"csv": "`a` int, `b` timestamp", "json": "`a` bigint, `b` STRUCT<`c`: timestamp>"}
+    for form, source in inferring.items():
+        for mode in ("FAILFAST", "PERMISSIVE"):
+            problem = refused(lab, source | {"mode": mode})
+            assert "Spark infers times in the column b, and would read 10:00" in problem
+            assert f'write columns: "{lines[form]}", which checks each value' in problem
+        problem = refused(lab, source | {"columns": lines[form], "options": {}})
+        assert "holds '10:00', not a valid timestamp" in problem
 
 
 def test_json_of_another_encoding_is_read_and_its_undecodable_bytes_are_found(lab: Lab):

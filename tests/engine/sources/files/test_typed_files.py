@@ -430,6 +430,15 @@ def test_lists_and_maps_whose_values_are_all_null_are_read(lab: Lab):
     ]
 
 
+def test_two_columns_of_one_name_in_any_case_are_refused_with_their_file(lab: Lab):
+    file = write(lab, "f.parquet", {"a": pa.array([1]), "A": pa.array([2])})
+    for columns in (None, "a BIGINT"):
+        assert f"{file}: the file has two columns named a, and" in refused(lab, source(columns))
+    nested = pa.array([[{"x": 1, "X": 2}]])
+    write(lab, "f.parquet", {"a": nested})
+    assert "two columns named a.element.x, and Spark does" in refused(lab, source())
+
+
 SPLIT = {"use_dictionary": False, "column_encoding": {"v": "BYTE_STREAM_SPLIT"}}
 
 

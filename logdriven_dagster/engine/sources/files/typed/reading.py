@@ -28,6 +28,7 @@ from logdriven_dagster.engine.sources.files.typed.schemas import (
     refuse_inexact,
     refuse_lost_columns,
     refuse_mixed_types,
+    refuse_same_names,
     refuse_unions,
     with_columns_of_null,
 )
@@ -91,6 +92,7 @@ def plan_reading(
     if not found:
         return TypedReading(columns=columns)
     refuse_unions(found)
+    refuse_same_names(found)
     refuse_lost_digits(found, columns)
     found = with_columns_of_null(found, columns)
     if missing != "allow":

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.quoting import quote_name
@@ -72,6 +73,33 @@ def refuse_unions(found: Iterable[Footer]) -> None:
                     "read a file with a union; write the file without it, or with a column for "
                     "each type"
                 )
+
+
+def refuse_same_names(found: Iterable[Footer]) -> None:
+    """Raise TerminalStepError for a file with two columns or fields of one name in any case."""
+    for columns, file in {footer.columns: footer.path for footer in found}.items():
+        for name in _same_names(columns, ()):
+            raise TerminalStepError(
+                f"{file}: the file has two columns named {_format_path(name)}, and Spark does not "
+                "distinguish upper and lower case; write the file with different names"
+            )
+
+
+@lru_cache(maxsize=10_000)
+def _same_names(held: Held, path: Names) -> Sequence[Names]:
+    """Return the names within a type that two fields of one struct have."""
+    match held:
+        case Struct():
+            names = [(*path, name.lower()) for name, _ in held.fields]
+            inner = [_same_names(part, (*path, name.lower())) for name, part in held.fields]
+            return [*{name for name in names if names.count(name) > 1}, *chain(*inner)]
+        case Array():
+            return _same_names(held.element, (*path, "element"))
+        case Map():
+            key = _same_names(held.key, (*path, "key"))
+            return [*key, *_same_names(held.value, (*path, "value"))]
+        case str():
+            return []
 
 
 def columns_differ(found: Sequence[Footer]) -> bool:
