@@ -84,7 +84,7 @@ OF_POSTGRESQL = [
     column("inet", quoted("10.0.0.1/24"), quoted("::1")),
     column("cidr", quoted("10.0.0.0/8")),
     column("macaddr", quoted("08:00:2b:01:02:03")),
-    column("bit(4)", ("'1010'", b"1010"), name="bit(4), its digits as bytes"),
+    column("bit(4)", quoted("1010")),
     column("bit varying(8)", quoted("101"), quoted("")),
     column("point", quoted("(1,2)")),
     column("tsvector", ("'''a'' ''b'''", "'a' 'b'")),
