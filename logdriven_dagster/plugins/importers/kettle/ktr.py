@@ -261,7 +261,7 @@ def _script(name: str, step: "Element") -> Script:
         name,
         _text(step, "connection"),
         _text(step, "sql"),
-        is_one_statement=_says(step, "single_statement"),
+        is_one_statement=_is_set(step, "single_statement"),
         has_variables=_text(step, "replace_variables") == "Y",
     )
 
@@ -282,7 +282,7 @@ def _input(name: str, step: "Element") -> Input:
 def _output(name: str, step: "Element") -> Output:
     _refuse(name, step, ("partitioning_enabled", "tablename_in_field", "ignore_errors"))
     fields: tuple[tuple[str, str], ...] = ()
-    if _says(step, "specify_fields"):
+    if _is_set(step, "specify_fields"):
         fields = tuple(
             (_text(each, "stream_name"), _text(each, "column_name"))
             for each in step.iterfind("fields/field")
@@ -294,7 +294,7 @@ def _output(name: str, step: "Element") -> Output:
         connection=_text(step, "connection"),
         schema=_text(step, "schema"),
         table=_text(step, "table"),
-        truncate=_says(step, "truncate"),
+        truncate=_is_set(step, "truncate"),
         fields=fields,
     )
 
@@ -343,11 +343,11 @@ _READERS: Mapping[str, Callable[[str, "Element"], Script | Input | Output]] = {
 
 def _refuse(name: str, step: "Element", flags: tuple[str, ...]) -> None:
     for flag in flags:
-        if _says(step, flag):
+        if _is_set(step, flag):
             raise UntranslatableError(f"{name}: {flag} is set")
 
 
-def _says(step: "Element", flag: str) -> bool:
+def _is_set(step: "Element", flag: str) -> bool:
     return _text(step, flag).upper() == "Y"
 
 
