@@ -454,7 +454,7 @@ def test_an_encoding_that_older_versions_of_spark_lack_is_named_with_its_column(
 
 
 def test_features_of_parquet_are_refused_on_the_versions_of_spark_that_lack_them():
-    binary, one = ty.StructType.fromDDL("v BINARY"), ty.StructType.fromDDL("n INT")
+    binary, one = ty.StructType().add("v", ty.BinaryType()), ty.StructType().add("n", ty.LongType())
     for version, feature, columns, problem in (
         ("4.0.3", "variant", one, "nor open the file; write it as text, or use Spark 4.1 or newer"),
         ("4.0.3", "geometry", binary, "cannot read, nor open the file"),
