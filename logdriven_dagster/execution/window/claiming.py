@@ -99,7 +99,7 @@ class ClaimTransaction:
 
     def _claim_if_ready(self, window: TimeWindow, context: PlanningContext) -> Claim:
         """Return the claim of a window. Raises RefusedError if it is done, or may not run yet."""
-        judged = _judge(replace(self._order, window=window), context)
+        judged = _judge(self._order, window, context)
         return self._build_claim(window, judged.seen_until)
 
     def _claim_following(
@@ -258,18 +258,17 @@ class ClaimTransaction:
         logs = self._read_logs() if dead else logs
         return PlanningContext(self._order.tables, logs, self._order.now)
 
-    def _build_claim(self, window: TimeWindow, seen_until: datetime | None = None) -> Claim:
-        reads = list_reads(self._table, self._project.tables, window)
-        return replace(self._template, window=window, reads=reads, seen_until=seen_until)
-
     @cached_property
-    def _template(self) -> Claim:
-        """The claim of the order's window, without the properties that differ by window."""
+    def _definition(self) -> str | None:
+        """The digest of the definition, which all windows of a pass have in common."""
+        return self._order.definition
+
+    def _build_claim(self, window: TimeWindow, seen_until: datetime | None = None) -> Claim:
         order, project, table = self._order, self._project, self._table
         job_run = order.arguments.job_run
         return Claim(
             table=table.table,
-            window=order.window,
+            window=window,
             period_minutes=table.period.minutes,
             incremental_type=table.incremental_type,
             project=project.name,
@@ -282,9 +281,11 @@ class ClaimTransaction:
             steps=tuple(step.step for step in order.steps),
             lease=project.config.lease,
             on_running=order.arguments.on_running or table.on_running,
-            definition=order.definition,
+            definition=self._definition,
             version=project.version(Kind.TABLE, table.table),
             other_version=order.other_version,
+            reads=list_reads(table, project.tables, window),
+            seen_until=seen_until,
         )
 
 
@@ -292,18 +293,18 @@ def refuse_unready(conn: Connection, order: Order) -> None:
     """Raise RefusedError if a claim would currently refuse an order. Reads the log only."""
     table, on_running = order.table, order.arguments.on_running or order.table.on_running
     logs = read_logs(conn, order.project.with_tables({table.table: table}), [table.table])
-    _judge(order, PlanningContext(order.tables, logs, order.now))
+    _judge(order, order.window, PlanningContext(order.tables, logs, order.now))
     running = find_open_attempt(order.window, logs[table.table])
     if running and running.status is Status.RUNNING and on_running is not OnRunning.REPLACE:
         by = f"job {running.job_id} of {running.owner}"
         raise AlreadyRunningError(f"{table.table} {order.window} is already running in {by}")
 
 
-def _judge(order: Order, context: PlanningContext) -> Judgement:
-    """Judge an order. Raises RefusedError if its window is done, or may not run yet."""
-    judged = build_readiness(order.table, context).judge(order.window, order.trigger)
+def _judge(order: Order, window: TimeWindow, context: PlanningContext) -> Judgement:
+    """Judge a window for an order. Raises RefusedError if it is done, or may not run yet."""
+    judged = build_readiness(order.table, context).judge(window, order.trigger)
     if judged.refusal is not None:
-        raise _refusal(order.table.table, order.window, judged.refusal)
+        raise _refusal(order.table.table, window, judged.refusal)
     return judged
 
 
