@@ -3,7 +3,7 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -13,6 +13,8 @@ import pytest
 
 from logdriven_dagster.cli import main
 from logdriven_dagster.config.scaffolding.new_project import scaffold
+from logdriven_dagster.testing import NullEngine
+from logdriven_dagster.testing.null_engine import null_engine
 
 
 @dataclass(frozen=True)
@@ -63,3 +65,13 @@ def shop(new_shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     shutil.copytree(new_shop, folder)
     monkeypatch.chdir(folder)
     return folder
+
+
+@pytest.fixture
+def null_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project without tables as the current folder, whose windows run on the null engine."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "logdriven.yaml").write_text("project: p\ntimezone: UTC\n")
+    with null_engine(NullEngine()):
+        yield tmp_path

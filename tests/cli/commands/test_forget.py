@@ -1,31 +1,24 @@
 """A table whose file is gone: `status` names what is left of it, `forget` removes it."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.testing import NullEngine
-from logdriven_dagster.testing.null_engine import null_engine
 from tests.clock_changes import null_table
 
 NOW = ("--now", "2022-01-03")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, logdriven, monkeypatch) -> Iterator[Path]:
+def folder(null_project: Path, logdriven) -> Path:
     """A project of two tables that ran for two days, of which one was removed."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tables").mkdir()
-    (tmp_path / "logdriven.yaml").write_text("project: p\ntimezone: UTC\n")
     for name in ("ods.gone", "ods.kept"):
         text = null_table(name, "1 day", "2022-01-01")
-        (tmp_path / f"tables/{name}.yaml").write_text(text)
-    with null_engine(NullEngine()):
-        logdriven("run", *NOW)
-        (tmp_path / "tables/ods.gone.yaml").unlink()
-        yield tmp_path
+        (null_project / f"tables/{name}.yaml").write_text(text)
+    logdriven("run", *NOW)
+    (null_project / "tables/ods.gone.yaml").unlink()
+    return null_project
 
 
 def test_status_names_what_is_left_of_a_removed_table(folder: Path, logdriven):

@@ -1,12 +1,9 @@
 """Finished windows that ran before a new upstream: `plan`, `status` and `run` report them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.testing import NullEngine
-from logdriven_dagster.testing.null_engine import null_engine
 from tests.clock_changes import null_table
 
 NOW = ("--now", "2022-01-04")
@@ -20,17 +17,13 @@ TEXT = "t.b: finished windows in [2022-01-01, 2022-01-03) ran without t.a"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, logdriven, monkeypatch) -> Iterator[Path]:
+def folder(null_project: Path, logdriven) -> Path:
     """A table with two finished days, which depends on a new table from now on."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tables").mkdir()
-    (tmp_path / "logdriven.yaml").write_text("project: p\ntimezone: UTC\n")
-    (tmp_path / "tables/b.yaml").write_text(null_table("t.b", "1 day", "2022-01-01"))
-    with null_engine(NullEngine()):
-        logdriven("run", "--now", "2022-01-03")
-        (tmp_path / "tables/a.yaml").write_text(null_table("t.a", "1 day", "2022-01-01"))
-        (tmp_path / "tables/b.yaml").write_text(null_table("t.b", "1 day", "2022-01-01", "t.a"))
-        yield tmp_path
+    (null_project / "tables/b.yaml").write_text(null_table("t.b", "1 day", "2022-01-01"))
+    logdriven("run", "--now", "2022-01-03")
+    (null_project / "tables/a.yaml").write_text(null_table("t.a", "1 day", "2022-01-01"))
+    (null_project / "tables/b.yaml").write_text(null_table("t.b", "1 day", "2022-01-01", "t.a"))
+    return null_project
 
 
 def test_plan_and_status_report_them(folder: Path, logdriven):

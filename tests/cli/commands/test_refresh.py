@@ -1,29 +1,22 @@
 """The windows that `logdriven refresh` names: a range, one window, or the newest ones."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.testing import NullEngine
-from logdriven_dagster.testing.null_engine import null_engine
 from tests.clock_changes import null_table
 
 NOW = ("--now", "2022-01-06")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, logdriven, monkeypatch) -> Iterator[Path]:
+def folder(null_project: Path, logdriven) -> Path:
     """A table with five days, of which the third one was skipped."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tables").mkdir()
-    (tmp_path / "logdriven.yaml").write_text("project: p\ntimezone: UTC\n")
-    (tmp_path / "tables/a.yaml").write_text(null_table("t.a", "1 day", "2022-01-01"))
-    with null_engine(NullEngine()):
-        logdriven("run", "--now", "2022-01-03")
-        logdriven("skip", "t.a", "--window", "2022-01-03", "--reason", "lost", *NOW)
-        logdriven("run", *NOW)
-        yield tmp_path
+    (null_project / "tables/a.yaml").write_text(null_table("t.a", "1 day", "2022-01-01"))
+    logdriven("run", "--now", "2022-01-03")
+    logdriven("skip", "t.a", "--window", "2022-01-03", "--reason", "lost", *NOW)
+    logdriven("run", *NOW)
+    return null_project
 
 
 @pytest.mark.parametrize(
