@@ -23,7 +23,7 @@ def find_idle_steps(root: "Element", steps: "Mapping[str, Element]") -> set[str]
         every |= {start, end}
         enabled |= {start, end} if is_enabled else set()
     alone = steps.keys() - every
-    hidden = {name for name in alone if _text(steps[name], "GUI/draw").upper() != "Y"}
+    hidden = {name for name in alone if read_text(steps[name], "GUI/draw").upper() != "Y"}
     return ((every - enabled) & steps.keys()) | hidden
 
 
@@ -41,16 +41,16 @@ def leads(root: "Element", steps: "Mapping[str, Element]", start: str, end: str)
 def refuse_other_ways(root: "Element", steps: "Mapping[str, Element]") -> None:
     """Raise UntranslatableError for steps that run in copies, partitioned or on a cluster."""
     for name, step in steps.items():
-        if (copies := _text(step, "copies")) not in ("", "1"):
+        if (copies := read_text(step, "copies")) not in ("", "1"):
             raise UntranslatableError(f"{name}: it runs in {copies} copies")
-        if _text(step, "partitioning/method").lower() not in ("", "none"):
+        if read_text(step, "partitioning/method").lower() not in ("", "none"):
             raise UntranslatableError(f"{name}: its rows are partitioned")
-        if _text(step, "cluster_schema"):
+        if read_text(step, "cluster_schema"):
             raise UntranslatableError(f"{name}: it runs on a cluster")
     names = _map_names(steps)
     for error in root.iterfind("step_error_handling/error"):
-        source = names.get(_text(error, "source_step").lower())
-        if _text(error, "is_enabled") == "Y" and source is not None:
+        source = names.get(read_text(error, "source_step").lower())
+        if read_text(error, "is_enabled") == "Y" and source is not None:
             raise UntranslatableError(f"{source}: its errors are handled by another step")
 
 
@@ -68,14 +68,14 @@ def refuse_other_paths(
         name for name in steps if leads(root, steps, start, name) and leads(root, steps, name, end)
     }
     for name in sorted(path - {start, end}):
-        if (kind := _text(steps[name], "type")) not in _PASSES_ROWS:
+        if (kind := read_text(steps[name], "type")) not in _PASSES_ROWS:
             raise UntranslatableError(f"{name} ({kind}): it does not pass the rows on to {end}")
     for name, following in hops.items():
         if name not in path and (fed := [each for each in following if each in path - {start}]):
             raise UntranslatableError(f"{name}: its rows go to {fed[0]} as well")
         if name not in path or name == end or len(following) < 2:
             continue
-        if _text(steps[name], "distribute").upper() in ("", "Y"):
+        if read_text(steps[name], "distribute").upper() in ("", "Y"):
             to = ", ".join(following)
             raise UntranslatableError(
                 f"{name}: its rows are distributed to {to}, each of which gets a part"
@@ -100,8 +100,8 @@ def _list_hops(root: "Element", steps: "Mapping[str, Element]") -> Iterator[tupl
     """
     names = _map_names(steps)
     for hop in root.iterfind("order/hop"):
-        start, end = _text(hop, "from"), _text(hop, "to")
-        is_enabled = _text(hop, "enabled").upper() in ("", "Y")
+        start, end = read_text(hop, "from"), read_text(hop, "to")
+        is_enabled = read_text(hop, "enabled").upper() in ("", "Y")
         yield names.get(start.lower(), start), names.get(end.lower(), end), is_enabled
 
 
@@ -109,5 +109,6 @@ def _map_names(steps: "Mapping[str, Element]") -> dict[str, str]:
     return {name.lower(): name for name in steps}
 
 
-def _text(element: "Element", name: str) -> str:
+def read_text(element: "Element", name: str) -> str:
+    """Return the text of an element within another one; empty if there is none."""
     return (element.findtext(name) or "").strip()

@@ -13,6 +13,7 @@ from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.hops import (
     find_idle_steps,
     leads,
+    read_text,
     refuse_other_paths,
     refuse_other_ways,
 )
@@ -50,7 +51,9 @@ class Database:
     def options(self) -> tuple[str, ...]:
         """The names of the options that Kettle passes to the JDBC driver."""
         own = f"{_OPTION}{self.kind.upper()}."
-        return tuple(sorted(code.removeprefix(own) for code in self.settings if own in code))
+        return tuple(
+            sorted(code.removeprefix(own) for code in self.settings if code.startswith(own))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +133,20 @@ def find_ktr(repository: Path, folder: str, name: str) -> Path:
 def read_ktr(path: Path) -> Ktr:
     """Read a transformation. Raises UntranslatableError for steps without a counterpart."""
     root = _parse(path)
-    every = {_text(step, "name"): step for step in root.findall("step")}
+    every = {read_text(step, "name"): step for step in root.findall("step")}
     idle = find_idle_steps(root, every)
     steps = {name: step for name, step in every.items() if name not in idle}
     foreign = sorted(
-        f"{name} ({_text(step, 'type')})"
+        f"{name} ({read_text(step, 'type')})"
         for name, step in steps.items()
-        if _text(step, "type") not in {*_READERS, *_BOOKKEEPING}
+        if read_text(step, "type") not in {*_READERS, *_BOOKKEEPING}
     )
     if foreign:
         raise UntranslatableError(f"steps without a counterpart here: {', '.join(foreign)}")
     read: list[Script | Input | Output] = [
-        _READERS[_text(step, "type")](name, step)
+        _READERS[read_text(step, "type")](name, step)
         for name, step in steps.items()
-        if _text(step, "type") in _READERS
+        if read_text(step, "type") in _READERS
     ]
     inputs = [each for each in read if isinstance(each, Input)]
     outputs = [each for each in read if isinstance(each, Output)]
@@ -259,23 +262,23 @@ def _script(name: str, step: "Element") -> Script:
         raise UntranslatableError(f"{name}: it has arguments")
     return Script(
         name,
-        _text(step, "connection"),
-        _text(step, "sql"),
+        read_text(step, "connection"),
+        read_text(step, "sql"),
         is_one_statement=_is_set(step, "single_statement"),
-        has_variables=_text(step, "replace_variables") == "Y",
+        has_variables=read_text(step, "replace_variables") == "Y",
     )
 
 
 def _input(name: str, step: "Element") -> Input:
     _refuse(name, step, ("execute_each_row",))
-    if _text(step, "lookup"):
-        raise UntranslatableError(f"{name}: it inserts data from step {_text(step, 'lookup')}")
+    if read_text(step, "lookup"):
+        raise UntranslatableError(f"{name}: it inserts data from step {read_text(step, 'lookup')}")
     return Input(
         name,
-        _text(step, "connection"),
-        _text(step, "sql"),
+        read_text(step, "connection"),
+        read_text(step, "sql"),
         _number(step, "limit"),
-        has_variables=_text(step, "variables_active") == "Y",
+        has_variables=read_text(step, "variables_active") == "Y",
     )
 
 
@@ -284,16 +287,16 @@ def _output(name: str, step: "Element") -> Output:
     fields: tuple[tuple[str, str], ...] = ()
     if _is_set(step, "specify_fields"):
         fields = tuple(
-            (_text(each, "stream_name"), _text(each, "column_name"))
+            (read_text(each, "stream_name"), read_text(each, "column_name"))
             for each in step.iterfind("fields/field")
         )
         if not fields or any(not part for pair in fields for part in pair):
             raise UntranslatableError(f"{name}: a field or column of it has no name")
     return Output(
         step=name,
-        connection=_text(step, "connection"),
-        schema=_text(step, "schema"),
-        table=_text(step, "table"),
+        connection=read_text(step, "connection"),
+        schema=read_text(step, "schema"),
+        table=read_text(step, "table"),
         truncate=_is_set(step, "truncate"),
         fields=fields,
     )
@@ -303,11 +306,11 @@ def _upsert(name: str, step: "Element") -> Output:
     _refuse(name, step, ("update_bypassed",))
     keys = list(step.iterfind("lookup/key"))
     values = list(step.iterfind("lookup/value"))
-    if not keys or any(_text(key, "condition") != "=" for key in keys):
+    if not keys or any(read_text(key, "condition") != "=" for key in keys):
         raise UntranslatableError(f"{name}: its keys must be compared by =")
-    pairs = [(_text(key, "name"), _text(key, "field")) for key in keys]
+    pairs = [(read_text(key, "name"), read_text(key, "field")) for key in keys]
     fields = dict.fromkeys(
-        (_text(v, "rename") or _text(v, "name"), _text(v, "name")) for v in values
+        (read_text(v, "rename") or read_text(v, "name"), read_text(v, "name")) for v in values
     )
     if outside := [column for field, column in pairs if (field, column) not in fields]:
         raise UntranslatableError(
@@ -318,15 +321,15 @@ def _upsert(name: str, step: "Element") -> Output:
     never = [
         v
         for v in values
-        if _text(v, "update").upper() not in ("", "Y") and _text(v, "name") not in columns
+        if read_text(v, "update").upper() not in ("", "Y") and read_text(v, "name") not in columns
     ]
     if never:
         raise UntranslatableError(f"{name}: some columns are inserted and never updated")
     return Output(
         step=name,
-        connection=_text(step, "connection"),
-        schema=_text(step, "lookup/schema"),
-        table=_text(step, "lookup/table"),
+        connection=read_text(step, "connection"),
+        schema=read_text(step, "lookup/schema"),
+        table=read_text(step, "lookup/table"),
         truncate=False,
         fields=tuple(fields),
         key=tuple(column for _, column in pairs),
@@ -348,34 +351,30 @@ def _refuse(name: str, step: "Element", flags: tuple[str, ...]) -> None:
 
 
 def _is_set(step: "Element", flag: str) -> bool:
-    return _text(step, flag).upper() == "Y"
+    return read_text(step, flag).upper() == "Y"
 
 
 def _database(element: "Element") -> Database:
     every = {
-        _text(each, "code"): _text(each, "attribute")
+        read_text(each, "code"): read_text(each, "attribute")
         for each in element.iterfind("attributes/attribute")
     }
     return Database(
-        name=_text(element, "name"),
-        kind=_text(element, "type"),
-        host=_text(element, "server"),
-        port=_text(element, "port"),
-        database=_text(element, "database"),
-        access=_text(element, "access"),
+        name=read_text(element, "name"),
+        kind=read_text(element, "type"),
+        host=read_text(element, "server"),
+        port=read_text(element, "port"),
+        database=read_text(element, "database"),
+        access=read_text(element, "access"),
         settings={code: value for code, value in every.items() if value},
     )
 
 
 def _number(step: "Element", name: str) -> int:
-    text = _text(step, name) or "0"
+    text = read_text(step, name) or "0"
     if not is_whole(text):
         raise UntranslatableError(f"{name}: {text} is not a number")
     return int(text)
-
-
-def _text(element: "Element", name: str) -> str:
-    return (element.findtext(name) or "").strip()
 
 
 def dialect_of(found: Ktr, connection: str) -> str | None:

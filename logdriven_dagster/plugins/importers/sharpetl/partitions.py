@@ -7,9 +7,13 @@ the window in each row is the sign of partitions by window.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query
 from logdriven_dagster.plugins.importers.sharpetl.parser import Workflow
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 _VALUE = "value_of_the_window"
 
@@ -37,7 +41,7 @@ def list_temps(workflow: Workflow) -> dict[str, str]:
     }
 
 
-def _list_branches(tree) -> Iterator:  # type: ignore[no-untyped-def,type-arg]
+def _list_branches(tree: "exp.Expr") -> "Iterator[exp.Expr]":
     """Yield the queries whose rows a UNION combines."""
     from sqlglot import exp
 
@@ -48,7 +52,7 @@ def _list_branches(tree) -> Iterator:  # type: ignore[no-untyped-def,type-arg]
         yield tree.unnest()
 
 
-def _selects_value(query, names: Collection[str], temps: Mapping[str, str]) -> bool:  # type: ignore[no-untyped-def]
+def _selects_value(query: "exp.Expr", names: Collection[str], temps: Mapping[str, str]) -> bool:
     from sqlglot import exp
 
     if not isinstance(query, exp.Select):
