@@ -93,7 +93,7 @@ def change_leaves(
     """Return SQL of a value with `change` applied to each value of a simple type within it."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    def within(part: "DataType") -> Callable[[str], str]:
+    def change_within(part: "DataType") -> Callable[[str], str]:
         return lambda x: change_leaves(x, part, change, depth + 1)
 
     if isinstance(kind, StructType):
@@ -109,10 +109,10 @@ def change_leaves(
         changed = f"CASE WHEN {v} IS NOT NULL THEN named_struct({', '.join(pairs)}) END"
         return v if new == own else changed
     if isinstance(kind, MapType):
-        key, value = within(kind.keyType), within(kind.valueType)
+        key, value = change_within(kind.keyType), change_within(kind.valueType)
         return v if key(v) == value(v) == v else of_entries(v, key, value, depth)
     if isinstance(kind, ArrayType):
-        element = within(kind.elementType)
+        element = change_within(kind.elementType)
         return v if element(v) == v else of_each(v, element, depth)
     return change(v, kind)
 

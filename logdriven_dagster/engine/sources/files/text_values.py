@@ -175,10 +175,7 @@ def _check_time(*, with_seconds: bool) -> _Check:
         return f"CASE WHEN {_is_number(v)} THEN {seconds} ELSE {time} END"
 
     def problem(v: str) -> str:
-        reason = (
-            f"CASE WHEN NOT {_has_micros(v)} THEN '{LOST_DIGITS}' "
-            f"WHEN {has_day(v)} THEN '{SKIPPED}' ELSE '' END"
-        )
+        reason = _explain_digits(v, f"CASE WHEN {has_day(v)} THEN '{SKIPPED}' ELSE '' END")
         return f"'holds \\'', {v}, '\\'{MISFIT} timestamp', {reason}"
 
     return _Check(StringType(), is_good, value, problem)
@@ -193,8 +190,7 @@ def _check_wall_time() -> _Check:
         return f"trim({v}) RLIKE '{_WALL_TIME}' AND {time} AND {_has_micros(v)}"
 
     def problem(v: str) -> str:
-        reason = f"CASE WHEN NOT {_has_micros(v)} THEN '{LOST_DIGITS}' ELSE '' END"
-        return f"'holds \\'', {v}, '\\'{MISFIT} timestamp_ntz', {reason}"
+        return f"'holds \\'', {v}, '\\'{MISFIT} timestamp_ntz', {_explain_digits(v)}"
 
     return _Check(StringType(), is_good, lambda v: f"try_cast({v} AS TIMESTAMP_NTZ)", problem)
 
@@ -206,8 +202,7 @@ def _check_interval(leaf: "DataType") -> _Check:
     name = sql_type(leaf)
 
     def problem(v: str) -> str:
-        reason = f"CASE WHEN NOT {_has_micros(v)} THEN '{LOST_DIGITS}' ELSE '' END"
-        return f"'holds \\'', {v}, '\\'{MISFIT} interval', {reason}"
+        return f"'holds \\'', {v}, '\\'{MISFIT} interval', {_explain_digits(v)}"
 
     return _Check(
         StringType(),
@@ -225,6 +220,11 @@ def _has_micros(v: str) -> str:
     """Return SQL that is true if a text has no digits below a microsecond."""
     nanos = "[.][0-9]{6}[0-9]*[1-9]"
     return f"(length({v}) < {_SHORTEST_WITH_NANOS} OR NOT {v} RLIKE '{nanos}')"
+
+
+def _explain_digits(v: str, otherwise: str = "''") -> str:
+    """Return SQL of the reason in an error: digits below a microsecond, or another one."""
+    return f"CASE WHEN NOT {_has_micros(v)} THEN '{LOST_DIGITS}' ELSE {otherwise} END"
 
 
 def _check_decimal(leaf: "DataType", *, as_text: bool) -> _Check:
