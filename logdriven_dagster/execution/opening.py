@@ -73,7 +73,7 @@ def open_runner(
         project = replace(project.registering(log), config=project.config)
 
     def recall(table: str) -> list[SourceRows]:
-        return log.ask(lambda conn: audits.read_source_rows(conn, [table]))
+        return log.ask(lambda conn: audits.read_source_rows(conn, [table], with_files=True))
 
     running: dict[str, Engine] = {}
     choice = EngineChoice(project)

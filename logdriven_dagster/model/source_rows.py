@@ -1,7 +1,36 @@
 """Distribution of a source's rows over windows, including rows outside any window."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeAlias
+
+FileVersion: TypeAlias = tuple[str, int, int]
+"""Path, size, and time of the last change in nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """The rows of one version of a file, by their window column."""
+
+    location: str
+    """The name of the file in Spark's rows, a URI; empty for a file without rows."""
+    version: FileVersion
+    total: int = 0
+    unplaced: int = 0
+    before: int = 0
+    after: int = 0
+    first: int | str | None = None
+    """The least position of a row with a time; see `WindowValues.position`. None without one."""
+    last: int | str | None = None
+    """The greatest position."""
+
+    def may_hold(self, first: int | str, end: int | str) -> bool:
+        """Return True if a row may lie in the positions `[first, end)`."""
+        if self.first is None or self.last is None:
+            return False
+        assert isinstance(end, type(self.first))
+        return self.first < end and self.last >= first  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +49,15 @@ class SourceRows:
     future: int
     """Rows from the data clock on, which later windows will read."""
     digest: str | None = None
-    """Hash of the files that were read, and of the settings that determine the counts."""
+    """Hash of the settings that determine the counts; also of the files, if not counted by file."""
     done: int | None = None
     """Rows in finished windows; only counted by an audit."""
     read: int | None = None
     """Rows that the latest attempts at those windows read; None if not comparable."""
     looked_at: datetime | None = None
     """Time of the count, in UTC."""
+    files: tuple[FileRows, ...] = field(default=(), repr=False)
+    """The rows of each file, if they were counted by file."""
 
     @property
     def late(self) -> int:
@@ -76,3 +107,19 @@ class SourceRows:
         if self.gone:
             parts.append(f"{self.gone:,} rows that windows read are not in the source any more")
         return "; ".join(parts)
+
+
+def sum_files(table: str, step_id: str, digest: str, files: Iterable[FileRows]) -> SourceRows:
+    """Return the rows of a source, which are those of its files."""
+    known = tuple(sorted(files, key=lambda file: file.version))
+    return SourceRows(
+        table,
+        step_id,
+        total=sum(file.total for file in known),
+        unplaced=sum(file.unplaced for file in known),
+        before=sum(file.before for file in known),
+        after=sum(file.after for file in known),
+        future=0,
+        digest=digest,
+        files=known,
+    )

@@ -6,7 +6,7 @@ and partition folders prune the read; values are never converted for a compariso
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -29,6 +29,7 @@ _TEXTS = ("string", "varchar", "char")
 _CLOCK = ("-", "-", " ", ":", ":", ".")
 """The separators between the parts of a time in Spark's SQL."""
 _HOUR_PARTS = 4
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,16 @@ class WindowValues:
             if self.column is None
             else f"CASE WHEN {self._is_time} THEN {self.value} END"
         )
+
+    @property
+    def position(self) -> str:
+        """SQL of a number or text that orders times as windows do; NULL for other values.
+
+        `find_position` returns that of an instant.
+        """
+        if self.column is not None:
+            return self.placed
+        return f"unix_micros(CAST({self.value} AS TIMESTAMP))"
 
     def format_bound(self, instant: datetime) -> str:
         """Return the smallest value at or after this instant, as a literal."""
@@ -136,6 +147,18 @@ def window_values(
     if problem := column.refusal(kind := frame.selectExpr(value).dtypes[0][1]):
         raise TerminalStepError(problem)
     return WindowValues(value, zone, column, kind)
+
+
+def find_position(
+    column: WindowColumn, instant: datetime, zone: ZoneInfo, *, as_text: bool
+) -> int | str:
+    """Return the least position of a value at or after this instant; see `WindowValues.position`.
+
+    `as_text` selects the text of a TimeColumn over its number.
+    """
+    if isinstance(column, TimeColumn):
+        return column.format_bound(instant, zone, as_text=as_text)
+    return (instant - _EPOCH) // timedelta(microseconds=1)
 
 
 def refuse_type(column: WindowColumn, frame: "DataFrame") -> None:

@@ -157,16 +157,17 @@ class Looks:
         self._asked.add((table, step))
         return is_first
 
-    def known(self, table: str, step: str, files: Fingerprint, digest: str) -> SourceRows | None:
-        """Return the recorded counts if the files are unchanged."""
+    def find(self, table: str, step: str) -> SourceRows | None:
+        """Return the counts of a step's source that were recorded last, here or in the run log."""
         if table not in self._recalled:
             self._recalled.add(table)
             for rows in self._recall(table):
                 self._known.setdefault((rows.table, rows.step_id), rows)
-        if self._files.get((table, step)) == files:
-            return self._known[table, step]
-        found = self._known.get((table, step))
-        return found if found is not None and found.digest == digest else None
+        return self._known.get((table, step))
+
+    def is_current(self, rows: SourceRows, files: Fingerprint | None) -> bool:
+        """Return True if the counts are of these files, as far as this process has verified it."""
+        return files is not None and self._files.get((rows.table, rows.step_id)) == files
 
     def keep(self, rows: SourceRows, files: Fingerprint) -> None:
         """Record the counts of these files."""

@@ -14,6 +14,7 @@ from logdriven_dagster.config.models.types.time_columns import explain_not_a_tim
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.window_values import WindowValues, window_values
 from logdriven_dagster.engine.sources import keys
+from logdriven_dagster.engine.sources.file_rows import FileSelection
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, KnownSources
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
@@ -41,6 +42,8 @@ class Reading:
     """The windows that the run reads in one pass; empty for a single window."""
     malformed: list[Malformed] = field(default_factory=list)
     """The malformed records of sources that tolerate them."""
+    files: FileSelection | None = None
+    """The files to read, if their rows are known; None for all."""
 
     @property
     def table(self) -> TableConfig:
@@ -108,6 +111,14 @@ class Reader(ABC):
         While it stays the same, its rows are not counted again by window. None if not known.
         """
         _ = reading, source
+        return None
+
+    def list_files(self, reading: Reading, source: Any, files: Fingerprint) -> Fingerprint | None:
+        """Return the `files` that Spark reads; None if the file of a row is unknown.
+
+        A reader that returns them applies `Reading.files`.
+        """
+        _ = reading, source, files
         return None
 
     def without_rows(self, reading: Reading, source: Any) -> "DataFrame":

@@ -1,14 +1,14 @@
 """Rows of sources outside any window: counted once for each state of the files.
 
 A window's own pass cannot count them: its filter lets Spark skip the conversion of all other rows.
-So, if files have changed since the last count, one query reads only the window column.
+So one query reads the window column of each new version of a file.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from hashlib import sha256
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
@@ -16,6 +16,12 @@ from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
 from logdriven_dagster.engine.queries.quoting import reference
 from logdriven_dagster.engine.queries.window_values import WindowValues
+from logdriven_dagster.engine.sources.file_rows import (
+    FileSelection,
+    find_counted,
+    group_by_file,
+    read_groups,
+)
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, Looks
 from logdriven_dagster.engine.sources.readers import (
     Reading,
@@ -27,7 +33,7 @@ from logdriven_dagster.engine.sources.readers import (
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
-from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.model.source_rows import FileRows, FileVersion, SourceRows, sum_files
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -39,8 +45,16 @@ _NEVER = datetime(9999, 12, 31, tzinfo=timezone.utc)
 """The end of the windows of a table without an end."""
 
 
-def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
-    """Count the rows of a step's source inside and outside windows; None if unchanged or unknown.
+class Look(NamedTuple):
+    """The rows of a step's source by window."""
+
+    rows: SourceRows
+    is_new: bool
+    """True if some of them were counted just now."""
+
+
+def look(reading: Reading, step: StepConfig, looks: Looks) -> Look | None:
+    """Count the rows of a step's source inside and outside windows; None if that is not cheap.
 
     Raises TerminalStepError for rows outside any window if the table does not allow them.
     """
@@ -51,20 +65,64 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     strict = table.rows_outside == "fail"
     if files is None and not strict:
         return None
-    digest = _digest(table, source, files) if files is not None else None
-    found = None
-    if files is not None and digest is not None:
-        found = looks.known(table.table, step.step, files, digest)
-    if is_news := found is None:
-        found = _count_rows(lambda: count_rows(reading, step, None), strict=strict)
-        if found is None:
-            return None
-        found = replace(found, digest=digest)
+    known = looks.find(table.table, step.step)
+    if known is not None and looks.is_current(known, files):
+        found: SourceRows | None = known
+    else:
+        found = _count_rows(lambda: _count_changed(reading, step, files, known), strict=strict)
+    if found is None:
+        return None
     if files is not None:
         looks.keep(found, files)
     if strict and found.outside:
         refuse_rows_outside(found)
-    return found if is_news else None
+    return Look(found, is_new=found is not known)
+
+
+def _count_changed(
+    reading: Reading, step: StepConfig, files: Fingerprint | None, known: SourceRows | None
+) -> SourceRows:
+    """Count the rows of files that were not counted before; return `known` if there are none."""
+    table, source = reading.table, step.source
+    assert source is not None
+    if files is None:
+        return count_rows(reading, step, None)
+    read = reader_of(source).list_files(reading, source, files)
+    digest = _digest(table, source, () if read is not None else files)
+    if known is not None and known.digest != digest:
+        known = None
+    if read is None:
+        return known or replace(count_rows(reading, step, None), digest=digest)
+    earlier = known.files if known is not None else ()
+    counted = find_counted(read, earlier)
+    if new := read - {rows.version for rows in counted}:
+        found = _count_files(reading, step, new, counted)
+        if found is None:
+            return count_rows(reading, step, None)  # files come and go
+        counted += found
+    elif known is not None and len(counted) == len(earlier):
+        return known
+    return sum_files(table.table, step.step, digest, counted)
+
+
+def _count_files(
+    reading: Reading, step: StepConfig, files: Fingerprint, counted: Iterable[FileRows]
+) -> list[FileRows] | None:
+    """Count the rows of files by file, without those `counted`; None if Spark reads others, too."""
+    table, source = reading.table, step.source
+    assert source is not None
+    whole = source.whole()
+    names = frozenset(rows.location for rows in counted if rows.location)
+    others = FileSelection(names, is_inverted=True, with_names=True)
+    frame = reader_of(whole).whole(replace(reading, files=others), whole)
+    with columns_named_by(source):
+        conditions = _conditions(reading, source, frame, None, None)
+        conditions = {name: conditions[name] for name in ("unplaced", "before", "after")}
+        is_timed = source.window_column is not None
+        position = values_of(reading, source, frame).position if is_timed else None
+        asked = group_by_file(frame, conditions, position)
+    label = f"{table.table} {step.step}: rows of {len(files)} files by window"
+    return read_groups(run_action(reading.spark, label, asked.collect), files)
 
 
 def refuse_rows_outside(rows: SourceRows) -> NoReturn:
@@ -213,12 +271,13 @@ def _apart_from(conditions: Mapping[str, str], done: str) -> dict[str, str]:
     return {**left, "done": done}
 
 
-def _digest(table: TableConfig, source: Source, files: Fingerprint) -> str:
+def _digest(table: TableConfig, source: Source, files: Iterable[FileVersion]) -> str:
     """Return a hash of the files and of all settings that affect the counts."""
     asked = (
         source.model_dump_json(),
         str(table.default_start),
         str(table.end),
+        str(table.grid.zone),
         table.incremental_type,
     )
     return sha256(repr((asked, sorted(files))).encode()).hexdigest()

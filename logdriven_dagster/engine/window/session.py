@@ -102,8 +102,8 @@ class WindowSession:
 
     def _stage(self, step: StepConfig) -> tuple[Staged, ...]:
         self._views.opened.clear()
+        rows = self._results.source_rows(step)  # first: they say which files to read
         made, source_type = self._results.build_result(step), self._results.origin(step)
-        rows = self._results.source_rows(step)
         if step.target is None:
             self._views.register(step.step, made.frame)
             staged = (describe_view(step, made, source_type),) * len(self._runs)

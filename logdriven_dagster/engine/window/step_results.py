@@ -13,14 +13,15 @@ from logdriven_dagster.engine.queries.rendering import render_for_database
 from logdriven_dagster.engine.queries.transforms import call, load_transform
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_check import chosen_by_source
+from logdriven_dagster.engine.sources.file_rows import FileSelection, choose_files
 from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
 from logdriven_dagster.engine.sources.readers import Malformed, Reading, read_source, reader_of
 from logdriven_dagster.engine.sources.source_rows import look, look_for_any
 from logdriven_dagster.engine.spark.actions import run_action, run_checks
 from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.model.runs import WindowRun
-from logdriven_dagster.model.source_rows import SourceRows
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.source_rows import FileRows, SourceRows
+from logdriven_dagster.model.windows import Slice, TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,6 +66,8 @@ class StepResults:
         self._context, self._run, self._table, self._views = context, run, table, views
         self._seen, self._windows = seen, windows
         self._malformed: dict[str, list[Malformed]] = {}
+        self._files_of: dict[str, tuple[FileRows, ...]] = {}
+        """Step → the rows of the files of its source, if they are known."""
 
     def use(self, run: WindowRun) -> None:
         """Use the files and variables of this run from now on."""
@@ -103,9 +106,14 @@ class StepResults:
 
     def source_rows(self, step: StepConfig) -> SourceRows | None:
         """Count the source's rows outside all windows, if needed; see `source_rows.look`."""
+        self._files_of.pop(step.step, None)
         if step.loop_over is not None:
             return None
-        return look(self._reading, step, self._context.looks)
+        found = look(self._reading, step, self._context.looks)
+        if found is None:
+            return None
+        self._files_of[step.step] = found.rows.files
+        return found.rows if found.is_new else None
 
     def rows_of_no_window(self, step: StepConfig) -> SourceRows | None:
         """Count the source's rows if none belongs to any window; see `look_for_any`."""
@@ -158,13 +166,20 @@ class StepResults:
     def _source(self, step: StepConfig) -> "DataFrame | None":
         if step.source is None:
             return None
-        reading = self._reading
+        reading = replace(self._reading, files=self._choose_files(step))
         frame = read_source(reading, step.source)
         refuse_keys(reading, step.source)
         self._malformed[step.step] += reading.malformed
         source = self._seen(step.source.window_column, frame)
         self._views.offer("source", lambda: source)
         return source
+
+    def _choose_files(self, step: StepConfig) -> FileSelection | None:
+        """Return the files of the source that the windows have to read; None for all."""
+        files, window = self._files_of.get(step.step, ()), self._run.window
+        if not files or step.source is None or isinstance(window, Slice):
+            return None
+        return choose_files(step.source, files, window)
 
     def _files(self, step: StepConfig, source: "DataFrame | None") -> tuple[str, ...]:
         if step.source is None or source is None:

@@ -4,14 +4,17 @@ from collections.abc import Collection
 
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.runlog.observed.source_files import read_files, record_files
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, step_log
 from logdriven_dagster.runlog.schema.observations import source_audit
 from logdriven_dagster.runlog.sql.chunks import split_into_chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
 from logdriven_dagster.runlog.sql.projects import match_project
+from logdriven_dagster.runlog.store import OvertakenError
 
 _COLUMNS = {
     "job_name": "table",
@@ -29,24 +32,40 @@ _COLUMNS = {
 
 
 def record(conn: Connection, rows: SourceRows) -> None:
-    """Record the result of an audit in place of the result before."""
+    """Record the result of an audit in place of the result before.
+
+    A result without a digest does not replace the rows of files. Raises OvertakenError if another
+    process records the first one at the same time.
+    """
     mine = match_project(source_audit) & (source_audit.c.job_name == rows.table)
     mine &= source_audit.c.step_id == rows.step_id
+    digest = conn.execute(select(source_audit.c.digest).where(mine).with_for_update()).scalar()
     conn.execute(delete(source_audit).where(mine))
     values = {column: getattr(rows, name) for column, name in _COLUMNS.items()}
-    conn.execute(insert(source_audit).values(looked_at=utc_now(), **values))
+    values["digest"] = rows.digest or digest
+    try:
+        conn.execute(insert(source_audit).values(looked_at=utc_now(), **values))
+        if rows.digest is not None:
+            record_files(conn, rows, all_anew=digest != rows.digest)
+    except IntegrityError:
+        problem = f"another process records the source of {rows.table} {rows.step_id}"
+        raise OvertakenError(problem) from None
 
 
-def read_source_rows(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
-    """Return the audit results of the sources of these tables."""
+def read_source_rows(
+    conn: Connection, tables: Collection[str], *, with_files: bool = False
+) -> list[SourceRows]:
+    """Return the audit results of the sources of these tables, by file if wanted."""
     found = []
+    files = read_files(conn, tables) if with_files else {}
     for names in split_into_chunks(sorted(tables)):
         query = select(source_audit).where(
             match_project(source_audit), source_audit.c.job_name.in_(names)
         )
         for row in conn.execute(query.order_by(source_audit.c.job_name, source_audit.c.step_id)):
             values = {name: getattr(row, column) for column, name in _COLUMNS.items()}
-            found.append(SourceRows(**values, looked_at=row.looked_at))
+            own = files.get((row.job_name, row.step_id), ())
+            found.append(SourceRows(**values, looked_at=row.looked_at, files=own))
     return found
 
 

@@ -90,7 +90,7 @@ source_audit = Table(
     Column("job_name", String(128), primary_key=True, comment="the table's name"),
     Column("step_id", String(64), primary_key=True),
     Column("looked_at", Timestamp, nullable=False, server_default=NOW),
-    Column("digest", String(64), comment="of the files that were read"),
+    Column("digest", String(64), comment="of the settings, and of files without rows here"),
     Column("row_count", BigInteger, nullable=False, comment="all rows of the step's source"),
     Column("null_count", BigInteger, nullable=False, comment="NULL in the column of the window"),
     Column("before_count", BigInteger, nullable=False, comment="before the first window"),
@@ -101,6 +101,27 @@ source_audit = Table(
     **INNODB,
 )
 """The place of source rows at the last audit."""
+
+source_file = Table(
+    "source_file",
+    metadata,
+    build_project_column(primary_key=True),
+    Column("job_name", String(128), primary_key=True, comment="the table's name"),
+    Column("step_id", String(64), primary_key=True),
+    Column("path_digest", String(64), primary_key=True, comment="SHA-256 of the path"),
+    Column("path", Text, nullable=False),
+    Column("location", Text, nullable=False, comment="its name in Spark; empty without rows"),
+    Column("file_size", BigInteger, nullable=False),
+    Column("changed_ns", BigInteger, nullable=False, comment="its last change, since 1970"),
+    Column("row_count", BigInteger, nullable=False),
+    Column("null_count", BigInteger, nullable=False, comment="as in source_audit"),
+    Column("before_count", BigInteger, nullable=False),
+    Column("after_count", BigInteger, nullable=False),
+    Column("first_position", String(64), comment="JSON: the least time; microseconds or raw"),
+    Column("last_position", String(64), comment="JSON: the greatest time"),
+    **INNODB,
+)
+"""The rows of source files by window, as of `source_audit`: which files a window has to read."""
 
 quality_check_log = Table(
     "quality_check_log",

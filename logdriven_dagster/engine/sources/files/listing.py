@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from logdriven_dagster.config.locations import as_path, is_remote, resolve_location
 from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.sources.file_rows import local_path
 from logdriven_dagster.engine.sources.files.arrivals import arrivals
 from logdriven_dagster.engine.sources.files.folders import values_in_folders
 from logdriven_dagster.engine.sources.known_sources import (
@@ -55,7 +55,7 @@ def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
         return None
     found = set()
     for uri in uris:
-        path = Path(unquote(re.sub("^file:/+", "/", uri)))
+        path = Path(local_path(uri))
         if not path.is_file():
             return None  # a file of another machine, where a server reads
         stat = path.stat()

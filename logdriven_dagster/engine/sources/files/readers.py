@@ -1,6 +1,7 @@
 """Readers of files: formats with types, and text formats."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ from logdriven_dagster.config.models.types.files import (
     RecordsSource,
     TextSource,
 )
-from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.rendering import render_path
+from logdriven_dagster.engine.sources.file_rows import ALL_FILES, METADATA, local_path
 from logdriven_dagster.engine.sources.files.folders import (
     Values,
     faithful,
@@ -74,6 +75,19 @@ class FilesReader(Reader):
     def fingerprint(self, reading: Reading, source: FilesSource) -> Fingerprint | None:
         return reading.sources.find_files(build_cache_key(reading, source))
 
+    def list_files(
+        self, reading: Reading, source: FilesSource, files: Fingerprint
+    ) -> Fingerprint | None:
+        mode = mode_of(reading.spark)
+        if not mode.capabilities.has_input_file_name:
+            return None
+        frame = self.whole(reading, source)
+        if METADATA in map(str.lower, frame.columns):
+            return None  # the file's own column hides Spark's
+        read = set(map(local_path, mode.input_files(frame)))
+        found = frozenset(version for version in files if version[0] in read)
+        return found if len(found) == len(read) else None
+
     def without_rows(self, reading: Reading, source: FilesSource) -> "DataFrame":
         if source.columns:
             return reading.spark.createDataFrame([], source.columns)
@@ -105,7 +119,7 @@ class TypedFilesReader(FilesReader):
             options = {"mergeSchema": True, **source.options}
             source = source.model_copy(update={"options": options})
         if len(found.parts) != 1:
-            frame = load_files(reading, source, found.columns)
+            frame = load_files(replace(reading, files=None), source, found.columns)
             return _union_of_parts(reading, source, found.parts, frame)
         (part,) = found.parts
         return part.convert(load_files(reading, source, part.schema))
@@ -184,18 +198,21 @@ def _union_of_parts(
     """Return the rows of files that need different schemas; `whole` has the final columns."""
     from pyspark.sql.types import StructType
 
+    selection = reading.files or ALL_FILES
     frame = None
     for part in parts:
+        if not (paths := selection.select_paths(part.paths)):
+            continue
         names = {name.lower() for name in part.schema.names}
         folders = [field for field in whole.schema.fields if field.name.lower() not in names]
         reader = reading.spark.read.format(source.type).options(**_options(source))
         reader = reader.schema(StructType([*part.schema.fields, *folders]))
         if not reading.table.incremental.registers_files:
             reader = reader.option("basePath", _base(build_cache_key(reading, source)))
-        rows = part.convert(reader.load([literal_path(path) for path in part.paths]))
-        rows = rows.select([quote_name(name) for name in whole.columns])
+        rows = selection.add_name(reader.load([literal_path(path) for path in paths]))
+        rows = selection.select_columns(part.convert(rows), whole.columns)
         frame = rows if frame is None else frame.union(rows)
-    return whole if frame is None else frame
+    return selection.apply(whole) if frame is None else frame
 
 
 def _read_unconverted(reading: Reading, source: FileSource) -> "DataFrame":
@@ -242,7 +259,8 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
             # Spark itself does not name the folder of a value that it cannot cast.
             _refuse_changed_folders(reading, source, reading.sources.find_files(key) or (), key)
             raise
-        return _with_folders(reading, source, key, frame)
+        frame = _with_folders(reading, source, key, frame)
+        return (reading.files or ALL_FILES).apply(frame)
     if not reading.run.files:
         return reading.spark.createDataFrame([], columns or source.columns)
     return reader.load([literal_path(file.location) for file in reading.run.files])
