@@ -128,7 +128,7 @@ BatchSizeOption = Annotated[
     typer.Option(
         "--batch-size",
         metavar="N",
-        help="The number of adjoining windows to run as one batch, or all; default: the "
+        help="The number of adjoining windows to run as one batch, all or auto; default: the "
         "tables' batch_size.",
     ),
 ]
@@ -270,11 +270,14 @@ def run_arguments(
 
 
 def _batch_size(text: str | None) -> "BatchSize | None":
-    """Parse a number of windows from 1, or `all`."""
+    """Parse a number of windows from 1, `all` or `auto`."""
     if text is None:
         return None
     if text == "all":
         return "all"
+    if text == "auto":
+        return "auto"
     if not text.isdigit() or int(text) < 1:
-        raise typer.BadParameter("must be all or a number of at least 1", param_hint="--batch-size")
+        problem = "must be auto, all or a number of at least 1"
+        raise typer.BadParameter(problem, param_hint="--batch-size")
     return int(text)

@@ -1,4 +1,4 @@
-"""Batches of windows: adjoining windows of one table that can run in one pass."""
+"""Batches of windows: the adjoining windows of one table that run in one pass, and their number."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -7,6 +7,40 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, State
 from logdriven_dagster.planning.readiness import find_open_attempt
+
+MOST = 1000
+"""The maximum number of windows in a pass: each has a row in the transactions of all."""
+_FIRST = 4
+"""The number of windows in the first pass of a table, whose rows are visible soon."""
+_GROWTH = 8
+_SECONDS = 120.0
+"""The time that a pass may take: its windows are published at its end."""
+_ROWS = 50_000_000
+"""The number of rows that a pass may read."""
+
+
+class BatchSizes:
+    """The numbers of windows for `batch_size: auto`, by table.
+
+    The time and the rows of each pass determine the size of the next one.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def suggest(self, table: str) -> int:
+        """Return the maximum number of windows of the table's next pass."""
+        return self._next.get(table, _FIRST)
+
+    def record_success(self, table: str, windows: int, seconds: float, rows: int) -> None:
+        """Record the time of a pass that succeeded, and the rows that it read."""
+        by_time = windows * _SECONDS / max(seconds, 0.001)
+        by_rows = windows * _ROWS / max(rows, 1)
+        self._next[table] = max(int(min(by_time, by_rows, windows * _GROWTH, MOST)), 1)
+
+    def record_failure(self, table: str, windows: int) -> None:
+        """Record that a pass of several windows failed, so that they run one by one."""
+        self._next[table] = max(windows // 2, 1)
 
 
 def find_stretch(plan: Plan, planned: PlannedWindow, most: int) -> list[TimeWindow]:

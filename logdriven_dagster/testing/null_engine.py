@@ -155,7 +155,7 @@ class NullEngine(Engine):
             start: the start of the window that fails; by default any window.
             step: the step that fails; by default any step.
             error: the error to raise; by default a TerminalStepError, which is not retried.
-            times: the number of attempts that fail before the step succeeds.
+            times: the number of attempts, apart from batches, that fail before the step succeeds.
         """
         why = error or TerminalStepError("the test asked for this failure")
         self._failures.append(_Failure(table, start, step, why, times))
@@ -177,11 +177,14 @@ class NullEngine(Engine):
             run_checks()
             time.sleep(_POLL_SECONDS)
 
-    def stage(self, run: WindowRun, step: StepConfig, zone: ZoneInfo) -> int:
-        """Return the number of rows of a step, or raise its failure."""
+    def stage(self, run: WindowRun, step: StepConfig, zone: ZoneInfo, *, alone: bool) -> int:
+        """Return the number of rows of a step, or raise its failure.
+
+        `alone` is False in a batch: after a failure its windows run one by one, and fail again.
+        """
         for failure in self._failures:
             if failure.concerns(run, step, zone):
-                failure.times -= 1
+                failure.times -= alone
                 raise failure.error
         return 1 if self._stage is None else self._stage(run, step)
 
@@ -211,7 +214,8 @@ class NullSession(WindowSession):
 
     def stage(self, step: StepConfig) -> tuple[Staged, ...]:
         """Stage a step of every window."""
-        rows = [self.engine.stage(run, step, self.zone) for run in self.runs]
+        alone = len(self.runs) == 1
+        rows = [self.engine.stage(run, step, self.zone, alone=alone) for run in self.runs]
         places = [f"null/{run.job_id}/{step.step}" for run in self.runs]
         return self._keep(step, list(map(_StagedRows, places, rows)))
 

@@ -7,7 +7,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.sql.stretching import (
+    find_single_windows,
+    find_stretch_obstacle,
+    find_window_keys,
+)
 from logdriven_dagster.config.sql.window_keys import KeyAnalysis, find_source_keys
 from logdriven_dagster.config.sql.window_scopes import SHARED, NamedRows, TogetherError
 from logdriven_dagster.model.periods import Grid, Period
@@ -146,3 +151,44 @@ def test_windows_of_numbers_that_mean_times_run_one_by_one_and_the_plan_gives_th
     project = load_project(tmp_path)
     obstacle = find_stretch_obstacle(project, project.table("ods.a"))
     assert str(obstacle).startswith("step load: values of source.window_column ts are not")
+
+
+@pytest.mark.parametrize(
+    ("select", "key"),
+    [
+        ("*", "at"),
+        ("id, at AS ordered_at", "ordered_at"),
+        ("id, CAST(at AS DATE) AS day, at", "at"),
+        ("CAST(at AS DATE) AS day, count(*) AS n", "day"),
+    ],
+)
+def test_without_a_window_column_the_target_uses_a_column_of_the_result(
+    tmp_path: Path, select: str, key: str
+):
+    grouped = " GROUP BY CAST(at AS DATE)" if "count" in select else ""
+    project = project_of(tmp_path, f"SELECT {select} FROM source{grouped}")
+    table = project.table("ods.a")
+    assert find_stretch_obstacle(project, table) is None
+    assert find_window_keys(project, table) == {"load": key}
+    assert find_single_windows(project, {"ods.a": 30}) == {}
+
+
+def test_a_result_without_such_a_column_keeps_windows_apart_and_the_reason_names_one(
+    tmp_path: Path,
+):
+    project = project_of(tmp_path, "SELECT id FROM source")
+    assert find_window_keys(project, project.table("ods.a")) == {}
+    reason = "step load: no column of the result identifies the window of a row; select at, too"
+    assert find_single_windows(project, {"ods.a": 2}) == {"ods.a": reason}
+    assert find_single_windows(project, {"ods.a": 1}) == {}
+
+
+def project_of(folder: Path, sql: str) -> Project:
+    (folder / "tables").mkdir()
+    (folder / "logdriven.yaml").write_text("project: shop")
+    (folder / "tables/a.yaml").write_text(
+        "{table: ods.a, period: 1 day, default_start: 2022-01-01, steps: [{step: load, "
+        "source: {type: parquet, path: in, window_column: at}, "
+        f"sql: '{sql}', target: {{type: iceberg}}}}]}}"
+    )
+    return load_project(folder)

@@ -18,6 +18,8 @@ CHECKS = "[{check: six_or_less, sql: SELECT day FROM load GROUP BY day HAVING co
 TARGETS = [
     "{type: iceberg, window_column: day}",
     "{type: iceberg, window_column: day, mode: append}",
+    "{type: iceberg}",
+    "{type: parquet, mode: append}",
     "{type: delta, window_column: day}",
     "{type: delta, window_column: day, mode: append}",
     "{type: parquet, window_column: day}",

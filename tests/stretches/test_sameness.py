@@ -18,21 +18,25 @@ QUERIES = [
 ]
 
 
-def world_of(root: Path, spark: Any, query: str) -> World:
+TARGETS = ["{type: iceberg, window_column: day}", "{type: iceberg}"]
+
+
+def world_of(root: Path, spark: Any, query: str, target: str) -> World:
     world = World(root, spark)
     (world.root / "tables/sums.yaml").unlink()
-    text = together().replace("SELECT day, CAST(n AS INT) AS n FROM source", query)
+    text = together(target).replace("SELECT day, CAST(n AS INT) AS n FROM source", query)
     world.write("tables/numbers.yaml", text)
     world.numbers(*LINES)
     return world
 
 
 @pytest.mark.sampled
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("query", QUERIES)
-def test_rows_and_counts_are_the_same(tmp_path: Path, spark: Any, query: str):
+def test_rows_and_counts_are_the_same(tmp_path: Path, spark: Any, query: str, target: str):
     told = []
     for size in (1, 4):
-        world = world_of(tmp_path / str(size), spark, query)
+        world = world_of(tmp_path / str(size), spark, query, target)
         events = world.catch_up(now=NOW, arguments=RunArguments(batch_size=size))
         passes = [isinstance(event, WindowStarted) for event in events]
         assert passes[:2] == [True, size > 1]

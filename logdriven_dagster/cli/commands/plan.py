@@ -19,7 +19,6 @@ from logdriven_dagster.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config.project import Project
     from logdriven_dagster.engine.targets.existing_rows import ExistingRows
     from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
     from logdriven_dagster.execution.definitions.renames import RenameNote
@@ -47,6 +46,7 @@ def plan(
     from logdriven_dagster.cli.shown.definitions import find_changed_targets
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
     from logdriven_dagster.config.derived.selection import select_tables
+    from logdriven_dagster.config.sql.stretching import find_single_windows
     from logdriven_dagster.execution.definitions.renames import find_rename_notes
     from logdriven_dagster.execution.opening import open_runner
     from logdriven_dagster.planning.unread import iter_made_without
@@ -57,7 +57,7 @@ def plan(
     selected = select_tables(loaded, tables or [], exclude or [])
     found = runner.plan(read_data_clock(loaded, now), selected)
     windows = islice(found.windows(), limit)
-    apart = _apart(loaded, found)
+    apart = find_single_windows(loaded, {n: each.pending for n, each in found.tables.items()})
     existing = _existing_rows(runner, found)
     changed = find_changed_targets(registered, found.tables)
     without = list(iter_made_without(found.tables))
@@ -74,8 +74,7 @@ def plan(
         _print_tables(found)
     point_to_errors(name for name, table in found.tables.items() if _errors(table))
     for name, reason in apart.items():
-        size = loaded.tables[name].batch_size
-        print_line(f"{name} runs one window at a time although batch_size is {size}: {reason}")
+        print_line(f"{name} runs one window at a time: {reason}")
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
     _print_notes(found, renames, without, changed)
@@ -84,19 +83,6 @@ def plan(
 def _errors(table: "TablePlan") -> list[str]:
     """Return the errors of the latest attempts at unfinished windows."""
     return [item.error for item in table.log.open if item.error]
-
-
-def _apart(project: "Project", found: "Plan") -> dict[str, str]:
-    """Return the tables whose windows cannot run in one pass as configured, with the reason."""
-    from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
-
-    meant = [project.tables[name] for name in found.tables]
-    reasons = {
-        table.table: find_stretch_obstacle(project, table)
-        for table in meant
-        if table.batch_size != 1
-    }
-    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def _existing_rows(runner: "Runner", found: "Plan") -> "list[ExistingRows]":

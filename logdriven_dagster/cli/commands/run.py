@@ -147,6 +147,7 @@ def run(
     if now is None:
         events = _notify_freshness(runner, events)
     without = _report_made_without(runner, names, clock)
+    _report_single_windows(runner.project, plan())
     _watch(events, lambda: _count_pending(plan(), limit), output, lambda: plan().firsts(), without)
 
 
@@ -160,6 +161,17 @@ def _report_made_without(
     found = find_made_without(runner.run_log, runner.project, names, now)
     print_made_without(found, to=sys.stderr)
     return found
+
+
+def _report_single_windows(project: "Project", plan: "Plan") -> None:
+    """Print on stderr which tables run many windows one by one, with the reason."""
+    from logdriven_dagster.cli.shown.rendering import format_plain, make_console
+    from logdriven_dagster.config.sql.stretching import find_single_windows
+
+    pending = {name: table.pending for name, table in plan.tables.items()}
+    for name, reason in find_single_windows(project, pending).items():
+        text = f"{name} runs one window at a time: {reason}"
+        make_console(sys.stderr).print(format_plain(text), soft_wrap=True)
 
 
 def _notify_freshness(

@@ -75,7 +75,7 @@ With `latest_only`, older windows are recorded as SKIPPED. Source: Sharp ETL.
 MissingColumns = Literal["refuse", "allow"]
 RowsOutside = Literal["fail", "count", "ignore"]
 
-BatchSize = Annotated[int, Field(ge=1)] | Literal["all"]
+BatchSize = Annotated[int, Field(ge=1)] | Literal["all", "auto"]
 Preview = Annotated[int, Field(ge=0, le=50)]
 
 
@@ -132,9 +132,10 @@ class TableConfig(Settings):
         "(the newest one; the others are recorded as SKIPPED)",
     )
     batch_size: BatchSize = Field(
-        1,
-        description="the number of adjoining pending windows to run as one Spark job, or all, "
-        "if the queries allow it; `logdriven plan` shows the reason if they do not",
+        "auto",
+        description="the number of adjoining pending windows to run as one Spark job, if the "
+        "queries allow it: auto (a few first, then as many as the time and the rows of those "
+        "suggest), all, or a number; `logdriven plan` shows the reason if they do not",
         examples=[30],
     )
     on_running: OnRunning = Field(

@@ -1,11 +1,12 @@
 """Eligibility of a table's adjoining windows to run as a batch in one Spark job."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW, KeyAnalysis
@@ -29,6 +30,35 @@ def find_stretch_obstacle(project: Project, table: TableConfig) -> str | None:
     except TogetherError as error:
         return str(error)
     return None
+
+
+def find_single_windows(project: Project, pending: Mapping[str, int]) -> Mapping[str, str]:
+    """Return the tables whose windows run one by one although they could be a batch, with reasons.
+
+    `pending` has the number of pending windows by table. A table is included if its `batch_size`
+    is a request for batches, or if it has more than one pending window.
+    """
+    found = {}
+    for name, windows in pending.items():
+        table = project.tables[name]
+        is_affected = windows > 1 if table.batch_size == "auto" else table.batch_size != 1
+        if is_affected and (reason := find_stretch_obstacle(project, table)) is not None:
+            found[name] = reason
+    return found
+
+
+def find_window_keys(project: Project, table: TableConfig) -> Mapping[str, str]:
+    """Return the column of each step's result whose values lie in the window of their row.
+
+    It is the target's `window_column`, or a column that the query passes on or computes from the
+    source's. Returns an empty mapping if the windows cannot run in one Spark job.
+    """
+    steps = _Steps(project, table)
+    try:
+        steps.look()
+    except TogetherError:
+        return {}
+    return steps.window_keys
 
 
 def choose_counting(project: Project, table: TableConfig) -> Counting:
@@ -62,8 +92,6 @@ def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
         yield target.stretch_obstacle
     if not target.write_mode.supports_batching:
         yield f"mode {target.mode} writes one window at a time"
-    if target.window_column is None:
-        yield "target.window_column must be the column that identifies the window of a row"
 
 
 def _list_obstacles(step: StepConfig) -> dict[str, object]:
@@ -87,13 +115,16 @@ class _Steps:
             if dependency.read != "none":
                 self._relations[dependency.table.lower()] = self._analyze_upstream(dependency.table)
         self.keys = KeyAnalysis(table.grid, self._relations)
+        self.window_keys: dict[str, str] = {}
+        """Step → the column of its result that identifies the window of a row."""
 
     def look(self) -> None:
         """Raise TogetherError if a query mixes windows."""
         for step in self._table.steps:
             try:
                 self._relations[step.step.lower()] = found = self._analyze_result(step)
-                self._refuse_misplaced(step, found)
+                if step.target is not None:
+                    self.window_keys[step.step] = _find_window_key(step, step.target, found)
                 if step.quality is not None:
                     known = self._project.config.quality_rules
                     refuse_mixing_rules(step.quality, known, found, self.keys)
@@ -110,20 +141,6 @@ class _Steps:
         self._relations["source"] = source
         sql = self._project.step_sql(self._table, step)
         return source if sql is None else self.keys.analyze(sql)
-
-    def _refuse_misplaced(self, step: StepConfig, found: NamedRows) -> None:
-        target = step.target
-        if target is None or target.window_column is None:
-            return
-        if found.keys is None:
-            problem = "the rows that it reads are not limited to a window; set source.window_column"
-            raise TogetherError(problem)
-        if target.window_column.lower() not in found.keys:
-            keys = ", ".join(sorted(found.keys)) or "no column"
-            raise TogetherError(
-                f"{target.window_column} is not computed only from columns that identify "
-                f"the window of a row (such as {keys})"
-            )
 
     def _analyze_source(self, source: Source) -> NamedRows:
         texts = source.model_dump(exclude={"query"})
@@ -167,6 +184,32 @@ class _Steps:
                 refused=f"it reads the windows of {name} that ended before each window"
             )
         return NamedRows(column) if _is_divisor(upstream, table) else NamedRows(must_name=column)
+
+
+def _find_window_key(step: StepConfig, target: Target, found: NamedRows) -> str:
+    """Return the column of a step's result that identifies the window of a row."""
+    if found.keys is None:
+        problem = "the rows that it reads are not limited to a window; set source.window_column"
+        raise TogetherError(problem)
+    keys = sorted(found.keys)
+    if target.window_column is None:
+        if not keys:
+            of_source = step.source.window_name if step.source else None
+            raise TogetherError(
+                "no column of the result identifies the window of a row; select "
+                f"{of_source or 'the column that does'}, too"
+            )
+        return next((key for key in keys if _is_of_source(step, key)), keys[0])
+    if target.window_column.lower() not in keys:
+        raise TogetherError(
+            f"{target.window_column} is not computed only from columns that identify "
+            f"the window of a row (such as {', '.join(keys) or 'no column'})"
+        )
+    return target.window_column
+
+
+def _is_of_source(step: StepConfig, key: str) -> bool:
+    return step.source is not None and key == (step.source.window_name or "").lower()
 
 
 def _is_divisor(upstream: TableConfig, table: TableConfig) -> bool:

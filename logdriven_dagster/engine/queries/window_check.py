@@ -47,20 +47,29 @@ def chosen_by_source(
 
 
 def assign_windows(
-    frame: "DataFrame", target: Target, windows: Sequence[TimeWindow], *, chosen: bool = False
+    frame: "DataFrame",
+    target: Target,
+    windows: Sequence[TimeWindow],
+    *,
+    key: str | None = None,
+    chosen: bool = False,
 ) -> "DataFrame":
     """Add the window of each row, and refuse rows outside of all windows.
 
     Rows of several adjoining windows get their window's number as WINDOW_INDEX, unless they have
-    it. `chosen` means that no row can lie outside, by `chosen_by_source`. Raises TerminalStepError
-    if the result lacks the window column.
+    it; `key` identifies their window if the target has no `window_column`. `chosen` means that no
+    row can lie outside, by `chosen_by_source`. Raises TerminalStepError if the result lacks the
+    window column.
     """
     name, several = target.window_column, len(windows) > 1
     if name is not None and not (chosen and name in frame.columns):
         frame = frame.withColumn(name, _build_window_check(frame, name, windows))
     if several and WINDOW_INDEX not in frame.columns:
-        assert name is not None  # `config.sql.stretching` refuses other targets
-        frame = _with_number(frame, name, windows)
+        if name is not None:
+            frame = _with_number(frame, name, windows)
+        else:
+            assert key is not None  # `config.sql.stretching` refuses other tables
+            frame = add_window_index(frame, key, windows)
     if window_column(target) == WINDOW_START:
         starts = [instant(window.start) for window in windows]
         if several:
@@ -81,19 +90,12 @@ def refuse_own_name(frame: "DataFrame") -> None:
             )
 
 
-def add_window_index(
-    frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]
-) -> "DataFrame":
+def add_window_index(frame: "DataFrame", key: str, windows: Sequence[TimeWindow]) -> "DataFrame":
     """Add the window's number to rows of several windows, as WINDOW_INDEX; no column changes.
 
-    The target's `window_column` determines the window. A row outside of all windows fails the
-    query.
+    The column `key` determines the window. A row outside of all windows fails the query.
     """
-    name = target.window_column
-    if len(windows) == 1:
-        return frame
-    assert name is not None  # `config.sql.stretching` refuses other targets
-    checked = frame.withColumn(WINDOW_INDEX, _build_window_check(frame, name, windows))
+    checked = frame.withColumn(WINDOW_INDEX, _build_window_check(frame, key, windows))
     return _with_number(checked, WINDOW_INDEX, windows)
 
 

@@ -15,6 +15,7 @@ from logdriven_dagster.config.models.quality import QualityConfig, resolve_rules
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.sql.stretching import find_window_keys
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.quality.checks import refuse_violations
 from logdriven_dagster.engine.quality.inspected_store import InspectedStore
@@ -66,6 +67,9 @@ class WindowSession:
         self._context, self._runs, self._whole = context, runs, combine_runs(runs)
         self._windows = tuple(run.window for run in runs)
         self._table: TableConfig = context.project.table(self._whole.table)
+        several = len(runs) > 1
+        self._keys = find_window_keys(context.project, self._table) if several else {}
+        """Step → the column that identifies the window of each row, for several windows."""
         self._reads = ReadCounts(context.project, self._table, self._windows, context.spark)
 
         def table(name: str, part: Reads) -> "DataFrame":
@@ -219,13 +223,12 @@ class WindowSession:
         self, step: StepConfig, target: Target, made: StepResult, source_type: str | None
     ) -> tuple[Staged, ...]:
         keeper, runs = self._store(step, target), self._list_step_runs(step)
-        frame = made.frame
+        frame, key = made.frame, self._keys.get(step.step)
         refuse_own_name(frame)
-        ready = (
-            add_window_index(frame, target, self._windows)
-            if step.quality
-            else self._prepare_write(frame, target, chosen=made.chosen)
-        )
+        if step.quality is None:
+            ready = self._prepare_write(frame, target, key=key, chosen=made.chosen)
+        else:
+            ready = frame if key is None else add_window_index(frame, key, self._windows)
         staged = self._reads.assign_counts(keeper.stage(ready, runs), frame)
         malformed = self._results.take_malformed()
         self._keep(step, keeper, staged)
@@ -236,9 +239,9 @@ class WindowSession:
         )
 
     def _prepare_write(
-        self, frame: "DataFrame", target: Target, *, chosen: bool = False
+        self, frame: "DataFrame", target: Target, *, key: str | None = None, chosen: bool = False
     ) -> "DataFrame":
-        return in_few_files(assign_windows(frame, target, self._windows, chosen=chosen))
+        return in_few_files(assign_windows(frame, target, self._windows, key=key, chosen=chosen))
 
     def _keep(self, step: StepConfig, keeper: Store, staged: tuple[StagedRows, ...]) -> None:
         """Record the staged rows, and offer them to later steps and checks."""

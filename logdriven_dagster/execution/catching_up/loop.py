@@ -29,7 +29,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.notifications.rules import Outbox, gathering
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.passes import Passes, most_together
+from logdriven_dagster.execution.window.passes import Passes
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, State
 
 _LOOK_SECONDS = 2.0
@@ -129,7 +129,8 @@ class CatchingUp:
 
     def _stretch(self, planned: PlannedWindow, order: Order) -> list[Order]:
         """Return the orders of the window and those that may run in one pass with it."""
-        most = most_together(order)
+        side_by_side = self.max_parallel > 1 and not order.table.ordered
+        most = self.passes.most_together(order, side_by_side=side_by_side)
         if self.max_windows is not None:
             most = min(most, self.max_windows - self.tried)
         if most < 2 or order.passed_over:

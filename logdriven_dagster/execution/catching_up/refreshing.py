@@ -15,7 +15,7 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.passes import Passes, most_together
+from logdriven_dagster.execution.window.passes import Passes
 from logdriven_dagster.model.windows import Slice, TimeWindow, normalize_instant
 from logdriven_dagster.planning.due import get_next_due
 from logdriven_dagster.runlog import RunLog
@@ -60,7 +60,7 @@ class RefreshQueue:
     def _together(self) -> list[Order]:
         """Return the oldest windows up to the first gap."""
         found = self.orders[:1]
-        most = most_together(found[0]) if len(self.orders) > 1 else 1
+        most = self.runner.most_together(found[0]) if len(self.orders) > 1 else 1
         for order in self.orders[1:most]:
             if order.window.start != found[-1].window.end:
                 break

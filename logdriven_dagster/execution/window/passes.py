@@ -35,21 +35,9 @@ from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning.stretches import MOST, BatchSizes
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
-
-MOST = 1000
-"""The maximum number of windows in a pass: each has a row in the transactions of all."""
-
-
-def most_together(order: Order) -> int:
-    """Return the maximum number of windows of the table that may run in one pass."""
-    table, size = order.table, order.arguments.batch_size or order.table.batch_size
-    if size == 1 or order.made_outside or order.steps != table.steps:
-        return 1
-    if find_stretch_obstacle(order.project, table) is not None:
-        return 1
-    return MOST if size == "all" else min(size, MOST)
 
 
 class LineageSource(Protocol):
@@ -90,6 +78,7 @@ class Passes:
         self._engines, self._choice = engines, choice
         self._started: set[str] = set()
         self.needs = Needs(project, choice)
+        self._sizes = BatchSizes()
         self._alone: set[tuple[str, str]] = set()
         """Tables and keys of windows whose pass with others failed: each runs by itself next."""
 
@@ -118,9 +107,12 @@ class Passes:
         self._listeners.on_claim(attempts)
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"skipped in favor of {order.window}")
+        ended = []
         for event in self._run_claimed(order, engine, processes, attempts, began):
             self._note(event)
+            ended.append(event)
             yield event
+        self._record_size(order.table.table, ended, time.monotonic() - began)
 
     def _in_one_pass(self, orders: Sequence[Order]) -> list[Order]:
         """Return the first window, and those after it up to the first that has to run by itself."""
@@ -133,6 +125,29 @@ class Passes:
             self._alone.add((event.attempt.table, event.attempt.window.key))
         elif isinstance(event, WindowSucceeded):
             self._alone.discard((event.attempt.table, event.attempt.window.key))
+
+    def most_together(self, order: Order, *, side_by_side: bool = False) -> int:
+        """Return the maximum number of windows of the table that may run in one pass.
+
+        `side_by_side` means that its windows may run in parallel instead.
+        """
+        table, size = order.table, order.arguments.batch_size or order.table.batch_size
+        if size == 1 or order.made_outside or order.steps != table.steps:
+            return 1
+        if find_stretch_obstacle(order.project, table) is not None:
+            return 1
+        if size == "auto":
+            return 1 if side_by_side else self._sizes.suggest(table.table)
+        return MOST if size == "all" else min(size, MOST)
+
+    def _record_size(self, table: str, events: Sequence[WindowEvent], seconds: float) -> None:
+        done = [event for event in events if isinstance(event, WindowSucceeded)]
+        set_back = sum(isinstance(event, WindowSetBack) for event in events)
+        if done:
+            rows = sum(count.source or 0 for event in done for count in event.counts)
+            self._sizes.record_success(table, len(done), seconds, rows)
+        elif set_back:
+            self._sizes.record_failure(table, set_back)
 
     def record_inapplicable(
         self, order: Order, windows: Sequence[TimeWindow]

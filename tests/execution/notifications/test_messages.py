@@ -55,6 +55,7 @@ def notified(world, mail, web, monkeypatch):
               hook: {{type: webhook, url: "{web.url}/hook", headers: {{X-Token: "${{env:HOOK}}"}}}}
               gone: {{type: webhook, url: "http://127.0.0.1:{free_port()}"}}
             defaults:
+              batch_size: 1
               notify: {rules}
             """,
         )
