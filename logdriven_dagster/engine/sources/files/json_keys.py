@@ -1,9 +1,9 @@
-"""Keys and escapes of JSON objects that Spark's reader ignores silently.
+"""Parts of JSON records that Spark's reader ignores silently.
 
 It drops fields that `columns` does not name, such as a renamed one, takes the last value of a key
-that appears twice in an object, and turns half a surrogate pair into a question mark. No option
-reports these, so one query reads the keys, once for each state of the files. It parses nested
-objects only where the columns have objects.
+that appears twice in an object, turns half a surrogate pair into a question mark, and reads only
+the first object of a line. No option reports these, so one query reads the records as text, once
+for each state of the files. It parses nested objects only where the columns have objects.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,9 @@ _PROBLEMS = {
     "key": f"appears twice in one object; {_FIX_OF_KEYS}",
     "escape": "is half of a character, which Spark reads as a question mark; fix the "
     "file, or accept it with mode: PERMISSIVE",
+    "text": "is not read by Spark; write each object in a line of its own",
 }
+_AFTER_END = "text after the end of the first JSON value"
 _HIGH, _LOW = (rf"\\u[dD][{digits}][0-9a-fA-F]{{2}}" for digits in ("89abAB", "c-fC-F"))
 _HALF = rf"(?<!\\)(?:\\\\)*({_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
 """An escape of one half of a surrogate pair, after an even number of backslashes."""
@@ -45,22 +47,23 @@ _HALF = rf"(?<!\\)(?:\\\\)*({_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
 def refuse_keys(reading: Reading, source: Source) -> None:
     """Raise TerminalStepError for an unknown or repeated key in the window's records.
 
-    An escape of half a character is refused, too. If Spark infers the columns, no key is unknown,
-    and Spark itself refuses repeated keys.
+    An escape of half a character is refused, too, and several values in a line. If Spark infers
+    the columns, no key is unknown, and Spark itself refuses repeated keys.
     """
     if not isinstance(source, JsonSource):
         return
     if source.multiline:
         _refuse_several_documents(reading, source)
-    if (columns := parse_declared_columns(source)) is None:
-        return
-    if not source.is_strict and source.unknown_fields == "ignore":
+    if not (problems := _list_problems(source)):
         return
     key = build_cache_key(reading, source)
     what = (key, source.unknown_fields)
     if reading.sources.are_trusted(what, key.path, reading.run.files):
         return
-    found = _odd_records(reading, source, columns)
+    found = _texts(reading, source).selectExpr(
+        "*", f"concat({', '.join(problems)}) AS problems", "_metadata.file_path AS file"
+    )
+    found = found.where("size(problems) > 0")
     label = f"{reading.run.table}: keys of {key.path}"
     rows = run_action(reading.spark, label, found.limit(1).collect)
     if not rows:
@@ -109,13 +112,12 @@ def _filter_by_window(
     reading: Reading, source: JsonSource, found: "DataFrame", instant: str
 ) -> "DataFrame":
     """Return the records of the window; a line with several records belongs to every window."""
-    columns = parse_declared_columns(source)
-    assert columns is not None
+    columns = parse_declared_columns(source) or load_files(reading, source, None).schema
     lenient = source.model_copy(update={"mode": "PERMISSIVE"})
     parsed = sf.from_json("value", read_as(lenient, columns), record_options(lenient))
     found = found.withColumn("parsed", parsed)
     within = values_of(reading, source, found, instant).lies_within(reading.run.window)
-    several = "ltrim(value) LIKE '[%'"
+    several = f"ltrim(value) LIKE '[%' OR array_contains(problems, '{_AFTER_END}')"
     return found.where(f"coalesce({within}, true) OR {several}")
 
 
@@ -130,17 +132,34 @@ def _texts(reading: Reading, source: JsonSource) -> "DataFrame":
     return frame
 
 
-def _odd_records(reading: Reading, source: JsonSource, columns: "StructType") -> "DataFrame":
-    """Return the texts of records with wrong keys or escapes, with their problems."""
-    frame = _texts(reading, source)
-    keys = _Keys(source)
-    one = keys.of_text("value", columns, "")
-    each = keys.of_elements("value", columns, "", 0)
-    problems = f"CASE WHEN ltrim(value) LIKE '[%' THEN {each} ELSE {one} END"
+def _list_problems(source: JsonSource) -> list[str]:
+    """Return SQL of arrays, each with problems of the record in `value`."""
+    columns, keys, found = parse_declared_columns(source), _Keys(source), []
+    if columns is not None and (source.is_strict or source.unknown_fields == "refuse"):
+        one = keys.of_text("value", columns, "")
+        each = keys.of_elements("value", columns, "", 0)
+        found.append(f"CASE WHEN ltrim(value) LIKE '[%' THEN {each} ELSE {one} END")
     if source.is_strict:
-        problems = f"concat({problems}, {_halves()})"
-    found = frame.selectExpr("*", f"{problems} AS problems", "_metadata.file_path AS file")
-    return found.where("size(problems) > 0")
+        found.append(_halves())
+    if not source.multiline:
+        found.append(_after_end(keys))
+    return found
+
+
+def _after_end(keys: "_Keys") -> str:
+    """Return SQL of an array with a problem if the line in `value` continues after its first value.
+
+    Only lines whose first brace does not end them are parsed for it.
+    """
+    is_flat = "octet_length(rtrim(value)) = octet_length(substring_index(value, '}', 1)) + 1"
+    both = "'[' || value || ',0]'"  # the 0 shows that the line did not close the list itself
+    size = _size(keys.build_parsing(both, "ARRAY<STRING>"))
+    # Spark's own function is fast, but supports no reader options.
+    count = f"coalesce(json_array_length({both}), {size}, 0)"
+    first = [keys.build_parsing("value", f"{kind}STRING>") for kind in ("MAP<STRING, ", "ARRAY<")]
+    is_json = f"coalesce({', '.join(map(_size, first))}) IS NOT NULL"
+    more = f"NOT ({is_flat}) AND {count} != 2 AND {is_json}"
+    return f"CASE WHEN {more} THEN array('{_AFTER_END}') ELSE array() END"
 
 
 def _halves() -> str:

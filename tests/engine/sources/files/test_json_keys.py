@@ -89,9 +89,43 @@ def test_an_escape_of_half_a_character_is_refused_with_its_line(lab: Lab):
     for number, text in enumerate(HALVES):
         lines = [f'{{"a": {n}, "b": "{each}"}}' for n, each in enumerate([*WHOLE, text])]
         lab.file(f"in{number}/f.json", "\n".join(lines))
-        message = refused(lab, json_lines() | {"path": f"in{number}"})
-        assert f"in{number}/f.json, line {len(lines)}: escape \\u" in message
-        assert "is half of a character, which Spark reads as a question mark" in message
+        for source in (json_lines(), {"type": "json"}):
+            message = refused(lab, source | {"path": f"in{number}"})
+            assert f"in{number}/f.json, line {len(lines)}: escape \\u" in message
+            assert "is half of a character, which Spark reads as a question mark" in message
     lab.file("whole/f.json", "\n".join(lines[:-1]))
     load(lab, json_lines() | {"path": "whole"})
     assert [row[1] for row in lab.rows("ods.t")] == ["😀", r"\ud83d", "😀", "é"]
+
+
+AFTER = [
+    '{"a": 2}{"a": 3}',
+    '{"a": 2},{"a": 3}',
+    '{"a": 2},',
+    '{"a": 2}], [3',
+    '[{"a": 2}] [{"a": 3}]',
+]
+ALONE = ['{"b": "}{"}', '{"b": "x"} ', '[{"a": 1}, {"a": 2}]', "{'b': '}'}", ""]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("columns", [{"columns": "a INT, b STRING"}, {}])
+def test_a_second_object_in_a_line_is_refused_in_every_mode(lab: Lab, columns: dict[str, str]):
+    for number, line in enumerate(AFTER):
+        lab.file(f"in{number}/f.json", "\n".join([*ALONE, line]))
+        for mode in ("FAILFAST", "DROPMALFORMED"):
+            fields = {"mode": mode, "unknown_fields": "ignore", "path": f"in{number}", **columns}
+            message = refused(lab, {"type": "json", **fields})
+            assert f"in{number}/f.json, line {len(ALONE) + 1}: text after the end of the" in message
+            assert "is not read by Spark; write each object in a line of its own" in message
+    lab.file("alone/f.json", "\n".join(ALONE))
+    assert load(lab, {"type": "json", "path": "alone", **columns}).counts.target == 5
+
+
+def test_a_second_object_in_a_line_fails_every_window(lab: Lab):
+    lab.file("in/f.json", '{"at": "2022-01-01"}{"at": "2022-01-02"}\n{"at": "2022-01-03"}\n')
+    source = json_lines("at TIMESTAMP", window_column="at")
+    lab.table("ods.t", {"source": source, "target": TARGET})
+    for number in (1, 2, 3):
+        with pytest.raises(TerminalStepError, match="line 1: text after the end of the first"):
+            lab.run("ods.t", day(number))
