@@ -64,7 +64,7 @@ def faithful(schema: "StructType", values: Values, zone: ZoneInfo) -> "StructTyp
         )
     ]
     fields = [
-        StructField(field.name, StringType() if field.name in changed else field.dataType)
+        StructField(field.name, StringType()) if field.name in changed else field
         for field in schema.fields
     ]
     return StructType(fields) if changed else None

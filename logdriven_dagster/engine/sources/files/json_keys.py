@@ -149,10 +149,12 @@ def _list_problems(source: JsonSource) -> list[str]:
 def _after_end(keys: "_Keys") -> str:
     """Return SQL of an array with a problem if the line in `value` continues after its first value.
 
-    Only lines whose first brace does not end them are parsed for it.
+    Only lines whose first brace does not end them are parsed for it. A comma at the end is allowed,
+    as in a list over several lines.
     """
-    is_flat = "octet_length(rtrim(value)) = octet_length(substring_index(value, '}', 1)) + 1"
-    both = "'[' || value || ',0]'"  # the 0 shows that the line did not close the list itself
+    line = "trim(TRAILING ' ,' FROM value)"
+    is_flat = f"octet_length({line}) = octet_length(substring_index(value, '}}', 1)) + 1"
+    both = f"'[' || {line} || ',0]'"  # the 0 shows that the line did not close the list itself
     size = _size(keys.build_parsing(both, "ARRAY<STRING>"))
     # Spark's own function is fast, but supports no reader options.
     count = f"coalesce(json_array_length({both}), {size}, 0)"

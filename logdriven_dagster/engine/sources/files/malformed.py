@@ -24,6 +24,7 @@ from logdriven_dagster.engine.sources.files.records import (
     record_options,
 )
 from logdriven_dagster.engine.sources.files.text_values import (
+    INFERRED,
     LOST_DIGITS,
     MISFIT,
     REPLACEMENT,
@@ -53,7 +54,7 @@ _HEADER_LENGTH = re.compile(r"Header length: (\d+), schema size: (\d+)")
 _QUOTE = re.compile(r"Unescaped quote character.*content parsed=([^\n]*)", re.DOTALL)
 _MISFIT = re.compile(
     rf"column [^\n]* holds (?:'(?P<text>[^\n]*)'|(?P<shown>[^\n]*)){MISFIT} "
-    rf"[a-z0-9(),_<>:]+(?:{SKIPPED}|{LOST_DIGITS})?"
+    rf"[a-z0-9(),_<>:]+(?:{SKIPPED}|{LOST_DIGITS}|{INFERRED})?"
 )
 _UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
 _DECODING = "MALFORMED_CHARACTER_CODING"
@@ -240,6 +241,8 @@ def _fix(problem: str) -> str:
         return _FIX_OF_HEADERS
     if _DECIMAL_COMMA.search(problem):
         return _FIX_OF_COMMAS
+    if INFERRED in problem:
+        return "set the type of the column in columns, such as STRING or DECIMAL(20, 0)"
     if _OTHER_ENCODING in problem:
         fix = 'options: {encoding: UTF-16LE, lineSep: "\\n"} reads it without a byte order mark'
         return f"write the file in UTF-8; {fix}"

@@ -11,7 +11,6 @@ from logdriven_dagster.config.models.types.files import (
     FileSource,
     FilesSource,
     RecordsSource,
-    TextSource,
 )
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.file_rows import ALL_FILES, METADATA, local_path
@@ -39,7 +38,6 @@ from logdriven_dagster.engine.sources.files.records import (
     read_as,
     record_options,
     refuse_inferred_times,
-    with_corrupt_column,
 )
 from logdriven_dagster.engine.sources.files.text_files import refuse_unreadable_files
 from logdriven_dagster.engine.sources.files.text_values import UNDECODABLE
@@ -153,10 +151,9 @@ class RecordsReader(FilesReader):
             return load_files(reading, source, read_as(source, declared))
         frame = load_files(reading, source, None)
         refuse_inferred_times(source, frame.schema)
-        if source.is_strict or isinstance(source, TextSource):
-            return frame
-        # Spark infers the columns, but returns the corrupt one only if it found some.
-        return load_files(reading, source, with_corrupt_column(frame.schema))
+        # Spark returns the corrupt column only if it found some.
+        columns = read_as(source, frame.schema)
+        return frame if columns == frame.schema else load_files(reading, source, columns)
 
     def validate_frame(
         self, reading: Reading, source: RecordsSource, frame: "DataFrame"

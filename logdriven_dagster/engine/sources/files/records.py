@@ -6,6 +6,7 @@ precision, times without a day. A source with another `mode` continues, and its 
 are counted in the pass that reads them.
 """
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 CORRUPT = "_corrupt_record"
 """The column that Spark fills with the text of a malformed record."""
+
+_OWN_TYPE = "logdriven.type"
+"""The key of a column's metadata that contains its type, as JSON."""
 
 NOTHING = "\ufdd0"
 """Placeholder for a missing value: Unicode reserves it, so no text contains it.
@@ -75,14 +79,18 @@ def record_options(source: RecordsSource) -> dict[str, str]:
 
 
 def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
-    """Return the schema to read with: types that also hold values outside the columns' types."""
+    """Return the schema to read with: types that also hold values outside the columns' types.
+
+    The metadata of a column that is read with another type contains its own type.
+    """
     from pyspark.sql.types import StructField, StructType
 
-    fields = [
-        StructField(field.name, read_type(source, field))
-        for field in columns.fields
-        if field.name != CORRUPT
-    ]
+    fields = []
+    for field in columns.fields:
+        read = read_type(source, field)
+        known = {} if read == field.dataType else {_OWN_TYPE: field.dataType.json()}
+        if field.name != CORRUPT:
+            fields.append(StructField(field.name, read, metadata=known))
     is_text = isinstance(source, TextSource)
     schema = StructType(fields)
     return schema if source.is_strict or is_text else with_corrupt_column(schema)
@@ -188,10 +196,27 @@ def clean_malformed(
 
 def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
     """Return the columns that Spark itself does not read strictly."""
-    columns = parse_declared_columns(source)
-    found = (
-        find_doubt(source, field, is_declared=columns is not None)
-        for field in (columns or frame.schema).fields
-        if field.name != CORRUPT
-    )
+    columns = parse_declared_columns(source) or _inferred_columns(frame)
+    found = (find_doubt(source, field) for field in columns.fields if field.name != CORRUPT)
     return [doubt for doubt in found if doubt]
+
+
+def _inferred_columns(frame: "DataFrame") -> "StructType":
+    """Return the columns that Spark inferred, for a frame that has the schema of `read_as`."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType(
+        [
+            StructField(field.name, _parse_type(field.metadata.get(_OWN_TYPE)) or field.dataType)
+            for field in frame.schema.fields
+        ]
+    )
+
+
+def _parse_type(text: str | None) -> "DataType | None":
+    from pyspark.sql.types import StructType
+
+    if text is None:
+        return None
+    field = f'{{"name": "x", "type": {text}, "nullable": true, "metadata": {{}}}}'
+    return StructType.fromJson(json.loads(f'{{"fields": [{field}]}}'))["x"].dataType

@@ -1,14 +1,20 @@
 """Values in text files that Spark's parsers change: read as another type, and checked in SQL.
 
 Spark reads `10:00` as a time of today and 12,5 as 125, moves times that clocks skip, cuts digits
-off, and turns a TINYINT of 128 into -128. The checks apply at any depth of a column.
+off, and turns a TINYINT of 128 into -128. It infers numbers for 007 and for integers that a DOUBLE
+cannot hold. The checks apply at any depth of a column.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.types.files import JsonSource, RecordsSource, TextSource
+from logdriven_dagster.config.models.types.files import (
+    CsvSource,
+    JsonSource,
+    RecordsSource,
+    TextSource,
+)
 from logdriven_dagster.engine.queries.nested_values import (
     any_leaf,
     change_leaves,
@@ -26,10 +32,13 @@ REPLACEMENT = "\ufffd"
 """The character that Java substitutes for bytes that are invalid in the file's encoding."""
 SKIPPED = " since clocks skip it"
 LOST_DIGITS = " since it has digits below a microsecond"
+INFERRED = " since Spark infers this type, which would change it"
 _DIGITS = 38
 _WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
 _SHORTEST_WITH_NANOS = 15
 """The length of the interval `0 1:2:3.1234567`."""
+_DIGITS_OF_DOUBLES = 15
+"""The number of digits that every DOUBLE keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,7 @@ class _Check:
 
 
 def read_type(source: RecordsSource, field: "StructField") -> "DataType":
-    """Return the type with which Spark's parser reads a declared column."""
+    """Return the type with which Spark's parser reads a column."""
     return _map_type(
         field.dataType,
         lambda leaf: leaf if (check := _check(source, field.name, leaf)) is None else check.read,
@@ -67,16 +76,12 @@ class Doubt:
     """The error message for a bad value."""
 
 
-def find_doubt(source: RecordsSource, field: "StructField", *, is_declared: bool) -> Doubt | None:
-    """Return the doubt about a column; None if Spark's parser reads it strictly.
-
-    Spark's parser itself chose the type of a column that is not declared.
-    """
+def find_doubt(source: RecordsSource, field: "StructField") -> Doubt | None:
+    """Return the doubt about a column; None if Spark's parser reads it strictly."""
     name, kind = field.name, field.dataType
 
     def check(leaf: "DataType") -> _Check | None:
-        found = _check(source, name, leaf)
-        return found if found is None or is_declared or found.read == leaf else None
+        return _check(source, name, leaf)
 
     def is_bad(v: str, leaf: "DataType") -> str | None:
         if (known := check(leaf)) is None:
@@ -120,6 +125,8 @@ def _check(source: RecordsSource, column: str, leaf: "DataType") -> _Check | Non
             return None if reads_bytes(source) else _check_text(source, leaf)
         case _ if isinstance(source, TextSource):
             return None
+        case _ if source.columns is None:
+            return None if is_window else _check_inferred(source, leaf)
         case ty.TimestampType() if not is_window and "timestampformat" not in given:
             return _check_time(with_seconds=isinstance(source, JsonSource))
         case ty.TimestampNTZType() if not is_window and "timestampntzformat" not in given:
@@ -249,6 +256,52 @@ def _check_decimal(leaf: "DataType", *, as_text: bool) -> _Check:
         return f"'holds ', {shown}, '{MISFIT} {name}'"
 
     return _Check(StringType(), is_good, lambda v: f"try_cast({v} AS {name})", problem)
+
+
+def _check_inferred(source: RecordsSource, leaf: "DataType") -> _Check | None:
+    """Check a number whose type Spark infers: its text must be one of the value.
+
+    In CSV 007 may be a code, and a DOUBLE may have more digits than it keeps.
+    """
+    from pyspark.sql import types as ty
+
+    is_double = isinstance(leaf, ty.DoubleType)
+    is_of_csv = isinstance(source, CsvSource)
+    if not is_double and not (is_of_csv and _has_plain_digits(source, leaf)):
+        return None
+    name = sql_type(leaf)
+
+    def is_good(v: str) -> str:
+        value, conditions = f"try_cast({v} AS {name})", []
+        conditions.append(f"{value} IS NOT NULL")
+        if is_of_csv:
+            # A leading zero or plus sign; most texts begin with another digit.
+            conditions.append(f"(left({v}, 1) > '0' OR NOT {v} RLIKE '^([+]|-?0[0-9])')")
+        if is_double:
+            few = f"length({v}) <= {_DIGITS_OF_DOUBLES} AND upper({v}) = lower({v})"
+            conditions.append(f"({few} OR {_digits(v)} = {_digits(f'CAST({value} AS STRING)')})")
+        return " AND ".join(conditions)
+
+    def problem(v: str) -> str:
+        reason = f"CASE WHEN try_cast({v} AS {name}) IS NULL THEN '' ELSE '{INFERRED}' END"
+        return f"'holds \\'', {v}, '\\'{MISFIT} {name}', {reason}"
+
+    return _Check(ty.StringType(), is_good, lambda v: f"try_cast({v} AS {name})", problem)
+
+
+def _has_plain_digits(source: RecordsSource, leaf: "DataType") -> bool:
+    """Return True if SQL reads the texts of a number's type as Spark's parser does."""
+    from pyspark.sql import types as ty
+
+    if isinstance(leaf, ty.DecimalType):
+        return "locale" not in _given(source)
+    return isinstance(leaf, ty.IntegerType | ty.LongType)
+
+
+def _digits(text: str) -> str:
+    """Return SQL of the digits of a number, without those of its exponent and outer zeros."""
+    mantissa = f"substring_index(replace(upper({text}), 'INITY', ''), 'E', 1)"
+    return f"trim('0' FROM replace(ltrim('-', {mantissa}), '.', ''))"
 
 
 def _check_by_cast(wide: "DataType", leaf: "DataType") -> _Check:
