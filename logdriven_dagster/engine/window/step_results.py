@@ -168,7 +168,7 @@ class StepResults:
             return None
         reading = replace(self._reading, files=self._choose_files(step))
         frame = read_source(reading, step.source)
-        refuse_keys(reading, step.source)
+        refuse_keys(reading, step.source, frame)
         self._malformed[step.step] += reading.malformed
         source = self._seen(step.source.window_column, frame)
         self._views.offer("source", lambda: source)

@@ -38,23 +38,29 @@ _PROBLEMS = {
     "file, or accept it with mode: PERMISSIVE",
     "text": "is not read by Spark; write each object in a line of its own",
 }
+_INFERRED = (
+    "is not in the columns that Spark infers; write columns, or ignore such fields with "
+    "unknown_fields: ignore"
+)
 _AFTER_END = "text after the end of the first JSON value"
 _HIGH, _LOW = (rf"\\u[dD][{digits}][0-9a-fA-F]{{2}}" for digits in ("89abAB", "c-fC-F"))
 _HALF = rf"(?<!\\)(?:\\\\)*({_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
 """An escape of one half of a surrogate pair, after an even number of backslashes."""
 
 
-def refuse_keys(reading: Reading, source: Source) -> None:
+def refuse_keys(reading: Reading, source: Source, frame: "DataFrame") -> None:
     """Raise TerminalStepError for an unknown or repeated key in the window's records.
 
-    An escape of half a character is refused, too, and several values in a line. If Spark infers
-    the columns, no key is unknown, and Spark itself refuses repeated keys.
+    An escape of half a character is refused, too, and several values in a line. `frame` is the
+    source as it is read. If Spark infers its columns, a key is unknown that differs from another
+    one in its case only, or that occurs only in records outside the sample.
     """
     if not isinstance(source, JsonSource):
         return
     if source.multiline:
         _refuse_several_documents(reading, source)
-    if not (problems := _list_problems(source)):
+    columns = parse_declared_columns(source) or frame.schema
+    if not (problems := _list_problems(source, columns)):
         return
     key = build_cache_key(reading, source)
     what = (key, source.unknown_fields)
@@ -70,9 +76,8 @@ def refuse_keys(reading: Reading, source: Source) -> None:
         reading.sources.trust(what, key.path, reading.run.files)
         return
     if name := source.window_name:
-        found = _filter_by_window(
-            reading, source, found, name if name in found.columns else f"parsed.{name}"
-        )
+        instant = name if name in found.columns else f"parsed.{name}"
+        found = _filter_by_window(reading, source, found, columns, instant)
         rows = run_action(reading.spark, label, found.limit(1).collect)
     if rows:
         raise TerminalStepError(_problem(source, rows[0]))
@@ -103,16 +108,21 @@ def _refuse_several_documents(reading: Reading, source: JsonSource) -> None:
 def _problem(source: JsonSource, row: "Row") -> str:
     first = row["value"].strip().partition("\n")[0].strip()
     problem = row["problems"][0]
-    message = f"{problem} {_PROBLEMS[problem.partition(' ')[0]]}"
+    kind = problem.partition(" ")[0]
+    fix = _INFERRED if kind == "field" and source.columns is None else _PROBLEMS[kind]
+    message = f"{problem} {fix}"
     files = [unquote(row["file"])]
     return add_location(files, message, encoding_of(source), lambda line: line.strip() == first)
 
 
 def _filter_by_window(
-    reading: Reading, source: JsonSource, found: "DataFrame", instant: str
+    reading: Reading,
+    source: JsonSource,
+    found: "DataFrame",
+    columns: "StructType",
+    instant: str,
 ) -> "DataFrame":
     """Return the records of the window; a line with several records belongs to every window."""
-    columns = parse_declared_columns(source) or load_files(reading, source, None).schema
     lenient = source.model_copy(update={"mode": "PERMISSIVE"})
     parsed = sf.from_json("value", read_as(lenient, columns), record_options(lenient))
     found = found.withColumn("parsed", parsed)
@@ -132,10 +142,10 @@ def _texts(reading: Reading, source: JsonSource) -> "DataFrame":
     return frame
 
 
-def _list_problems(source: JsonSource) -> list[str]:
+def _list_problems(source: JsonSource, columns: "StructType") -> list[str]:
     """Return SQL of arrays, each with problems of the record in `value`."""
-    columns, keys, found = parse_declared_columns(source), _Keys(source), []
-    if columns is not None and (source.is_strict or source.unknown_fields == "refuse"):
+    keys, found = _Keys(source), []
+    if source.unknown_fields == "refuse" or (source.is_strict and source.columns):
         one = keys.of_text("value", columns, "")
         each = keys.of_elements("value", columns, "", 0)
         found.append(f"CASE WHEN ltrim(value) LIKE '[%' THEN {each} ELSE {one} END")

@@ -40,6 +40,7 @@ from logdriven_dagster.engine.sources.files.texts import (
     short,
 )
 from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.spark.errors import JvmException
 from logdriven_dagster.engine.spark.jvm_errors import list_jvm_errors
 from logdriven_dagster.engine.storage.locations import literal_path
 from logdriven_dagster.model.windows import TimeWindow
@@ -57,10 +58,11 @@ _MISFIT = re.compile(
     rf"[a-z0-9(),_<>:]+(?:{SKIPPED}|{LOST_DIGITS}|{INFERRED})?"
 )
 _UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
-_DECODING = "MALFORMED_CHARACTER_CODING"
-"""Spark's error for bytes that SQL cannot decode, as the keys of JSON are read."""
+_DECODING = re.compile("MALFORMED_CHARACTER_CODING|UnmappableCharacter|MalformedInputException")
+"""Errors for bytes that cannot be decoded, as the keys of JSON are read or columns are inferred."""
 _MOST_RECORDS = 100
 _FIX = "fix the file, or accept it with mode: PERMISSIVE, which counts malformed records"
+_FIX_OF_BYTES = "fix the file, or set its encoding, as in options: {encoding: windows-1252}"
 _OTHER_ENCODING = "its text is not UTF-8"
 _OF_HEADER = "line 1: the header"
 _WITHIN_QUOTES = "the line ends within quotes"
@@ -88,14 +90,20 @@ class Suspect:
     def refusal(self, error: Exception) -> str | None:
         """Return the problem of the record that caused the error; None if no record did.
 
-        Control characters of the record are escaped.
+        Control characters of the record are escaped. In a source that is not strict, only bytes
+        that cannot be decoded stop a query.
         """
-        problem = self._problem(error)
-        return f"{escape_unprintable(problem)}; {_fix(problem)}" if problem else None
-
-    def _problem(self, error: Exception) -> str | None:
         thrown = list_jvm_errors(error)
+        if self.source.is_strict:
+            problem = self._problem(thrown)
+            return f"{escape_unprintable(problem)}; {_fix(problem)}" if problem else None
+        problem = self._of_bytes(thrown)
+        return f"{escape_unprintable(problem)}; {_FIX_OF_BYTES}" if problem else None
+
+    def _problem(self, thrown: Sequence[JvmException]) -> str | None:
         text = "\n".join(each.message for each in thrown)
+        if problem := self._of_bytes(thrown):
+            return problem
         if problem := self._of_header(text):
             return problem
         problem = self._of_values(text) or self._of_records(text)
@@ -114,10 +122,14 @@ class Suspect:
             return self._add_location(self.files(), found[0], lambda line: REPLACEMENT in line)
         if found := _MISFIT.search(text):
             return self._add_location(self.files(), found[0], _holds(found["text"], found["shown"]))
-        if _DECODING in text:
-            problem = f"the line {UNDECODABLE}"
-            return self._add_location(self.files(), problem, lambda line: REPLACEMENT in line)
         return None
+
+    def _of_bytes(self, thrown: Sequence[JvmException]) -> str | None:
+        """Return the problem of bytes that cannot be decoded, with the location of their line."""
+        if not any(_DECODING.search(f"{each.name} {each.message}") for each in thrown):
+            return None
+        problem = f"the line {UNDECODABLE}"
+        return self._add_location(self.files(), problem, lambda line: REPLACEMENT in line)
 
     def _of_header(self, text: str) -> str | None:
         if (known := _FILE.search(text)) is None:
@@ -130,9 +142,9 @@ class Suspect:
         return None
 
     def _of_records(self, text: str) -> str | None:
-        """Return the problem that Spark's parsers raised with the name of the file."""
+        """Return the problem that Spark's parsers raised, with the name of the file."""
         if (known := _FILE.search(text)) is None:
-            return None
+            return self._of_inference(text)
         file = unquote(known[1])
         if found := _QUOTE.search(text):
             problem = f"a quote after {short(found[1])} neither ends the value nor is doubled"
@@ -143,6 +155,13 @@ class Suspect:
             self._of_record(file, text)
             or f"{format_file(file)}: a record does not match the columns"
         )
+
+    def _of_inference(self, text: str) -> str | None:
+        """Return the problem of the first malformed record, where Spark inferred the columns."""
+        if self.source.columns or "MALFORMED_RECORD" not in text:
+            return None
+        problems = (self._of_record(file, text) for file in self.files())
+        return next((problem for problem in problems if problem), None)
 
     def _of_record(self, file: str, text: str) -> str | None:
         """Find the record to which the value or text in Spark's error belongs."""
@@ -168,15 +187,19 @@ class Suspect:
     def _find_malformed(
         self, file: str, columns: "StructType"
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield malformed records of a file, with their readable values."""
+        """Yield malformed records of a file, with True for each column that has a value."""
         lenient = self.source.model_copy(update={"mode": "PERMISSIVE"})
         frame = self._reader().schema(read_as(lenient, columns)).load(literal_path(file))
         frame = frame.where(f"{quote_name(CORRUPT)} IS NOT NULL")
+        names = [field.name for field in columns.fields if field.name != CORRUPT]
+        # Python has no value for some types.
+        read = [f"nullif({name} IS NOT NULL, false) AS {name}" for name in map(quote_name, names)]
         if column := self.source.window_column:
             values = window_values(column, frame, self.window.zone)
             frame = frame.where(f"coalesce({values.lies_within(self.window)}, true)")
         label = f"{format_file(file)}: malformed records"
-        for row in run_action(self.spark, label, frame.limit(_MOST_RECORDS).collect):
+        frame = frame.selectExpr(quote_name(CORRUPT), *read).limit(_MOST_RECORDS)
+        for row in run_action(self.spark, label, frame.collect):
             values = row.asDict()
             yield values.pop(CORRUPT), values
 
@@ -237,6 +260,8 @@ class Suspect:
 
 def _fix(problem: str) -> str:
     """Return the fix for a problem."""
+    if f"the line {UNDECODABLE}" in problem:
+        return _FIX_OF_BYTES
     if _OF_HEADER in problem:
         return _FIX_OF_HEADERS
     if _DECIMAL_COMMA.search(problem):

@@ -11,6 +11,7 @@ from logdriven_dagster.config.models.types.files import (
     FileSource,
     FilesSource,
     RecordsSource,
+    TextSource,
 )
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.file_rows import ALL_FILES, METADATA, local_path
@@ -170,7 +171,7 @@ class RecordsReader(FilesReader):
 
     def may_pass(self, reading: Reading, source: RecordsSource, error: Exception) -> bool:
         """Return True if a retry may succeed, because the files are not the cause of the error."""
-        if not source.is_strict or not mode_of(reading.spark).capabilities.casts_on_read:
+        if not mode_of(reading.spark).capabilities.casts_on_read:
             return False
         path = build_cache_key(reading, source).path
         suspect = Suspect(
@@ -186,7 +187,9 @@ class RecordsReader(FilesReader):
         raise TerminalStepError(problem)
 
     def _files(self, reading: Reading, source: RecordsSource) -> list[str]:
-        return mode_of(reading.spark).input_files(self.whole(reading, source))
+        # As text, since Spark may have failed to infer the columns.
+        raw = TextSource(type="text", path=source.path, options=source.options)
+        return mode_of(reading.spark).input_files(load_files(reading, raw, "value STRING"))
 
 
 def _union_of_parts(

@@ -37,6 +37,9 @@ _DIGITS = 38
 _WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
 _SHORTEST_WITH_NANOS = 15
 """The length of the interval `0 1:2:3.1234567`."""
+_OF_NO_NUMBERS = {"nanvalue", "positiveinf", "negativeinf"}
+"""Options of CSV with texts that Spark's parser reads as numbers."""
+_REAL = "^([-+]?([0-9.]+E[-+]?[0-9]+|INF(INITY)?)|NAN)$"
 _DIGITS_OF_DOUBLES = 15
 """The number of digits that every DOUBLE keeps."""
 
@@ -135,6 +138,8 @@ def _check(source: RecordsSource, column: str, leaf: "DataType") -> _Check | Non
             return _check_interval(leaf)
         case ty.DecimalType():
             return _check_decimal(leaf, as_text="locale" not in given)
+        case ty.DoubleType() | ty.FloatType() if isinstance(source, CsvSource):
+            return None if is_window or given & _OF_NO_NUMBERS else _check_real(leaf)
         case ty.ByteType() if isinstance(source, JsonSource):
             return _check_by_cast(ty.ShortType(), leaf)
     return None
@@ -302,6 +307,24 @@ def _digits(text: str) -> str:
     """Return SQL of the digits of a number, without those of its exponent and outer zeros."""
     mantissa = f"substring_index(replace(upper({text}), 'INITY', ''), 'E', 1)"
     return f"trim('0' FROM replace(ltrim('-', {mantissa}), '.', ''))"
+
+
+def _check_real(leaf: "DataType") -> _Check:
+    """Check a FLOAT or DOUBLE of CSV: Java also reads 5d, 5f and hexadecimal digits as numbers."""
+    from pyspark.sql.types import StringType
+
+    name = sql_type(leaf)
+
+    def is_good(v: str) -> str:
+        has_form = f"upper({v}) = lower({v}) OR upper(trim({v})) RLIKE '{_REAL}'"
+        return f"try_cast({v} AS {name}) IS NOT NULL AND ({has_form})"
+
+    return _Check(
+        StringType(),
+        is_good,
+        lambda v: f"try_cast({v} AS {name})",
+        lambda v: f"'holds \\'', {v}, '\\'{MISFIT} {name}'",
+    )
 
 
 def _check_by_cast(wide: "DataType", leaf: "DataType") -> _Check:

@@ -81,6 +81,16 @@ def test_json_whose_columns_are_found_out_has_each_key_once(lab: Lab):
     assert "there are two columns named c" in refused(lab, {"type": "json", "path": "in"})
 
 
+@pytest.mark.parametrize("record", ['{"A": 2}', '{"a": 1, "o": {"X": 1}}'])
+def test_inferred_keys_that_differ_in_case_only_are_refused(lab: Lab, record: str):
+    lab.file("in/f.json", f'{{"a": 1, "o": {{"x": 1}}}}\n{record}\n')
+    message = refused(lab, {"type": "json", "path": "in"})
+    assert "in/f.json, line 2: field " in message or "two columns named" in message
+    lab.file("in/f.json", f'{{"a": 1}}\n{record}\n')
+    source = {"type": "json", "path": "in", "unknown_fields": "ignore"}
+    assert load(lab, source).counts.target == 2
+
+
 HALVES = [r"\ud83d", r"\\\udc36 x", r"\uD83D\ud83d\ude00", r"\ude00\ud83d"]
 WHOLE = [r"\ud83d\ude00", r"\\ud83d", "😀", r"\u00e9"]
 

@@ -291,6 +291,45 @@ def test_json_of_another_encoding_is_read_and_its_undecodable_bytes_are_found(la
     assert f"in/f.json, line 2: the line {undecodable}" in refused(lab, source)
 
 
+@pytest.mark.parametrize("columns", [{"columns": "a STRING"}, {}])
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_undecodable_bytes_of_json_are_located_in_every_mode(lab: Lab, columns: Any, mode: str):
+    path = lab.file("in/f.json", "")
+    path.write_bytes(b'{"a": "y"}\n{"a": "\x81"}\n')
+    options = {"encoding": "windows-1252", "lineSep": "\n"}
+    source = {"type": "json", "path": "in", "mode": mode, "options": options, **columns}
+    problem = refused(lab, source)
+    assert "in/f.json, line 2: the line holds bytes that cannot be decoded" in problem
+    assert "; fix the file, or set its encoding, as in options: {encoding: windows" in problem
+
+
+def test_malformed_json_is_located_where_spark_infers_the_columns(lab: Lab):
+    path = lab.file("in/f.json", '{"a": 1}\n{"a":\n')
+    assert "in/f.json, line 2: '{\"a\":' is not JSON" in refused(
+        lab, {"type": "json", "path": "in"}
+    )
+    path.write_bytes(b'{"a": "y"}\n{"a": "\xff"}\n')
+    assert "in/f.json, line 2: " in refused(lab, {"type": "json", "path": "in"})
+
+
+def test_a_malformed_interval_of_months_is_located(lab: Lab):
+    lab.file("in/f.json", '{"a": "1-2"}\n{"a": "x"}\n')
+    problem = refused(lab, json_lines("a INTERVAL YEAR TO MONTH"))
+    assert "in/f.json, line 2: column a holds 'x', not a valid interval year to month" in problem
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
+@pytest.mark.parametrize("text", ["5d", "5F", "0x1p3", "1e", "five"])
+def test_numbers_of_java_are_no_numbers_of_csv(lab: Lab, kind: str, text: str):
+    lab.file("in/f.csv", f"a\n1.5\n-2E-3\n NaN\nInfinity\n-Inf\n{text}\n")
+    problem = f"line 7: column a holds '{text}', not a valid {kind.lower()}"
+    assert problem in refused(lab, csv(f"a {kind}"))
+    load(lab, csv(f"a {kind}", mode="DROPMALFORMED"), "SELECT CAST(a AS STRING) AS a FROM source")
+    expected = {"1.5", "-0.002", "NaN", "Infinity", "-Infinity"}
+    assert {row[0] for row in lab.rows("ods.t")} == expected
+
+
 def test_a_value_with_a_line_break_is_refused_with_the_option_that_reads_it(lab: Lab):
     lab.file("in/f.csv", 'a,b,c\n1,"x\ny",2\n')
     problem = refused(lab, csv())
