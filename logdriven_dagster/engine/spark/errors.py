@@ -71,7 +71,8 @@ _SAID_BY_THE_LAST_CAUSE = frozenset({"TASK_WRITE_FAILED"})
 
 
 def _one(thrown: JvmException) -> str:
-    sentence = SENTENCES.get(_family(thrown)) if thrown.condition else _of_java(thrown)
+    is_named = thrown.condition and not thrown.condition.startswith("_LEGACY")
+    sentence = SENTENCES.get(_family(thrown)) if is_named else _of_java(thrown)
     if sentence is None:
         return _read_message(thrown)
     if callable(sentence):
@@ -140,6 +141,16 @@ def _read_message(thrown: JvmException) -> str:
     return text.rstrip(".") + _place(message)
 
 
+def _unsupported(thrown: JvmException) -> str:
+    """Return the fix for an encoding that this version of Spark cannot read."""
+    if "BYTE_STREAM_SPLIT" not in thrown.message:
+        return _read_message(thrown)
+    return (
+        "its columns have the encoding BYTE_STREAM_SPLIT, which this version of Spark cannot "
+        f"read; {FIX_OF_SPLIT}, or use Spark 4.3 or newer"
+    )
+
+
 def _header(thrown: JvmException) -> str:
     """Describe a CSV header that does not match the columns; report other errors verbatim."""
     given = dict(re.findall(r"^ (Header|Schema): (.*)$", thrown.message, re.MULTILINE))
@@ -196,6 +207,13 @@ def _format_python_error(thrown: JvmException) -> str:
     return (raised[-1] if raised else text.strip().splitlines()[-1]) + place
 
 
+VECTORIZED_READER = "spark.sql.parquet.enableVectorizedReader"
+FIX_OF_SPLIT = (
+    "write it with another one (DuckDB: PARQUET_VERSION V1; PyArrow: "
+    f"use_byte_stream_split=False), set {VECTORIZED_READER}: false in spark.config"
+)
+"""The fix for Parquet columns with the encoding BYTE_STREAM_SPLIT."""
+
 SENTENCES: Mapping[str, Sentence] = {
     "AMBIGUOUS_REFERENCE": "the column {name} is in more than one table: {referenceNames}; add the "
     "table's name{place}",
@@ -248,6 +266,7 @@ _OF_JAVA: Mapping[str, Sentence] = {
     "java.lang.OutOfMemoryError": "Spark's Java is out of memory; increase spark.driver.memory in "
     "spark.config",
     "org.apache.spark.SparkIllegalArgumentException": _header,
+    "org.apache.spark.SparkUnsupportedOperationException": _unsupported,
     "org.apache.spark.api.python.PythonException": _format_python_error,  # without a condition
     "java.sql.SQLException": _of_a_database,
 }

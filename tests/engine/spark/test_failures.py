@@ -326,3 +326,16 @@ def test_a_huge_value_in_an_error_causes_no_delay():
     told = str(step_error(ValueError(f"cannot cast {'a://b:' * 50_000}")))
     assert time.monotonic() - begun < 2
     assert len(told) <= 4000
+
+
+def test_an_encoding_that_an_older_spark_cannot_read_is_reported_with_its_fix():
+    file = {"path": "file:///data/f.parquet"}
+    cause = ("org.apache.spark.SparkUnsupportedOperationException",)
+    text = "Unsupported encoding: BYTE_STREAM_SPLIT"
+    chain = [
+        JvmException(("org.apache.spark.SparkException",), "", "FAILED_READ_FILE", parameters=file),
+        JvmException(cause, text, "_LEGACY_ERROR_TEMP_3189"),
+    ]
+    found = sentence_of(chain)
+    assert "cannot read the file /data/f.parquet: its columns have the encoding BYTE" in found
+    assert "enableVectorizedReader: false in spark.config, or use Spark 4.3 or newer" in found

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.engine.sources.files.typed.held_types import Path, Struct, leaves
+from logdriven_dagster.engine.spark.errors import FIX_OF_SPLIT, VECTORIZED_READER
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ Features: TypeAlias = frozenset[tuple[Path, str]]
 _VARIANT, _SPLIT, _INSTANT = "variant", "BYTE_STREAM_SPLIT", "instant"
 _BYTES = ("geometry", "geography")
 """Features of columns that can be read as BINARY."""
-_VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,7 @@ _FEATURES = {
     },
     _SPLIT: _Feature(
         "encoding BYTE_STREAM_SPLIT",
-        "write it with another one (DuckDB: PARQUET_VERSION V1; PyArrow: "
-        f"use_byte_stream_split=False), set {_VECTORIZED}: false in spark.config",
+        FIX_OF_SPLIT,
         since=(4, 3),
     ),
     _INSTANT: _Feature(
@@ -136,4 +135,4 @@ def _version_of(spark: "SparkSession") -> tuple[int, ...]:
 
 
 def _is_vectorized(spark: "SparkSession") -> bool:
-    return spark.conf.get(_VECTORIZED) != "false"
+    return spark.conf.get(VECTORIZED_READER) != "false"
