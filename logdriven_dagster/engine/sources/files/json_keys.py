@@ -19,6 +19,7 @@ from logdriven_dagster.engine.sources.files.records import (
     read_as,
     record_options,
 )
+from logdriven_dagster.engine.sources.files.text_values import LOST_DIGITS, has_micros
 from logdriven_dagster.engine.sources.files.texts import add_location, encoding_of, format_file
 from logdriven_dagster.engine.sources.readers import Reading, values_of
 from logdriven_dagster.engine.spark import functions as sf
@@ -36,6 +37,7 @@ _PROBLEMS = {
     "key": f"appears twice in one object; {_FIX_OF_KEYS}",
     "escape": "is half of a character, which Spark reads as a question mark; fix the "
     "file, or accept it with mode: PERMISSIVE",
+    "column": "; fix the file, or accept it with mode: PERMISSIVE, which cuts them",
     "text": "is not read by Spark; write each object in a line of its own",
 }
 _INFERRED = (
@@ -110,7 +112,7 @@ def _problem(source: JsonSource, row: "Row") -> str:
     problem = row["problems"][0]
     kind = problem.partition(" ")[0]
     fix = _INFERRED if kind == "field" and source.columns is None else _PROBLEMS[kind]
-    message = f"{problem} {fix}"
+    message = f"{problem}{fix}" if fix.startswith(";") else f"{problem} {fix}"
     files = [unquote(row["file"])]
     return add_location(files, message, encoding_of(source), lambda line: line.strip() == first)
 
@@ -151,9 +153,26 @@ def _list_problems(source: JsonSource, columns: "StructType") -> list[str]:
         found.append(f"CASE WHEN ltrim(value) LIKE '[%' THEN {each} ELSE {one} END")
     if source.is_strict:
         found.append(_halves())
+        found += _lost_digits(source, columns, keys)
     if not source.multiline:
         found.append(_after_end(keys))
     return found
+
+
+def _lost_digits(source: JsonSource, columns: "StructType", keys: "_Keys") -> list[str]:
+    """Return SQL of an array with the times of the window column whose digits Spark cuts.
+
+    Spark's own reader reads the window column, so that it can skip the rows of other windows.
+    """
+    name = source.window_name or ""
+    kinds = {field.name.lower(): field.dataType.typeName() for field in columns.fields}
+    if kinds.get(name.lower()) not in ("timestamp", "timestamp_ntz"):
+        return []
+    column = quote_name(name)
+    texts = f"{keys.build_parsing('value', f'ARRAY<STRUCT<{column}: STRING>>')}.{column}"
+    bad = f"filter({texts}, t -> t IS NOT NULL AND NOT {has_micros('t')})"
+    label = f"concat('column ', {text_literal(name)}, ' holds \\'', t, '\\'{LOST_DIGITS}')"
+    return [f"CASE WHEN {has_micros('value')} THEN array() ELSE transform({bad}, t -> {label}) END"]
 
 
 def _after_end(keys: "_Keys") -> str:

@@ -21,7 +21,7 @@ from logdriven_dagster.engine.queries.nested_values import (
     first_of_leaves,
     sql_type,
 )
-from logdriven_dagster.engine.queries.quoting import plain, quote_name
+from logdriven_dagster.engine.queries.quoting import plain, quote_name, text_literal
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField
@@ -130,8 +130,8 @@ def _check(source: RecordsSource, column: str, leaf: "DataType") -> _Check | Non
             return None
         case _ if source.columns is None:
             return None if is_window else _check_inferred(source, leaf)
-        case ty.TimestampType() if not is_window and "timestampformat" not in given:
-            return _check_time(with_seconds=isinstance(source, JsonSource))
+        case ty.TimestampType() if not is_window:
+            return _check_instant(source)
         case ty.TimestampNTZType() if not is_window and "timestampntzformat" not in given:
             return _check_wall_time()
         case ty.DayTimeIntervalType():
@@ -176,7 +176,7 @@ def _check_time(*, with_seconds: bool) -> _Check:
             f"CAST(try_cast({v} AS TIMESTAMP) AS TIMESTAMP_NTZ) = "
             f"try_cast({v} AS TIMESTAMP_NTZ) OR NOT trim({v}) RLIKE '{_WALL_TIME}'"
         )
-        good = f"{has_day(v)} AND {_has_micros(v)} AND ({is_shown})"
+        good = f"{has_day(v)} AND {has_micros(v)} AND ({is_shown})"
         return f"{_is_number(v)} OR ({good})" if with_seconds else good
 
     def value(v: str) -> str:
@@ -199,12 +199,39 @@ def _check_wall_time() -> _Check:
 
     def is_good(v: str) -> str:
         time = f"try_cast({v} AS TIMESTAMP_NTZ) IS NOT NULL"
-        return f"trim({v}) RLIKE '{_WALL_TIME}' AND {time} AND {_has_micros(v)}"
+        return f"trim({v}) RLIKE '{_WALL_TIME}' AND {time} AND {has_micros(v)}"
 
     def problem(v: str) -> str:
         return f"'holds \\'', {v}, '\\'{MISFIT} timestamp_ntz', {_explain_digits(v)}"
 
     return _Check(StringType(), is_good, lambda v: f"try_cast({v} AS TIMESTAMP_NTZ)", problem)
+
+
+def _check_instant(source: RecordsSource) -> _Check | None:
+    """Check an instant; with a format, only one with digits below a microsecond, which Spark cuts.
+
+    SQL reads texts by a format as Spark's parser does, unless other options change their meaning.
+    """
+    given = {name.lower(): str(value) for name, value in source.options.items()}
+    if (form := given.get("timestampformat")) is None:
+        return _check_time(with_seconds=isinstance(source, JsonSource))
+    is_same = not given.keys() & {"locale", "timezone"}
+    return _check_formatted_time(form) if "S" * 7 in form and is_same else None
+
+
+def _check_formatted_time(form: str) -> _Check:
+    """Check a time that Spark reads by a format with digits below a microsecond."""
+    from pyspark.sql.types import StringType
+
+    def value(v: str) -> str:
+        return f"try_to_timestamp({v}, {text_literal(form)})"
+
+    return _Check(
+        StringType(),
+        lambda v: f"{value(v)} IS NOT NULL AND {has_micros(v)}",
+        value,
+        lambda v: f"'holds \\'', {v}, '\\'{MISFIT} timestamp', {_explain_digits(v)}",
+    )
 
 
 def _check_interval(leaf: "DataType") -> _Check:
@@ -218,7 +245,7 @@ def _check_interval(leaf: "DataType") -> _Check:
 
     return _Check(
         StringType(),
-        lambda v: f"try_cast({v} AS {name}) IS NOT NULL AND {_has_micros(v)}",
+        lambda v: f"try_cast({v} AS {name}) IS NOT NULL AND {has_micros(v)}",
         lambda v: f"try_cast({v} AS {name})",
         problem,
     )
@@ -228,15 +255,15 @@ def _is_number(v: str) -> str:
     return f"{v} RLIKE '^-?[0-9]{{1,11}}$'"
 
 
-def _has_micros(v: str) -> str:
+def has_micros(v: str) -> str:
     """Return SQL that is true if a text has no digits below a microsecond."""
-    nanos = "[.][0-9]{6}[0-9]*[1-9]"
+    nanos = "[.,][0-9]{6}[0-9]*[1-9]"
     return f"(length({v}) < {_SHORTEST_WITH_NANOS} OR NOT {v} RLIKE '{nanos}')"
 
 
 def _explain_digits(v: str, otherwise: str = "''") -> str:
     """Return SQL of the reason in an error: digits below a microsecond, or another one."""
-    return f"CASE WHEN NOT {_has_micros(v)} THEN '{LOST_DIGITS}' ELSE {otherwise} END"
+    return f"CASE WHEN NOT {has_micros(v)} THEN '{LOST_DIGITS}' ELSE {otherwise} END"
 
 
 def _check_decimal(leaf: "DataType", *, as_text: bool) -> _Check:

@@ -330,6 +330,33 @@ def test_numbers_of_java_are_no_numbers_of_csv(lab: Lab, kind: str, text: str):
     assert {row[0] for row in lab.rows("ods.t")} == expected
 
 
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_digits_that_a_format_reads_and_spark_cuts_are_refused(lab: Lab, kind: str):
+    times = ["31.01.2022 10:00:00,123456000", "31.01.2022 10:00:00,1234567"]
+    options = {"timestampFormat": "dd.MM.yyyy HH:mm:ss,[SSSSSSSSS][SSSSSSS]"}
+    source = csv("a TIMESTAMP", sep=";") if kind == "csv" else json_lines("a TIMESTAMP")
+    source |= {"options": options}
+    rows = ["a", *times] if kind == "csv" else [f'{{"a": "{time}"}}' for time in times]
+    lab.file("in/f", "\n".join(rows))
+    problem = f"column a holds '{times[1]}', not a valid timestamp since it has digits below"
+    assert problem in refused(lab, source)
+    lab.file("in/f", "\n".join(rows[:-1]))
+    load(lab, source, "SELECT CAST(a AS STRING) AS a FROM source")
+    assert lab.rows("ods.t") == [("2022-01-31 10:00:00.123456",)]
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ"])
+def test_digits_of_a_window_column_of_json_that_spark_cuts_are_refused(lab: Lab, kind: str):
+    good, bad = "2022-01-01T10:00:00.123456000", "2022-01-02T10:00:00.1234567"
+    lab.file("in/f.json", f'{{"at": "{good}"}}\n{{"at": "{bad}"}}\n')
+    source = json_lines(f"at {kind}", window_column="at")
+    lab.table("ods.t", {"source": source, "target": TARGET})
+    assert lab.run("ods.t", day(1)).counts.target == 1
+    problem = f"line 2: column at holds '{bad}' since it has digits below a microsecond; fix"
+    with pytest.raises(TerminalStepError, match=problem):
+        lab.run("ods.t", day(2))
+
+
 def test_a_value_with_a_line_break_is_refused_with_the_option_that_reads_it(lab: Lab):
     lab.file("in/f.csv", 'a,b,c\n1,"x\ny",2\n')
     problem = refused(lab, csv())
