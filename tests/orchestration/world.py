@@ -37,6 +37,7 @@ EVENTS: dict[str, Any] = {
     "description": "Four rows a day.",
     "owners": ["team:data", "Ann"],
     "tags": {"domain": "web", "not a tag!": "x"},
+    "batch_size": 1,
     "steps": [
         {
             "step": "load",

@@ -18,7 +18,7 @@ NOW = "2022-01-11"
 
 
 def test_a_range_whose_third_window_fails_is_green_red_and_missing(world: World) -> None:
-    world.write({**EVENTS, "batch_size": 1}).events(bad_day=3)
+    world.write(EVENTS).events(bad_day=3)
     result = world.materialize("ods.events", DAYS[0], DAYS[4])
     assert not result.success
     assert "check positive" in failure_of(result)

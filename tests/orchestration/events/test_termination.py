@@ -29,7 +29,7 @@ def interrupted_window(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_interrupted_window_is_discarded_in_the_log_and_left_in_dagster(
     world: World,
 ) -> None:
-    world.write({**EVENTS, "batch_size": 1}).events()
+    world.write(EVENTS).events()
     run = world.catch_up(now="2022-01-11").dagster_run
     assert not world.instance.get_run_by_id(run.run_id).is_success
     assert world.log("ods.events") == [
