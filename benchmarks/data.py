@@ -39,10 +39,12 @@ class Shape:
     rows: int
     days: int
     more: int = 1
+    by_day: bool = False
+    """Whether Spark wrote the files with its defaults, into a folder `ds=…` for each day."""
 
     @property
     def name(self) -> str:
-        return f"{self.rows}-rows-{self.days}-days"
+        return f"{self.rows}-rows-{self.days}-days{'-by-day' if self.by_day else ''}"
 
 
 def midnight(day: int) -> datetime:

@@ -60,6 +60,8 @@ def _make(source: str) -> None:
     folder = Path.cwd() / database
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {database} LOCATION '{folder}'")
     spark.sql(f"CREATE TABLE {SOURCE_TABLE} USING parquet LOCATION '{source}'")
+    if any("=" in path.name for path in Path(source).iterdir()):
+        spark.sql(f"MSCK REPAIR TABLE {SOURCE_TABLE}")
     spark.stop()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sqlalchemy import create_engine, text
 
-from benchmarks import data, machine
+from benchmarks import data, layouts, machine
 from benchmarks.checking import WrongRowsError, verify
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.process import ProcessFailedError, run
@@ -49,7 +49,7 @@ class Race:
     def run(self, rounds: int) -> dict[str, Scenario]:
         """All rounds; the results of each scenario."""
         shape = self.course.shape(self.scale)
-        source = data.make(shape, WORK / "data")
+        source = layouts.make(shape, WORK / "data")
         described = machine.describe()
         making = list(takewhile(lambda stage: stage.scenario not in self.asked, self.stages))
         timed = self.stages[len(making) :]
@@ -91,6 +91,7 @@ class Race:
             stage.begin(shape),
             stage.end(shape),
             self.course.target,
+            shape.by_day,
             self.database,
         )
 

@@ -1,7 +1,7 @@
 """The scenarios: who does what, on which data, and after what."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.data import Shape
 from benchmarks.settings import Scale
@@ -21,6 +21,7 @@ _ICEBERG = (
 )
 _FILES = ("plain-loop", "logdriven", "logdriven-iceberg", "logdriven-sail-iceberg")
 _DATABASES = ("plain-loop", "logdriven-jdbc", "logdriven-jdbc-batched")
+_BY_DAY = (*_PLAIN, "sqlmesh-batch-1", "sqlmesh", "logdriven-defaults", "logdriven")
 _ONE_PROCESS = ("logdriven", "logdriven-warm")
 _ONE_CORE_EACH = ("logdriven-one-core", "logdriven-one-worker", "logdriven-standalone")
 _TWO_WORKERS = ("logdriven-standalone", "logdriven-standalone-warm")
@@ -106,6 +107,11 @@ COURSES = (
         (Stage("I", _zero, _days, _ONE_PROCESS + _TWO_WORKERS),),
     ),
     Course(
+        lambda scale: replace(scale.month, by_day=True),
+        "map",
+        (Stage("U", _zero, _days, _BY_DAY), Stage("V", _days, _one_more, _BY_DAY)),
+    ),
+    Course(
         lambda scale: scale.large,
         "digest",
         (Stage("T", _zero, _days, _ONE_CORE_EACH),),
@@ -122,5 +128,7 @@ TITLES = {
     "F files": "Targets of files: {days} windows over {rows:,} rows",
     "F PostgreSQL": "Target PostgreSQL: {days} windows over {rows:,} rows",
     "I": "A standalone cluster of two workers with a core each, {days} windows, {rows:,} rows",
+    "U": "Folders by day, as Spark writes them: catch-up of {days} windows over {rows:,} rows",
+    "V": "Folders by day, as Spark writes them: one more day",
     "T": "Workers with a core each against one core: {days} windows of digests of {rows:,} rows",
 }

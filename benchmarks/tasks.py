@@ -23,6 +23,8 @@ class Task:
     begin: int
     end: int
     target: str = "files"
+    by_day: bool = False
+    """Whether the files lie in folders `ds=2024-01-31`."""
     database: str | None = None
     """The SQLAlchemy URL of a PostgreSQL server of the suite's own."""
 

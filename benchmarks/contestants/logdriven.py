@@ -34,6 +34,8 @@ class Variant:
     step: tuple[tuple[str, Any], ...] = ()
     """Fields of the step."""
     target: str = "parquet"
+    window_column: str | None = "day"
+    """The `window_column` of the target. The days are disjoint by it."""
     warm: bool = False
     """Whether `logdriven spark start` has started a Spark Connect server before."""
 
@@ -67,6 +69,7 @@ def write_project(task: Task, variant: Variant) -> None:
         "table": TABLE,
         "period": "1 day",
         "default_start": FIRST_DAY.isoformat(),
+        "batch_size": 1,
         "steps": [step],
         **dict(variant.table),
     }
@@ -84,8 +87,8 @@ def _target(variant: Variant) -> dict[str, str]:
             "table": _database_table(variant),
             "window_column": "day",
         }
-    # The days are disjoint by this column, which lets windows run together.
-    return {"type": variant.target, "window_column": "day"}
+    column = variant.window_column
+    return {"type": variant.target, **({"window_column": column} if column else {})}
 
 
 def _database_table(variant: Variant) -> str:
@@ -194,6 +197,7 @@ def _contestant(
 
 _WINDOWWISE = Variant()
 _BATCHED = Variant(table=(("batch_size", "all"),))
+_DEFAULTS = Variant(table=(("batch_size", "auto"),), window_column=None)
 _WARM = Variant(spark=(("remote", "auto"),), warm=True)
 _SAIL = Variant(spark=(("engine", "sail"),), source=(("columns", COLUMNS),))
 _ONE_CORE = Variant(spark=(("master", "local[1]"),))
@@ -206,7 +210,8 @@ CONTESTANTS = {
     "dagster-batched": _contestant(
         "logdriven by `dagster job execute`, batch_size all", _BATCHED, _execute
     ),
-    "logdriven": _contestant("`logdriven run`", _WINDOWWISE),
+    "logdriven": _contestant("`logdriven run`, batch_size 1", _WINDOWWISE),
+    "logdriven-defaults": _contestant("`logdriven run`, no setting for speed", _DEFAULTS),
     "logdriven-batched": _contestant("`logdriven run`, batch_size all", _BATCHED),
     "logdriven-warm": _contestant("`logdriven run`, warm Spark Connect server", _WARM),
     "logdriven-sail": _contestant("`logdriven run` on Sail", _SAIL),

@@ -13,6 +13,7 @@ from benchmarks.tasks import Command, Contestant, Task, Written
 _PROGRAM = Path(__file__).resolve().parents[1] / "programs" / "plain.py"
 _TABLE = "plain_orders"
 CONDITION = "ordered_at >= TIMESTAMP '{start}' AND ordered_at < TIMESTAMP '{end}'"
+_OF_FOLDERS = " AND ds >= to_date('{start}') AND ds < to_date('{end}')"
 
 
 def _prepare(task: Task) -> None:
@@ -36,7 +37,7 @@ def bounds(task: Task, way: str) -> list[list[str]]:
 def _command(task: Task, way: str) -> Command:
     told = {
         "source": str(task.source),
-        "query": task.query("orders", CONDITION),
+        "query": task.query("orders", CONDITION + (_OF_FOLDERS if task.by_day else "")),
         "bounds": bounds(task, way),
         "out": str(task.state / "out"),
         "url": _jdbc_url(task.database),

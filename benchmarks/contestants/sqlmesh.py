@@ -30,6 +30,7 @@ def _prepare(task: Task, batch_size: int | None) -> None:
     (project / "models").mkdir(parents=True)
     batch = f", batch_size {batch_size}" if batch_size else ""
     condition = "ordered_at BETWEEN @start_ts AND @end_ts"
+    condition += " AND ds BETWEEN @start_ds AND @end_ds" if task.by_day else ""
     query = task.query(metastore.SOURCE_TABLE, condition)
     text = _MODEL.format(batch=batch, start=FIRST_DAY.isoformat(), query=query)
     (project / "models" / "orders.sql").write_text(text)
