@@ -1,8 +1,10 @@
 """A window reads only the files that can hold its rows, by their times as they were counted."""
 
+import random
 import shutil
 from collections.abc import Callable
-from datetime import datetime, timezone
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,22 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from logdriven_dagster.engine.sources.file_rows import FileSelection, choose_files
+from logdriven_dagster.config.models.types.time_columns import TimeColumn
+from logdriven_dagster.engine.queries.window_values import window_values
+from logdriven_dagster.engine.sources.file_rows import (
+    ALL_FILES,
+    FileSelection,
+    choose_files,
+    group_by_file,
+    read_groups,
+)
+from logdriven_dagster.engine.spark import functions as sf
+from logdriven_dagster.engine.spark.session import fresh_session
 from logdriven_dagster.execution.events import WindowFailed
 from logdriven_dagster.model.source_rows import FileRows
 from tests import builders
+from tests.engine.laboratory import Lab
+from tests.engine.sources.test_time_columns import BOUNDS, COLUMNS, WINDOWS, ZONE, values
 from tests.execution.conftest import World
 
 NOW = builders.at("2022-01-05 14:00")
@@ -238,3 +252,63 @@ def test_a_file_is_read_if_a_time_between_its_first_and_last_lies_in_the_window(
 def test_a_window_that_needs_all_files_selects_none_of_them():
     files = [rows_of("one", START, END), rows_of("two", START, END)]
     assert choose_files(Source("at"), files, DAY) is None  # type: ignore[arg-type]
+
+
+NATIVE = {
+    "utc": (pa.timestamp("us", "UTC"), "v"),
+    "clock": (pa.timestamp("us"), "v"),
+    "date": (pa.date32(), "v"),
+    "written": (pa.string(), "v"),
+}
+"""Column → its type and `window_column`, for times that Spark knows by themselves."""
+
+
+def native_value(name: str, chance: random.Random) -> Any:
+    seconds = chance.choice(BOUNDS) + chance.choice([-3600, -1, 0, 1, chance.randint(-9999, 9999)])
+    at = datetime.fromtimestamp(seconds, timezone.utc) + timedelta(
+        microseconds=chance.choice([0, 1])
+    )
+    clock = at.astimezone(ZONE).replace(tzinfo=None)
+    found = {"utc": at, "clock": clock, "date": clock.date(), "written": str(clock)}
+    return None if chance.random() < 0.1 else found[name]
+
+
+@pytest.mark.parametrize("seed", [7, 45])
+def test_no_file_that_holds_a_row_of_a_window_is_left_out(lab: Lab, seed: int):
+    chance = random.Random(seed)
+    lab.settings["timezone"] = str(ZONE)
+    with fresh_session(lab.spark, lab.project) as spark:
+        for name, (kind, meaning) in COLUMNS.items():
+            made = values(name, chance)
+            parts = [chance.sample(made, chance.choice([1, 2, 3, 9])) for _ in range(20)]
+            column = TimeColumn(name="v", **meaning)
+            assert_chosen(spark, lab.root / name, [pa.array(part, kind) for part in parts], column)
+        for name, (kind, column) in NATIVE.items():
+            parts = [[native_value(name, chance) for _ in range(3)] for _ in range(20)]
+            assert_chosen(spark, lab.root / name, [pa.array(part, kind) for part in parts], column)
+
+
+def assert_chosen(spark: Any, folder: Path, parts: list[pa.Array], column: Any) -> None:
+    folder.mkdir()
+    for number, part in enumerate(parts):
+        parquet.write_table(pa.table({"v": part}), folder / f"{number}.parquet")
+    frame = spark.read.parquet(str(folder))
+    placed = window_values(column, frame, ZONE)
+    conditions = {"unplaced": f"{placed.placed} IS NULL", "before": "false", "after": "false"}
+    named = replace(ALL_FILES, with_names=True).apply(frame)
+    versions = {(str(path), 1, 1) for path in folder.iterdir()}
+    files = read_groups(group_by_file(named, conditions, placed.position).collect(), versions)
+    assert files is not None
+    assert sum(file.total for file in files) == sum(map(len, parts))
+    held = [f"count_if({placed.lies_within(each)}) AS w{n}" for n, each in enumerate(WINDOWS)]
+    counted = frame.groupBy("_metadata.file_path").agg(*map(sf.expr, held)).collect()
+    for number, each in enumerate(WINDOWS):
+        found = choose_files(Source(column), files, each)  # type: ignore[arg-type]
+        chosen = {file.location for file in files} if found is None else found.locations
+        needed = {row["file_path"] for row in counted if row[f"w{number}"]}
+        assert needed <= chosen, (folder.name, each)
+        rows = frame if found is None else found.apply(frame)
+        if number % 3 == 0:
+            assert rows.where(placed.lies_within(each)).count() == sum(
+                row[f"w{number}"] for row in counted
+            )
