@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -56,10 +56,19 @@ class Project:
     """YAML file of each job."""
     versions: Mapping[str, int] = field(default_factory=dict)
     """Registered version of each definition by code; empty before the project is registered."""
+    effect_versions: Mapping[str, int] = field(default_factory=dict)
+    """The first version with the same effect as each table's version, by code."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
     """Description of the version in use, for tables that do not run the version of their file."""
     renamed_fields: tuple[ConfigError, ...] = ()
     """Hints about former names of fields in the files."""
+    states: Mapping[str, Callable[[], Collection[str]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """Functions that return the tables in a state, by the word that selects them: `changed`, …
+
+    They read the run log, so they are called only for a selection that names the state.
+    """
     registering: "Callable[[Any], Project] | None" = field(default=None, compare=False, repr=False)
     """Function that registers the files in a run log before a run, or None if that is done."""
 
@@ -169,6 +178,10 @@ class Project:
     def version(self, kind: Kind, name: str) -> int | None:
         """Return the registered version of a table or job, or None before registration."""
         return self.versions.get(build_code(self.name, kind, name))
+
+    def effect_version(self, table: str) -> int:
+        """Return the first version of a table that has the effect of the version in force."""
+        return self.effect_versions.get(build_code(self.name, Kind.TABLE, table), 1)
 
     def with_tables(self, tables: Mapping[str, TableConfig]) -> "Project":
         """Return a copy of the project with some tables replaced."""

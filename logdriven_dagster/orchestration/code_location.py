@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from dagster import (
@@ -19,11 +20,13 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.catching_up.made_without import find_made_without_when_loaded
 from logdriven_dagster.execution.definitions.changed_targets import find_changed_at_load
+from logdriven_dagster.execution.definitions.old_windows import find_old_windows_at_load
 from logdriven_dagster.execution.definitions.registering import load_for_code_location
 from logdriven_dagster.orchestration.assets.freshness import freshness_checks
 from logdriven_dagster.orchestration.assets.metadata import (
     format_changed_target,
     format_made_without,
+    format_old_windows,
 )
 from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
 from logdriven_dagster.orchestration.io_manager import table_io_manager
@@ -37,6 +40,7 @@ from logdriven_dagster.orchestration.sensors.mirror import mirror_sensor
 from logdriven_dagster.orchestration.table_assets import (
     Execute,
     build_assets,
+    list_inputs,
     run_table,
 )
 from logdriven_dagster.private_files import guard_umask
@@ -100,11 +104,15 @@ def build_definitions(
             if table in specs:
                 metadata = format_changed_target(changed)
                 specs[table] = specs[table].merge_attributes(metadata=metadata)
+        for table, old in find_old_windows_at_load(project).items():
+            if table in specs:
+                specs[table] = specs[table].merge_attributes(metadata=format_old_windows(old))
         for table, made in find_made_without_when_loaded(project).items():
             if table in specs:
                 metadata = format_made_without(made)
                 specs[table] = specs[table].merge_attributes(metadata=metadata)
         location = Location(project, {table: spec.key for table, spec in specs.items()}, prefix)
+        location = replace(location, inputs=list_inputs(location, specs))
         catch_up = catch_up_job(location)
         jobs = {name: build_configured_job(location, project.jobs[name]) for name in shown.jobs}
         return Definitions(

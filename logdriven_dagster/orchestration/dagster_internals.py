@@ -8,7 +8,16 @@ import logging
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from dagster import AssetExecutionContext, DagsterInstance, OpExecutionContext
+from dagster import AssetExecutionContext, AssetKey, DagsterInstance, OpExecutionContext
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_TAG,
+    DEFAULT_DATA_VERSION,
+    NULL_EVENT_POINTER,
+    extract_data_version_from_entry,
+    get_input_data_version_tag,
+    get_input_event_pointer_tag,
+)
 from dagster._core.definitions.source_asset import (
     SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION,
 )
@@ -34,6 +43,9 @@ from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 __all__ = [
+    "CODE_VERSION_TAG",
+    "DATA_VERSION_TAG",
+    "NULL_EVENT_POINTER",
     "PARTITION_NAME_TAG",
     "RUNLESS_JOB_NAME",
     "RUNLESS_RUN_ID",
@@ -51,7 +63,10 @@ __all__ = [
     "create_execution_plan",
     "execute_run",
     "execute_run_request",
+    "get_input_data_version_tag",
+    "get_input_event_pointer_tag",
     "has_listeners",
+    "read_data_version",
     "snapshot_from_execution_plan",
     "storing_handler",
 ]
@@ -71,6 +86,13 @@ def has_listeners(instance: DagsterInstance, run_ids: Iterable[str]) -> bool:
     """Return True if a listener in this process receives each event of some runs."""
     listeners = instance._subscribers  # noqa: SLF001
     return any(listeners.get(run_id) for run_id in run_ids)
+
+
+def read_data_version(instance: DagsterInstance, key: AssetKey) -> str:
+    """Return the data version of an asset without partitions, as Dagster compares it."""
+    record = instance.get_latest_data_version_record(key)
+    found = record and extract_data_version_from_entry(record.event_log_entry)
+    return (found or DEFAULT_DATA_VERSION).value
 
 
 def execute_run_request(instance: DagsterInstance, origin: Any, run_id: str) -> Any:

@@ -28,6 +28,8 @@ class Location:
     """The asset keys of the shown tables by name, in running order."""
     prefix: str = ""
     """The prefix of the names of ops, jobs, sensors, schedules and resources."""
+    inputs: Mapping[str, tuple[AssetKey, ...]] = field(default_factory=dict)
+    """The upstream assets of the shown tables by name."""
     _tables: Mapping[AssetKey, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

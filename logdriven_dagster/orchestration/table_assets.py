@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from dagster import (
     AssetDep,
     AssetExecutionContext,
+    AssetKey,
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
@@ -74,6 +75,20 @@ def build_assets(
     return [_asset(location, table, spec, execute, op) for table, spec in specs.items()]
 
 
+def list_inputs(
+    location: Location, specs: Mapping[str, AssetSpec]
+) -> dict[str, tuple[AssetKey, ...]]:
+    """Return the upstream assets of each shown table, as its asset declares them."""
+    found = {}
+    for name, spec in specs.items():
+        table = location.project.tables[name]
+        keys = [dep.asset_key for dep in spec.deps]
+        keys += [location.key(dependency.table) for dependency in table.table_dependencies]
+        keys += [asset_key(dependency) for dependency in table.asset_dependencies]
+        found[name] = tuple(dict.fromkeys(keys))
+    return found
+
+
 def _asset(
     location: Location, name: str, spec: AssetSpec, execute: Execute, op: OpSpec
 ) -> AssetsDefinition:
@@ -113,7 +128,8 @@ def _with_upstreams(
     ours = [*tables, *(AssetDep(asset_key(each)) for each in table.asset_dependencies)]
     deps = [*spec.deps, *(dep for dep in ours if dep.asset_key not in known)]
     metadata = {**spec.metadata, _IO_MANAGER_KEY: location.io_manager}
-    return spec.replace_attributes(deps=deps, metadata=metadata)
+    version = spec.code_version or str(location.project.effect_version(table.table))
+    return spec.replace_attributes(deps=deps, metadata=metadata, code_version=version)
 
 
 def _dep(location: Location, dependency: Dependency, downstream: Partitions) -> AssetDep:

@@ -21,6 +21,8 @@ from logdriven_dagster.cli.options import (
 if TYPE_CHECKING:
     from logdriven_dagster.engine.targets.existing_rows import ExistingRows
     from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
+    from logdriven_dagster.execution.definitions.old_windows import OldWindows
+    from logdriven_dagster.execution.definitions.registering import Registered
     from logdriven_dagster.execution.definitions.renames import RenameNote
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.logs import OpenWindow
@@ -60,12 +62,15 @@ def plan(
     apart = find_single_windows(loaded, {n: each.pending for n, each in found.tables.items()})
     existing = _existing_rows(runner, found)
     changed = find_changed_targets(registered, found.tables)
+    old = _find_old_windows(registered, found)
     without = list(iter_made_without(found.tables))
     renames = [note for note in find_rename_notes(loaded, registered.run_log) if not note.applied]
     if as_json:
         notes = _notes(apart, existing, changed, without)
         for note in renames:
             notes.setdefault(note.table, {})["rename"] = asdict(note)
+        for name, each in old.items():
+            notes.setdefault(name, {})["old_windows"] = each.as_json()
         print_json_list(_window_json(each, notes.get(each.table, {})) for each in windows)
         return
     if every or limit:
@@ -77,7 +82,13 @@ def plan(
         print_line(f"{name} runs one window at a time: {reason}")
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
-    _print_notes(found, renames, without, changed)
+    _print_notes(found, renames, without, changed, old.values())
+
+
+def _find_old_windows(registered: "Registered", found: "Plan") -> "dict[str, OldWindows]":
+    from logdriven_dagster.execution.definitions.old_windows import find_old_windows
+
+    return find_old_windows(registered.run_log, registered.project, found.tables)
 
 
 def _errors(table: "TablePlan") -> list[str]:
@@ -207,12 +218,14 @@ def status(
     disagreements = Disagreements.find(registered)
     removed = [] if tables or exclude else find_removed_tables(registered)
     changed = {each.table: each for each in find_changed_targets(registered, found.tables)}
+    old = _find_old_windows(registered, found)
     without = list(iter_made_without(found.tables))
     renames = find_rename_notes(loaded, registered.run_log)
     rows = [
         _status_json(table, latest.get(name), changed.get(name))
         | {"made_without": [made.as_json() for made in without if made.table == name]}
         | {"freshness": convert_freshness(standing[name], clock)}
+        | {"old_windows": old[name].as_json() if name in old else None}
         for name, table in found.tables.items()
     ]
     if as_json:
@@ -232,7 +245,7 @@ def status(
         grid.add_row(*cells, rendering.format_state(str(last or "–")), *fresh)
     rendering.make_console().print(grid)
     print_late(standing)
-    _print_notes(found, renames, without, changed.values())
+    _print_notes(found, renames, without, changed.values(), old.values())
     _print_left_out(found)
     rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
     print_lost(looked)
@@ -246,6 +259,7 @@ def _print_notes(
     renames: "Iterable[RenameNote]",
     without: "Iterable[MadeWithout]",
     changed: "Iterable[ChangedTarget]",
+    old: "Iterable[OldWindows]",
 ) -> None:
     """Print the effects of changes, and failed reruns."""
     from logdriven_dagster.cli.shown.definitions import (
@@ -254,11 +268,13 @@ def _print_notes(
         print_parts,
         print_renames,
     )
+    from logdriven_dagster.cli.shown.old_windows import print_old_windows
 
     print_parts(found)
     print_renames(note for note in renames if note.table in found.tables)
     print_made_without(without)
     print_changed_targets(changed)
+    print_old_windows(old)
     _print_failed_refreshes(found)
 
 

@@ -3,7 +3,7 @@
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from types import FrameType
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from logdriven_dagster.config.models.tables import CatchUp
     from logdriven_dagster.config.project import Project
     from logdriven_dagster.execution.arguments import RunArguments
+    from logdriven_dagster.execution.definitions.old_windows import OldWindows
     from logdriven_dagster.execution.events import WindowEvent
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.windows import TimeWindow
@@ -114,6 +115,7 @@ def run(
 ) -> None:
     """Catch up: run all pending windows, oldest first, upstreams before downstreams."""
     from logdriven_dagster.config.derived.selection import select_tables
+    from logdriven_dagster.execution.definitions.old_windows import find_old_windows
 
     output = choose_output(as_json, log_format)
     mode, patience = _choose_mode(once, latest_only), parse_duration(wait or "0 s", "--wait")
@@ -148,7 +150,14 @@ def run(
         events = _notify_freshness(runner, events)
     without = _report_made_without(runner, names, clock)
     _report_single_windows(runner.project, plan())
-    _watch(events, lambda: _count_pending(plan(), limit), output, lambda: plan().firsts(), without)
+    _watch(
+        events,
+        lambda: _count_pending(plan(), limit),
+        output,
+        lambda: plan().firsts(),
+        without,
+        old=lambda: find_old_windows(runner.run_log, runner.project, names),
+    )
 
 
 def _report_made_without(
@@ -393,6 +402,8 @@ def _watch(
     output: "Output",
     left: "Callable[[], Sequence[PlannedWindow]]" = tuple,
     without: "Sequence[MadeWithout]" = (),
+    *,
+    old: "Callable[[], Mapping[str, OldWindows]]" = dict,
 ) -> NoReturn:
     """Run the windows and report them; exit with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.shown.progress import display, report
@@ -414,7 +425,7 @@ def _watch(
         if tally.results:
             report(tally, output, (), without)
         raise
-    report(tally, output, left() if tally.is_idle else (), without)
+    report(tally, output, left() if tally.is_idle else (), without, old())
     raise typer.Exit(tally.summarize().exit_code)
 
 

@@ -1,13 +1,16 @@
 """Progress of a run: a bar on a terminal, otherwise a line per window."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from logdriven_dagster.cli.shown import rendering
+from logdriven_dagster.cli.shown.old_windows import print_old_windows
 from logdriven_dagster.cli.shown.results import RunSummary, Tally, WindowResult, build_window_result
 from logdriven_dagster.errors import in_brief
+from logdriven_dagster.execution.definitions.old_windows import OldWindows
 from logdriven_dagster.execution.events import NeedUnmet, WindowEvent, WindowStarted
 from logdriven_dagster.execution.listeners.log_lines import lines_to
 from logdriven_dagster.planning.plan import PlannedWindow, State
@@ -121,16 +124,19 @@ def report(
     output: Output,
     left: Sequence[PlannedWindow] = (),
     without: Sequence[MadeWithout] = (),
+    old: Mapping[str, OldWindows] = MappingProxyType({}),
 ) -> None:
     """Print the results per table and in sum; interrupted windows go to stderr.
 
     If nothing was done, `left` holds the windows with which the tables will begin. `without` holds
-    the finished windows that ran before a new upstream, for JSON.
+    the finished windows that ran before a new upstream, for JSON. `old` holds the windows that
+    older versions of the tables made.
     """
     summary = tally.summarize()
     if output == "json":
         windows = [_convert_left(planned) for planned in left]
         notes = {"left": windows, "made_without": [made.as_json() for made in without]}
+        notes["old_windows"] = [{"table": name, **each.as_json()} for name, each in old.items()]
         rendering.print_json(summary.as_json() | notes)
     elif output == "text" and summary.results:
         _print_summary(summary)
@@ -142,6 +148,7 @@ def report(
         for planned in left:
             state = planned.reason if planned.state is not State.READY else "ready by now"
             rendering.print_line(f"  {planned.table} {planned.window} {state}")
+        print_old_windows(old.values())
     if tally.running:
         attempts = tally.running.values()
         stopped = [f"{attempt.table} {attempt.window}" for attempt in attempts]

@@ -1,7 +1,7 @@
 """Selection of tables by name, pattern, tag and job, with what is upstream and downstream of them.
 
 Source: dbt, node selection: `+ods.orders`, `ods.orders+`, `2+ods.orders`, `ods.*`, `tag:finance`,
-`A B` for the union and `A,B` for the intersection.
+`A B` for the union and `A,B` for the intersection. Source: SQLMesh and dbt, selection by state.
 """
 
 import re
@@ -13,6 +13,8 @@ from logdriven_dagster.config.project import Project, suggest_nearest
 from logdriven_dagster.errors import UsageError
 
 _WITH_NEIGHBOURS = re.compile(r"(?:(?P<up>\d*)\+)?(?P<name>[^+]+?)(?:\+(?P<down>\d*))?")
+STATES = ("changed", "stale")
+"""Words that select tables by their state in the registry and the run log."""
 _PATTERN = re.compile(r"[*?\[]")
 
 
@@ -25,6 +27,8 @@ def select_tables(
 
     - `ods.orders`, a pattern such as `ods.*`, or a standard job (`job:nightly`, or its name alone)
     - `tag:finance` or `tag:pii=yes`, the tables with a tag
+    - `changed`, the tables whose files differ from the registered version; `stale`, those with
+      windows by older versions. Either may be none
     - `+NAME` with all upstreams, `NAME+` with all downstreams, `2+NAME+1` with that many levels
     - `A,B` only the tables that both parts select
 
@@ -73,6 +77,8 @@ def _match(project: Project, name: str) -> set[str]:
     kind, _, rest = name.partition(":")
     if name in project.tables:
         return {name}
+    if name in STATES and name not in project.jobs:
+        return _find_tables_in_state(project, name)
     if name in project.jobs or kind == "job":
         return _list_tables_of_job(project, name if name in project.jobs else rest)
     if kind == "tag":
@@ -83,6 +89,14 @@ def _match(project: Project, name: str) -> set[str]:
         raise UsageError(f"no table of project {project.name} matches {name!r}")
     near = suggest_nearest(name, [*project.tables, *project.jobs])
     raise UsageError(f"unknown table or job {name!r} in project {project.name}{near}")
+
+
+def _find_tables_in_state(project: Project, state: str) -> set[str]:
+    find = project.states.get(state)
+    if find is None:
+        fix = "name the tables instead"
+        raise UsageError(f"{state!r} selects tables by the run log, which is not read here; {fix}")
+    return set(find()) & project.tables.keys()
 
 
 def _match_tag(project: Project, text: str) -> set[str]:

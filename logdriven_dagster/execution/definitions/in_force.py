@@ -122,7 +122,8 @@ def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) ->
             contents[other], labels[other] = content, "as it would be"
         replacements.append((kind, contents, labels))
     if not any(contents for _, contents, _ in replacements):
-        return DefinitionsInForce(sources, replace(folder.project, versions=found.versions))
+        known = replace(folder.project, versions=found.versions, effect_versions=found.effects)
+        return DefinitionsInForce(sources, known)
     try:
         for kind, contents, labels in replacements:
             sources = replace_definitions(sources, kind, contents, labels) if contents else sources
@@ -131,7 +132,13 @@ def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) ->
         raise InvalidProjectError([_with_fix(error) for error in invalid.errors]) from None
     elsewhere = _other_versions(folder, found)
     return DefinitionsInForce(
-        sources, replace(built, versions=found.versions, other_versions=elsewhere)
+        sources,
+        replace(
+            built,
+            versions=found.versions,
+            effect_versions=found.effects,
+            other_versions=elsewhere,
+        ),
     )
 
 

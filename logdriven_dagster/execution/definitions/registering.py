@@ -8,7 +8,7 @@ import getpass
 import logging
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -29,6 +29,7 @@ from logdriven_dagster.execution.definitions.in_force import (
     in_force,
     private_folder,
 )
+from logdriven_dagster.execution.definitions.old_windows import find_old_windows
 from logdriven_dagster.execution.definitions.renames import apply_renames
 from logdriven_dagster.model.definitions import Kind, VersionChange
 from logdriven_dagster.processes import garbage_kept
@@ -173,16 +174,18 @@ def change(
 
         def write(
             conn: Connection, found: Survey = found, standing: DefinitionsInForce = standing
-        ) -> tuple[list[VersionChange], dict[str, int]] | None:
+        ) -> tuple[list[VersionChange], dict[str, int], dict[str, int]] | None:
             lock(conn, name)
             if definitions.present(conn, name) != found.present:
                 return None
             changes = definitions.adopt(conn, name) + work(conn, standing)
-            return changes, definitions.present(conn, name)
+            present, effects = definitions.present(conn, name), definitions.read_effects(conn, name)
+            return changes, present, effects
 
         if (written := writing(folder.run_log, write)) is not None:
-            changes, versions = written
-            project = replace(standing.project, versions=versions)
+            changes, versions, effects = written
+            project = replace(standing.project, versions=versions, effect_versions=effects)
+            project = _with_states(project, folder.run_log, changes)
             return Registered(project, folder.run_log, tuple(changes), _names(found))
 
 
@@ -195,8 +198,18 @@ def author(reason: str, operator: str | None = None) -> Author:
 def _build_registered(
     folder: Folder, found: Survey, changes: tuple[VersionChange, ...]
 ) -> Registered:
-    project = in_force(folder, found).project
+    project = _with_states(in_force(folder, found).project, folder.run_log, changes)
     return Registered(project, folder.run_log, changes, _names(found))
+
+
+def _with_states(project: Project, run_log: RunLog, changes: Sequence[VersionChange]) -> Project:
+    """Return the project with the states that select tables, see `select_tables`."""
+    changed = [change.name for change in changes if change.kind is Kind.TABLE]
+
+    def find_stale() -> Collection[str]:
+        return find_old_windows(run_log, project, project.tables).keys()
+
+    return replace(project, states={"changed": lambda: changed, "stale": find_stale})
 
 
 def _names(found: Survey) -> dict[Kind, frozenset[str]]:

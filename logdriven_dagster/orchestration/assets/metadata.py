@@ -18,6 +18,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
+from logdriven_dagster.execution.definitions.old_windows import OldWindows
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt, Counts
 from logdriven_dagster.model.runs import Column, Published, Staged
@@ -58,6 +59,11 @@ def format_made_without(found: Sequence[MadeWithout]) -> dict[str, str]:
     """Return the metadata of a definition with finished windows that ran before a new upstream."""
     texts = "; ".join(made.description for made in found)
     return {"made_without": f"{texts} (when the code location was loaded)"}
+
+
+def format_old_windows(found: OldWindows) -> dict[str, str]:
+    """Return the metadata of a definition with finished windows by older versions."""
+    return {"old_windows": f"{found.description} (when the code location was loaded)"}
 
 
 def _start(table: TableConfig) -> str:

@@ -32,6 +32,7 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
+from logdriven_dagster.orchestration.assets.code_versions import VersionTags, version_shown
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
 from logdriven_dagster.orchestration.assets.refresh_check import refresh_evaluations
@@ -211,6 +212,10 @@ class Reporter:
     def _run_log(self) -> RunLog:
         return open_run_log(self.project)
 
+    @cached_property
+    def _versions(self) -> VersionTags:
+        return VersionTags(self.location, self.context.instance, self._run_log)
+
     def _of_failure(self, event: WindowFailed) -> dict[str, Any]:
         return failure_metadata(event) | self._story(event.attempt)
 
@@ -280,7 +285,10 @@ class Reporter:
         stories = stories_shown(self.project, self._run_log, windows)
         for (event, partition, metadata), story in zip(unlogged, stories, strict=True):
             key = self.location.key(event.attempt.table)
-            made = AssetMaterialization(key, partition=partition, metadata=metadata | story)
+            attempt = event.attempt
+            tags = self._versions.build(attempt.table, attempt.claim.version, attempt.job_id)
+            shown = metadata | story | version_shown(attempt.claim.version)
+            made = AssetMaterialization(key, partition=partition, metadata=shown, tags=tags)
             self._batch.log(self.context, made)
             self._report_checks(event, partition)
 

@@ -30,6 +30,7 @@ from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
+from logdriven_dagster.orchestration.assets.code_versions import VersionTags, version_shown
 from logdriven_dagster.orchestration.assets.freshness import FreshnessShown
 from logdriven_dagster.orchestration.assets.metadata import (
     counts_shown,
@@ -181,6 +182,7 @@ class _Shown:
         self._batch, self._instance = batch, batch.instance
         self._location, self._job = location, job
         self._run_log = run_log
+        self._versions = VersionTags(location, batch.instance, run_log)
         self._own = own
         """The runs of this instance, which report their windows themselves."""
         done = [row for row in rows if row["status"] == Status.SUCCESS.value]
@@ -254,10 +256,12 @@ class _Shown:
         run: DagsterRun | None = None,
     ) -> None:
         metadata = _metadata(table, row, window) | self._story(table, window, row)
+        metadata |= version_shown(row["table_version"])
         if row["job_id"] in self._newest:
             metadata |= table_shown(self._location, table, self._run_log, window)
         key = self._location.key(table.table)
-        event = AssetMaterialization(key, partition=partition, metadata=metadata)
+        tags = self._versions.build(table.table, row["table_version"], row["job_id"])
+        event = AssetMaterialization(key, partition=partition, metadata=metadata, tags=tags)
         self._batch.add(past_entry(event, parse_log_time(row["job_end_time"]), run))
 
     def _report_observation(

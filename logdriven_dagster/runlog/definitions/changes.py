@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Declared, Kind, Operation, VersionChange, build_code
+from logdriven_dagster.runlog.definitions.effects import add_effect_version
 from logdriven_dagster.runlog.definitions.registry import assign_file, build_modified_version
 from logdriven_dagster.runlog.definitions.rows import (
     DEFINITIONS,
@@ -89,6 +90,7 @@ def put(
             drafts.append(build_modified_version(kind, row, before[row.code], values))
         elif row.file_digest != each.file_digest:
             assign_file(conn, kind, row, each.file_digest)
+    drafts = [add_effect_version(conn, draft) for draft in drafts]
     store(conn, project, kind, drafts, author)
     return [draft.change for draft in drafts]
 

@@ -29,6 +29,10 @@ def change_code(
     conn.execute(own.values(version=-log.c.version))
     conn.execute(own.values(version=last - log.c.version))
     replaced = update(latest).where(latest.c.code == after)
+    if "effect_version" in log.c and last:
+        for rows in (log, latest):
+            shifted = update(rows).where(rows.c.code == after)
+            conn.execute(shifted.values(effect_version=rows.c.effect_version + last))
     if conn.execute(replaced.values(version=latest.c.version + last)).rowcount:
         conn.execute(delete(latest).where(latest.c.code == before))
     for rows in (latest, log):

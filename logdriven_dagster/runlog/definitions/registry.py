@@ -27,6 +27,7 @@ from logdriven_dagster.model.definitions import (
     get_content_in_force,
     serialize_canonical,
 )
+from logdriven_dagster.runlog.definitions.effects import add_effect_version
 from logdriven_dagster.runlog.definitions.rows import (
     DEFINITIONS,
     OPERATIONAL,
@@ -59,6 +60,8 @@ class Survey:
     """The versions in force once the changes are written, by code."""
     present: Mapping[str, int]
     """The current versions, by code."""
+    effects: Mapping[str, int]
+    """The first version with the effect of the version in force, by code of a table."""
     waits: bool
     """True if applying writes anything: versions, or files that now match the kept content."""
     strays: bool
@@ -83,18 +86,32 @@ def survey(conn: Connection, project: str, declared: Iterable[Declared]) -> Surv
     changes: list[VersionChange] = []
     kept: dict[Kind, dict[str, str]] = {}
     present: dict[str, int] = {}
+    effects: dict[str, int] = {}
     met = False
     for kind in _FROM_FILES:
         rows = read_latest_rows(conn, project, kind)
         planned = _plan_kind(rows, by_kind[kind])
-        changes += (draft.change for draft in _find_drafts(conn, project, kind, planned))
+        drafts = list(_find_drafts(conn, project, kind, planned))
+        changes += (draft.change for draft in drafts)
+        if kind is Kind.TABLE:
+            effects = {row.code: row.effect_version or row.version for row in rows.values()}
+            effects |= _list_new_effects(drafts)
         found = read_contents(conn, kind, [row.code for row in planned.kept.values()])
         kept[kind] = {name: found[row.code] for name, row in planned.kept.items()}
         present |= {row.code: row.version for row in rows.values()}
         met = met or bool(planned.met)
     versions = present | {change.code: change.version for change in changes}
     strays = next(_find_strays(conn, project), None) is not None
-    return Survey(tuple(changes), kept, versions, present, bool(changes) or met, strays)
+    waits = bool(changes) or met
+    return Survey(tuple(changes), kept, versions, present, effects, waits, strays)
+
+
+def _list_new_effects(drafts: Iterable[NewVersion]) -> dict[str, int]:
+    return {
+        draft.change.code: draft.values["effect_version"]
+        for draft in drafts
+        if "effect_version" in draft.values
+    }
 
 
 def present(conn: Connection, project: str) -> dict[str, int]:
@@ -107,6 +124,12 @@ def present(conn: Connection, project: str) -> dict[str, int]:
             select(latest.c.code, latest.c.version).where(latest.c.project_code == project_code)
         )
     }
+
+
+def read_effects(conn: Connection, project: str) -> dict[str, int]:
+    """Return the first version with the effect of each table's version, as `Survey.effects`."""
+    rows = read_latest_rows(conn, project, Kind.TABLE)
+    return {row.code: row.effect_version or row.version for row in rows.values()}
 
 
 def apply(
@@ -216,6 +239,13 @@ def _plan_kind(rows: Mapping[str, Row[Any]], declared: Collection[Declared]) -> 
 
 
 def _find_drafts(
+    conn: Connection, project: str, kind: Kind, planned: _Plan
+) -> Iterator[NewVersion]:
+    for draft in _build_drafts(conn, project, kind, planned):
+        yield add_effect_version(conn, draft)
+
+
+def _build_drafts(
     conn: Connection, project: str, kind: Kind, planned: _Plan
 ) -> Iterator[NewVersion]:
     new = {build_code(project, kind, item.name): item for item in planned.added}

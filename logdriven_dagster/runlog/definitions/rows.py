@@ -77,6 +77,7 @@ def read_latest_rows(conn: Connection, project: str, kind: Kind) -> dict[str, Ro
     """Return the latest versions by name, without their contents."""
     latest, _ = DEFINITIONS[kind]
     names = ["code", "version", "name", "digest", "file_digest", *sorted(OPERATIONAL.get(kind, ()))]
+    names += ["effect_version"] if kind is Kind.TABLE else []
     project_code = build_code(project, Kind.PROJECT, project)
     query = select(*(latest.c[name] for name in names))
     return {r.name: r for r in conn.execute(query.where(latest.c.project_code == project_code))}

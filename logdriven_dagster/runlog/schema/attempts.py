@@ -159,6 +159,7 @@ Index(
     job_log.c.status,
     job_log.c.window_start,
     job_log.c.window_end,
+    job_log.c.table_version,
 )
 for _index, _columns in {
     "ix_job_log_status": ("status", "latest", "project_id"),
@@ -371,5 +372,7 @@ Index(
     job_log_archive.c.latest,
     job_log_archive.c.status,
     job_log_archive.c.window_start,
+    job_log_archive.c.window_end,
+    job_log_archive.c.table_version,
 )
 Index("ix_job_log_archive_ended", job_log_archive.c.job_end_time)

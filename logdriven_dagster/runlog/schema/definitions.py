@@ -127,6 +127,12 @@ table_definition, table_definition_log = _build_definition_tables(
     Column("description", Text),
     Column("incremental_type", String(16), nullable=False),
     *_build_settings_columns(),
+    Column(
+        "effect_version",
+        Integer,
+        comment="the first version with the same effect on rows; NULL: this one",
+    ),
+    Column("effect_change", Text, comment="the change since the version before, in words"),
 )
 job_definition, job_definition_log = _build_definition_tables(
     "job",

@@ -88,6 +88,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "changed_target": None,
             "made_without": [],
             "freshness": None,
+            "old_windows": None,
         },
         {
             "table": "ods.orders",
@@ -102,6 +103,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "changed_target": None,
             "made_without": [],
             "freshness": None,
+            "old_windows": None,
         },
     ]
     assert status[2]["last_status"] is None

@@ -1,0 +1,1 @@
+"""Effects of changed definitions: the class of each field, equal effects, changed queries."""
