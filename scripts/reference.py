@@ -68,6 +68,8 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "depends_on": dependencies.Dependency,
         "depends_on: an asset": dependencies.AssetDependency,
         "freshness": FreshnessConfig,
+        "on_change": tables.OnChange,
+        "restate of on_change": tables.RestateRange,
         "steps": steps.StepConfig,
         "commit_before_read": steps.CommittedSql,
         "loop_over": steps.LoopOver,

@@ -14,6 +14,7 @@ import typer
 
 from logdriven_dagster._version import __version__
 from logdriven_dagster.cli.commands import audit as audit_commands
+from logdriven_dagster.cli.commands import changes as change_commands
 from logdriven_dagster.cli.commands import definitions as definition_commands
 from logdriven_dagster.cli.commands import exchange as exchange_commands
 from logdriven_dagster.cli.commands import jobs as job_commands
@@ -86,6 +87,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "plan": plan_commands.plan,
         "run": run_commands.run,
         "refresh": run_commands.refresh,
+        "restate": change_commands.restate,
         "discard": upkeep_commands.discard,
         "skip": run_commands.skip,
         "unskip": run_commands.unskip,

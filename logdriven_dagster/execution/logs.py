@@ -1,16 +1,20 @@
 """The logs of tables for planning, in which attempts of dead runners count as failed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.planning.dependencies import list_with_upstreams
+from logdriven_dagster.runlog.definitions.effects import read_effect_versions
 from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.history import restating
 
 
 def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dict[str, TableLog]:
@@ -21,10 +25,46 @@ def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dic
         for upstream in list_with_upstreams(project.tables[name], project.tables)
     }
     logs = history.read_table_logs(conn, list(wanted.values()))
+    logs |= read_restated(conn, project, wanted.values(), logs)
     return {
         name: replace(log, open=tuple(map(_as_failed_if_dead, log.open))) if log.open else log
         for name, log in logs.items()
     }
+
+
+def read_restated(
+    conn: Connection,
+    project: Project,
+    tables: Collection[TableConfig],
+    logs: Mapping[str, TableLog],
+) -> dict[str, TableLog]:
+    """Return the logs of those of some tables of which windows may be restated, with them.
+
+    `logs` holds the logs of all of them. Contents of the registry are not read, only numbers of
+    versions, and only of tables that restate windows and have several.
+    """
+    requests = restating.read_restatements(conn, [table.table for table in tables])
+    asked = [
+        table
+        for table in tables
+        if table.table in requests
+        or (table.on_change.restates and (project.version(Kind.TABLE, table.table) or 1) > 1)
+    ]
+    codes = {build_code(project.name, Kind.TABLE, table.table): table.table for table in asked}
+    effects = {codes[code]: of for code, of in read_effect_versions(conn, codes).items()}
+    found = {}
+    for table in asked:
+        name, log = table.table, logs[table.table]
+        older = [
+            version
+            for version, of in effects.get(name, {}).items()
+            if of.effect_version != project.effect_version(name)
+        ]
+        old, done = restating.find_restated(conn, table, older, requests.get(name, ()))
+        # The refresh of a window may fail, which makes the window old again.
+        running = any(item.status is Status.RUNNING for item in log.open)
+        found[name] = replace(log, old=tuple(old), restated=() if running else tuple(done))
+    return found
 
 
 def _as_failed_if_dead(item: OpenWindow) -> OpenWindow:

@@ -23,6 +23,7 @@ from logdriven_dagster.execution.catching_up.on_running import (
 )
 from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
 from logdriven_dagster.execution.catching_up.refreshing import RefreshQueue, refuse_undue
+from logdriven_dagster.execution.catching_up.restating import close_finished_requests
 from logdriven_dagster.execution.catching_up.skipping import find_skippable_table
 from logdriven_dagster.execution.definitions.in_force import with_settings_in_force
 from logdriven_dagster.execution.definitions.renames import settle_tables
@@ -188,11 +189,13 @@ class Runner:
             return with_replaceable(project, self._logs(project, names), arguments)
 
         mode, backoff = options.get("mode"), options.get("backoff")
+        queue = CatchUpQueue(project.tables, read, now, selected, mode=mode, backoff=backoff)
+        close_finished_requests(self.run_log, queue.plan())
         return CatchingUp(
             project,
             now,
             arguments,
-            CatchUpQueue(project.tables, read, now, selected, mode=mode, backoff=backoff),
+            queue,
             self.passes,
             self.outbox,
             options.get("max_parallel") or project.config.max_parallel,

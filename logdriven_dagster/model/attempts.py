@@ -70,6 +70,8 @@ class Trigger(str, Enum):
     """The window runs again because late data may have arrived."""
     UPSTREAM = "upstream"
     """The window runs again because an upstream window was refreshed."""
+    RESTATE = "restate"
+    """The window runs again because an older version of its table made it."""
     TAKEOVER = "takeover"
     """Not run: the previous system's log records the window as finished."""
     SKIP = "skip"

@@ -100,6 +100,17 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class OldWindow:
+    """A finished window that an older version of its table made."""
+
+    window: TimeWindow
+    version: int | None
+    """The version that made it; None if it is not known."""
+    reason: str | None = None
+    """The reason of an operator who restated it; None if only `on_change` may restate it."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableLog:
     """The latest attempts at a table's windows; every tuple ascends.
 
@@ -120,6 +131,10 @@ class TableLog:
     """Windows for which late rows may still arrive, possibly too many; only with `lookback`."""
     stale: tuple[TimeWindow, ...] = ()
     """Finished windows with an upstream window that ran again later."""
+    old: tuple[OldWindow, ...] = ()
+    """Windows that may be restated; empty if neither `on_change` nor an operator restates any."""
+    restated: tuple[int, ...] = ()
+    """Requests of operators to restate windows of which none is left."""
     upstreams_ran_again: bool = False
     """True if upstream windows ran again since the table's bookmark, stale windows or not."""
     last: LastSlice | None = None

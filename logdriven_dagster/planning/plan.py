@@ -277,11 +277,19 @@ class Plan:
                 return "runs again for late data"
             case Trigger.UPSTREAM:
                 return "an upstream window ran again"
+            case Trigger.RESTATE:
+                return _explain_restatement(window, plan.log)
             case _ if plan.passed_over:
                 older = len(plan.passed_over)
                 return f"{describe_standing(window, plan.log)}; {older} older ones skipped"
             case _:
                 return describe_standing(window, plan.log)
+
+
+def _explain_restatement(window: TimeWindow, log: TableLog) -> str:
+    old = next(each for each in log.old if each.window == window)
+    version = "" if old.version is None else f"was made by version {old.version}"
+    return "; ".join(filter(None, (version, old.reason and f"restated: {old.reason}")))
 
 
 def plan(

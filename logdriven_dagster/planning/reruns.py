@@ -1,4 +1,4 @@
-"""Reruns of finished windows: refreshed upstreams, and late data (`lookback`).
+"""Reruns of finished windows: restated ones, refreshed upstreams, and late data (`lookback`).
 
 With `lookback: n` a window collects rows that arrive until the n-th window after it has ended. An
 input that it reads as a whole (`read: all`, snapshots, slices) may deliver such rows with any
@@ -29,11 +29,15 @@ class Reruns:
         self._log, self._now = context.get_log(table.table), context.now
 
     def list_due(self) -> list[tuple[TimeWindow, Trigger]]:
-        """Return the finished windows to rerun, oldest first: late data, refreshed upstreams."""
+        """Return the finished windows to rerun, oldest first.
+
+        The reasons are an older version, late data and refreshed upstreams.
+        """
         table, log = self._table, self._log
-        if not (table.lookback or log.stale):
+        if not (table.lookback or log.stale or log.old):
             return []
-        found = {window.start: (window, Trigger.LOOKBACK) for window in self._find_late()}
+        found = {window.start: (window, Trigger.RESTATE) for window in self._find_restated()}
+        found |= {window.start: (window, Trigger.LOOKBACK) for window in self._find_late()}
         if table.on_upstream_refresh == "rerun":
             found |= {window.start: (window, Trigger.UPSTREAM) for window in log.stale}
         return [found[start] for start in sorted(found)]
@@ -78,6 +82,19 @@ class Reruns:
         for known in self._log.within_lookback:
             if self._get_reach(known.window).end > known.seen:
                 yield known.window
+
+    def _find_restated(self) -> Iterator[TimeWindow]:
+        """Yield the windows by older versions that the table or an operator restates.
+
+        Of a snapshot only the newest one: its source has no other rows any more.
+        """
+        change, newest = self._table.on_change, self._log.finished[-1:]
+        for old in self._log.old:
+            window = old.window
+            if self._table.incremental.is_snapshot and window.end < newest[0].end:
+                continue
+            if old.reason is not None or change.includes(window, self._now):
+                yield window
 
     def _find_last(self, window: TimeWindow) -> int:
         """Return the number of the last window until whose end late rows of a window may arrive."""

@@ -25,6 +25,7 @@ TABLE_NAMES: Mapping[Table, tuple[str, ...]] = MappingProxyType(
         attempts.job_log_archive: ("job_name",),
         attempts.log_range: ("job_name",),
         attempts.refresh_bookmark: ("job_name", "upstream"),
+        attempts.restatement: ("job_name",),
         attempts.table_home: ("name",),
         attempts.batch_queue: ("job_name", "source_job_name"),
         attempts.batch_archive: ("job_name", "source_job_name"),

@@ -27,7 +27,7 @@ from logdriven_dagster.config.models.fields import (
     PeriodField,
     TableName,
 )
-from logdriven_dagster.config.models.frozen import Option
+from logdriven_dagster.config.models.frozen import Model, Option
 from logdriven_dagster.config.models.incremental.freshness import CHECK, FreshnessField
 from logdriven_dagster.config.models.incremental.registered import (
     IncrementalName,
@@ -41,10 +41,11 @@ from logdriven_dagster.config.models.rules import LATEST_REFRESH
 from logdriven_dagster.config.models.settings import RetryVersion, Settings
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.secrets import show_value
 from logdriven_dagster.config.yaml.field_names import Formerly
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
-from logdriven_dagster.model.windows import Along, normalize_instant
+from logdriven_dagster.model.windows import Along, Slice, TimeWindow, normalize_instant
 
 
 def _parse_start(value: Any, info: ValidationInfo) -> Any:
@@ -77,6 +78,72 @@ RowsOutside = Literal["fail", "count", "ignore"]
 
 BatchSize = Annotated[int, Field(ge=1)] | Literal["all", "auto"]
 Preview = Annotated[int, Field(ge=0, le=50)]
+
+
+class RestateRange(Model):
+    """The finished windows by older versions that run again: those from a time on."""
+
+    begin: InstantField | None = Field(
+        None,
+        alias="from",
+        description="the windows that end after this time",
+        examples=["2026-01-01"],
+    )
+    last: DurationField | None = Field(
+        None,
+        description="the windows that end within this time before now",
+        examples=["30 days"],
+    )
+
+    @model_validator(mode="after")
+    def _check_one_limit(self) -> "RestateRange":
+        if (self.begin is None) == (self.last is None):
+            raise ValueError("give either from or last; for all windows, write on_change: restate")
+        return self
+
+
+class OnChange(Model):
+    """The action for finished windows when a change of the table makes them old."""
+
+    restate: Literal["none", "all"] | RestateRange = Field(
+        description="the finished windows by older versions that run again: all of them, or those "
+        "from a time on",
+        examples=[{"last": "30 days"}],
+    )
+
+    @property
+    def restates(self) -> bool:
+        """True if any window runs again."""
+        return self.restate != "none"
+
+    def includes(self, window: TimeWindow, now: datetime) -> bool:
+        """Return True if a window by an older version runs again; numbered windows always do."""
+        if not isinstance(self.restate, RestateRange) or isinstance(window, Slice):
+            return self.restates
+        limit = self.restate.begin or now - (self.restate.last or timedelta(0))
+        return window.end > normalize_instant(limit)
+
+
+def _convert_on_change(value: Any) -> Any:
+    match value:
+        case "keep":
+            return {"restate": "none"}
+        case "restate":
+            return {"restate": "all"}
+        case str() | int():
+            raise ValueError(
+                f"must be keep, restate or {{restate: {{last: 30 days}}}}, not {show_value(value)}"
+            )
+        case _:
+            return value
+
+
+OnChangeField = Annotated[
+    OnChange,
+    BeforeValidator(
+        _convert_on_change, json_schema_input_type=Literal["keep", "restate"] | OnChange
+    ),
+]
 
 
 class TableConfig(Settings):
@@ -158,6 +225,12 @@ class TableConfig(Settings):
         "rerun",
         description="for finished windows whose upstream window runs again: rerun them, or "
         "keep them",
+    )
+    on_change: OnChangeField = Field(
+        OnChange(restate="none"),
+        description="for finished windows that older versions of the table made, after a change of "
+        "its query: keep their rows, or restate them: run them again, oldest first",
+        examples=["restate", {"restate": {"last": "30 days"}}],
     )
     window_size: int | None = Field(
         None,

@@ -20,11 +20,11 @@ from logdriven_dagster.errors import (
     UsageError,
 )
 from logdriven_dagster.execution.definitions.homes import lock_to_claim
-from logdriven_dagster.execution.logs import read_logs
+from logdriven_dagster.execution.logs import read_logs, read_restated
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.versions import VersionToRun
-from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, Status
+from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, Status, Trigger
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import TableLog
@@ -243,7 +243,10 @@ class ClaimTransaction:
         return list_with_upstreams(self._table, self._order.tables)
 
     def _read_logs(self) -> dict[str, TableLog]:
-        return history.read_table_logs(self._conn, self._with_upstreams)
+        logs = history.read_table_logs(self._conn, self._with_upstreams)
+        if self._order.trigger is Trigger.RESTATE:
+            logs |= read_restated(self._conn, self._project, [self._table], logs)
+        return logs
 
     def _read_context(self) -> PlanningContext:
         """Read the current logs, and end attempts of this machine's dead runners at the table."""

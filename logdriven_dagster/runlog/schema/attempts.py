@@ -235,6 +235,26 @@ refresh_bookmark = Table(
 )
 """The attempt of a rerun upstream up to which no window of a table is stale because of it."""
 
+restatement = Table(
+    "restatement",
+    metadata,
+    Column("restatement_id", Id, primary_key=True, autoincrement=True),
+    Column("job_name", String(128), nullable=False, comment="the table's name"),
+    Column("window_start", BigInteger, comment="epoch seconds; NULL: from the first window"),
+    Column("window_end", BigInteger, comment="NULL: up to the last window"),
+    Column("version", Integer, comment="windows by older ones run again; NULL: all windows"),
+    Column("job_id", BigInteger, nullable=False, comment="the last attempt before the request"),
+    Column("operator", String(256), nullable=False, comment="the operator"),
+    Column("reason", Text, nullable=False),
+    Column("create_time", Timestamp, nullable=False, server_default=NOW),
+    Column("done", SmallInteger, comment="1 if no window is left, else NULL"),
+    build_project_column(),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Requests of operators to run finished windows again that older versions made."""
+Index("ix_restatement", restatement.c.job_name, restatement.c.project_id, restatement.c.done)
+
 table_home = Table(
     "table_home",
     metadata,

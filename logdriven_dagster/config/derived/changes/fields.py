@@ -77,9 +77,9 @@ _FIELDS: Mapping[type[BaseModel], Mapping[Effect, str]] = {
     TableConfig: {
         _COSMETIC: "enabled release_state priority worker_group retries retry_interval timeout "
         "timeout_strategy table renamed_from description owners tags delay ordered catch_up "
-        "batch_size on_running retry_version on_upstream_refresh on_key_reset rows_outside "
+        "batch_size on_running retry_version on_upstream_refresh on_change on_key_reset "
         # Checks only decide whether a window is published.
-        "notify freshness preview checks",
+        "rows_outside notify freshness preview checks",
         _VALUES: "lookback depends_on overlap max_batches missing_columns variables properties "
         "steps",
         _GRID: "incremental_type period default_start end window_size lag max_offsets_per_window",

@@ -10,7 +10,7 @@ from logdriven_dagster.config.derived.changes.fields import BOUNDS, Effect, find
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.registered import SOURCES, TARGETS
 
-_WITHOUT_EFFECT = {"NotifyRule", "FreshnessConfig"}
+_WITHOUT_EFFECT = {"NotifyRule", "FreshnessConfig", "OnChange", "RestateRange"}
 """Models of fields that are cosmetic as a whole."""
 
 

@@ -1,0 +1,85 @@
+"""`restate`: windows that older versions of a table made run again."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from logdriven_dagster.cli.commands.definitions import OperatorOption
+from logdriven_dagster.cli.options import (
+    JsonOption,
+    NowOption,
+    ProjectOption,
+    open_to_run,
+    parse_time,
+)
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config.project import Project
+    from logdriven_dagster.model.windows import TimeWindow
+
+StartOption = Annotated[
+    str | None,
+    typer.Option("--from", metavar="START", help="The start of the range; default: all windows."),
+]
+EndOption = Annotated[str | None, typer.Option("--to", metavar="END", help="The end of the range.")]
+
+
+def restate(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    *,
+    start: StartOption = None,
+    end: EndOption = None,
+    downstream: Annotated[
+        bool,
+        typer.Option(
+            "--downstream",
+            help="Also restate windows by older versions of the tables that read it, and all "
+            "windows of those with on_upstream_refresh: ignore.",
+        ),
+    ] = False,
+    reason: Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")],
+    operator: OperatorOption = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make finished windows by older versions of a table pending again.
+
+    The next run makes them, oldest first. Readers see the old rows of a window until then.
+    """
+    from logdriven_dagster.cli.shown.rendering import print_json_list, print_line
+    from logdriven_dagster.execution.catching_up.restating import list_with_downstream
+    from logdriven_dagster.execution.catching_up.restating import restate as request
+    from logdriven_dagster.execution.definitions.registering import author
+
+    runner, clock = open_to_run("restate", project, now)
+    loaded = runner.project
+    loaded.table(table)
+    names = list_with_downstream(loaded, table) if downstream else (table,)
+    ordered = [table, *(name for name in names if name != table)]
+    span = _parse_range(loaded, table, start, end, clock)
+    found = request(loaded, runner.run_log, ordered, span, author(reason, operator))
+    if as_json:
+        print_json_list({"table": each.table, "windows": each.windows} for each in found)
+        return
+    for each in found:
+        number = "1 window is" if each.windows == 1 else f"{each.windows:,} windows are"
+        print_line(f"{each.table}: {number} pending again")
+    print_line("Run them with: logdriven run")
+
+
+def _parse_range(
+    project: "Project", table: str, start: str | None, end: str | None, now: datetime
+) -> "TimeWindow | None":
+    """Return the range of the options; an open end is that of the table's windows."""
+    from logdriven_dagster.model.windows import TimeWindow
+
+    if start is None and end is None:
+        return None
+    grid = project.table(table).grid
+    first = grid.origin if start is None else parse_time(project, start, "--from")
+    last = now if end is None else parse_time(project, end, "--to")
+    if first.timestamp() >= last.timestamp():
+        raise typer.BadParameter("must be later than --from", param_hint="--to")
+    return TimeWindow(first, last, zone=project.zone)
