@@ -105,6 +105,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "properties": lineage_commands.properties,
     },
     "Definitions": {
+        "changes": change_commands.changes,
         "apply": definition_commands.apply,
         "enable": definition_commands.enable,
         "disable": definition_commands.disable,

@@ -1,6 +1,7 @@
-"""`restate`: windows that older versions of a table made run again."""
+"""`changes` and `restate`: the effects of edited files, and windows that follow them."""
 
 from datetime import datetime
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +11,10 @@ from logdriven_dagster.cli.options import (
     JsonOption,
     NowOption,
     ProjectOption,
+    open_in_force,
     open_to_run,
     parse_time,
+    read_data_clock,
 )
 
 if TYPE_CHECKING:
@@ -23,6 +26,50 @@ StartOption = Annotated[
     typer.Option("--from", metavar="START", help="The start of the range; default: all windows."),
 ]
 EndOption = Annotated[str | None, typer.Option("--to", metavar="END", help="The end of the range.")]
+
+
+class EffectName(str, Enum):
+    """The classes of changes that have an effect, the smallest first."""
+
+    ADDITIVE = "additive"
+    VALUES = "values"
+    GRAIN = "grain"
+    SHAPE = "shape"
+    GRID = "grid"
+
+
+def changes(
+    *,
+    fail_on: Annotated[
+        EffectName | None,
+        typer.Option("--fail-on", help="Exit with 1 if a change has this class or a larger one."),
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a table for a pull request.")
+    ] = False,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what edited files do before they are applied.
+
+    Each table has a class, the readers that see the change, and the windows that become old.
+    """
+    from logdriven_dagster.cli.shown.changes import print_markdown, print_report
+    from logdriven_dagster.cli.shown.rendering import print_json_list
+    from logdriven_dagster.config.derived.changes.fields import Effect
+    from logdriven_dagster.execution.definitions.change_report import report_changes
+
+    if as_json and markdown:
+        raise typer.BadParameter("--json and --markdown exclude each other")
+    registered = open_in_force(project)
+    found = report_changes(registered, read_data_clock(registered.project, now))
+    if as_json:
+        print_json_list(each.as_json() for each in found)
+    else:
+        (print_markdown if markdown else print_report)(found)
+    if fail_on is not None and any(each.effect >= Effect[fail_on.name] for each in found):
+        raise typer.Exit(1)
 
 
 def restate(

@@ -150,3 +150,29 @@ def get_effect(model: type[BaseModel], field: str) -> Effect:
     """Return the effect of a changed field; the largest on columns for fields of other packages."""
     found = find_effect(model, field)
     return Effect.SHAPE if found is None else found
+
+
+_PROJECT_FIELDS: Mapping[Effect, str] = {
+    _COSMETIC: "project run_log lineage recipients ui_url defaults sensor max_parallel lease",
+    _VALUES: "quality_rules spark",
+    # Variables and properties may be any part of a query.
+    _SHAPE: "warehouse storage catalog variables properties connections",
+    _GRID: "timezone",
+}
+_BY_PROJECT_FIELD = {
+    name: effect for effect, names in _PROJECT_FIELDS.items() for name in names.split()
+}
+"""`defaults` are compared with the tables that have them."""
+
+
+def get_project_effect(path: str) -> Effect:
+    """Return the effect on all tables of a changed field of the project file, by its path.
+
+    A field that is not known counts as SHAPE.
+    """
+    return _BY_PROJECT_FIELD.get(path.partition(".")[0], Effect.SHAPE)
+
+
+def list_project_fields() -> frozenset[str]:
+    """Return the fields of the project file that have a class."""
+    return frozenset(_BY_PROJECT_FIELD)

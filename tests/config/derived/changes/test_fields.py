@@ -6,7 +6,13 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel
 
-from logdriven_dagster.config.derived.changes.fields import BOUNDS, Effect, find_effect
+from logdriven_dagster.config.derived.changes.fields import (
+    BOUNDS,
+    Effect,
+    find_effect,
+    list_project_fields,
+)
+from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.registered import SOURCES, TARGETS
 
@@ -48,3 +54,7 @@ def test_every_field_of_a_definition_is_classified(model: type[BaseModel], field
 
 def test_fields_that_only_bound_windows_are_of_the_grid():
     assert {find_effect(TableConfig, name) for name in BOUNDS} == {Effect.GRID}
+
+
+def test_every_field_of_the_project_file_is_classified():
+    assert list_project_fields() == ProjectConfig.model_fields.keys()
