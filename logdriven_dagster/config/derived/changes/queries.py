@@ -371,6 +371,8 @@ def _has_same_type(before: Any, after: Any) -> bool:
     one, other = _find_type(before), _find_type(after)
     if one is not None and one == other:
         return True
+    if isinstance(before, exp.Window) and isinstance(after, exp.Window):
+        return _has_same_type(before.this, after.this)
     if isinstance(before, exp.Literal) and isinstance(after, exp.Literal):
         # Numbers of as many digits have one type, also as decimals.
         digits = [re.sub(r"\d", "9", each.name) for each in (before, after)]
@@ -421,18 +423,14 @@ def _find_type(expression: Any) -> str | None:
         return str(expression.args["to"].sql(dialect="spark")).upper()
     if isinstance(expression, (exp.Predicate, exp.Connector, exp.Not, exp.Boolean)):
         return "BOOLEAN"
-    if isinstance(expression, exp.Count):
-        return "BIGINT"
-    texts = (exp.Lower, exp.Upper, exp.Concat, exp.RegexpReplace, exp.TimeToStr)
-    if isinstance(expression, texts) and not _is_binary(expression):
-        return "STRING" if not isinstance(expression, exp.Concat) else None
-    if isinstance(expression, (exp.Length, exp.Year, exp.Month, exp.Day)):
-        return "INT"
+    for types, name in (
+        ((exp.Count, exp.CountIf, exp.ApproxDistinct), "BIGINT"),
+        ((exp.Lower, exp.Upper, exp.Initcap, exp.RegexpReplace, exp.TimeToStr), "STRING"),
+        ((exp.Length, exp.Year, exp.Month, exp.Day, exp.RowNumber, exp.Rank), "INT"),
+    ):
+        if isinstance(expression, types):
+            return name
     return None
-
-
-def _is_binary(expression: Any) -> bool:
-    return "binary" in expression.sql(dialect="spark").lower()
 
 
 def _is_same(before: Any, after: Any) -> bool:

@@ -97,3 +97,40 @@ def test_a_changed_key_changes_the_grain():
     before, after = "SELECT lower(id) AS id FROM t", "SELECT upper(id) AS id FROM t"
     assert find(before, after) is Effect.VALUES
     assert find(before, after, "id") is Effect.GRAIN
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("count_if(d > 15)", "count_if(d > 30)"),
+        ("count(*)", "count(DISTINCT id)"),
+        ("sum(CASE WHEN d > 15 THEN 1 ELSE 0 END)", "sum(CASE WHEN d > 5 THEN 1 ELSE 0 END)"),
+        ("sum(n) OVER (ORDER BY a)", "sum(n) OVER (ORDER BY b)"),
+        ("CAST(a AS INT)", "CAST(b AS INT)"),
+        ("coalesce(a, 0)", "coalesce(a, 1)"),
+        ("a > 1", "b IN (1, 2)"),
+        ("lower(a)", "upper(b)"),
+    ],
+)
+def test_an_expression_of_the_same_type_changes_values(before: str, after: str):
+    query = "SELECT k, {} AS x FROM t"
+    assert find(query.format(before), query.format(after)) is Effect.VALUES
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a", "b"),
+        ("sum(a)", "sum(b)"),
+        ("sum(a)", "avg(a)"),
+        ("a * 10", "a * 100"),
+        ("CAST(a AS INT)", "CAST(a AS BIGINT)"),
+        ("from_json(a, 'x INT')", "from_json(a, 'x STRING')"),
+        ("named_struct('a', 1)", "named_struct('b', 1)"),
+        ("coalesce(a, 0)", "coalesce(a, '0')"),
+        ("round(a, 1)", "round(a, 2)"),
+    ],
+)
+def test_an_expression_that_may_have_another_type_changes_the_shape(before: str, after: str):
+    query = "SELECT k, {} AS x FROM t"
+    assert find(query.format(before), query.format(after)) is Effect.SHAPE
