@@ -40,6 +40,8 @@ def print_markdown(changes: Sequence[ReportedChange]) -> None:
     for change in changes:
         changed = "; ".join(each.what for each in change.changes)
         windows = "; ".join([*_list_windows(change), *_list_gone(change)])
+        if change.remains is not None:
+            windows = change.remains.text
         seen = ", ".join(map(_describe_reader, change.readers))
         cells = (change.name, _get_class(change), changed, windows, seen)
         print_line(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
@@ -58,6 +60,8 @@ def _list_details(change: ReportedChange) -> Iterator[str]:
     if change.readers:
         yield f"seen by: {', '.join(map(_describe_reader, change.readers))}"
     yield from _list_gone(change)
+    if change.remains is not None:
+        yield change.remains.text
 
 
 def _list_windows(change: ReportedChange) -> Iterator[str]:

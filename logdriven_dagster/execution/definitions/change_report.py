@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +19,10 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.execution.definitions.old_windows import OldWindows, find_old_windows
 from logdriven_dagster.execution.definitions.registering import Registered
+from logdriven_dagster.execution.definitions.removed_tables import (
+    RemovedTable,
+    find_removed_tables,
+)
 from logdriven_dagster.execution.logs import read_logs
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.definitions import (
@@ -65,6 +69,8 @@ class ReportedChange:
     """The cost of running all old windows again, and the windows of readers behind them."""
     gone: tuple[str, ...] = ()
     """The reasons why some windows cannot be recomputed."""
+    remains: RemovedTable | None = None
+    """The attempts and rows that a deleted table leaves behind."""
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `logdriven changes --json`."""
@@ -94,6 +100,7 @@ class ReportedChange:
             "restated": self.restated,
             "recomputation": [each.as_json() for each in self.recomputation],
             "not_recomputable": list(self.gone),
+            "remains": None if self.remains is None else asdict(self.remains),
         }
 
 
@@ -125,6 +132,9 @@ def report_changes(registered: Registered, now: datetime) -> list[ReportedChange
         for before, change in pairs
     ]
     found = [_add_costs(project, each, costs, finished) for each in found]
+    if any(each.operation is Operation.DELETE for each in found):
+        left = {each.table: each for each in find_removed_tables(registered)}
+        found = [replace(each, remains=left.get(each.name)) for each in found]
     return [*_report_project(registered.changes), *found]
 
 

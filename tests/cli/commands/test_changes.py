@@ -125,8 +125,13 @@ def test_a_new_and_a_deleted_table_are_named(folder: Path, logdriven: CommandLin
     write(folder, "x.new", "SELECT 1 AS one")
     found = {each["name"]: each for each in logdriven("changes", "--json", *NOW).json}
     assert (found["x.last"]["effect"], found["x.last"]["operation"]) == ("shape", "delete")
+    assert found["x.last"]["remains"]["attempts"] == 3
     assert found["x.new"]["operation"] == "add"
-    assert "x.new  new" in logdriven("changes", *NOW).out
+    out = logdriven("changes", *NOW).out
+    assert "x.new  new" in out
+    assert "the run log has 3 attempts of it, and its rows remain in iceberg x.last in " in out
+    assert "remove it from the run log with `logdriven forget x.last`" in out
+    assert "`logdriven forget x.last`" in logdriven("status", *NOW).out
 
 
 def test_a_renamed_table_is_compared_with_its_earlier_name(folder: Path, logdriven: CommandLine):
