@@ -11,6 +11,7 @@ from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, build_code
 from logdriven_dagster.model.logs import OpenWindow, TableLog
+from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.dependencies import list_with_upstreams
 from logdriven_dagster.runlog.definitions.effects import read_effect_versions
 from logdriven_dagster.runlog.history import logs as history
@@ -37,11 +38,13 @@ def read_restated(
     project: Project,
     tables: Collection[TableConfig],
     logs: Mapping[str, TableLog],
+    span: TimeWindow | None = None,
 ) -> dict[str, TableLog]:
     """Return the logs of those of some tables of which windows may be restated, with them.
 
     `logs` holds the logs of all of them. Contents of the registry are not read, only numbers of
-    versions, and only of tables that restate windows and have several.
+    versions, and only of tables that restate windows and have several. `span` limits the windows
+    to those that begin in a range; no request counts as done then.
     """
     requests = restating.read_restatements(conn, [table.table for table in tables])
     asked = [
@@ -60,10 +63,11 @@ def read_restated(
             for version, of in effects.get(name, {}).items()
             if of.effect_version != project.effect_version(name)
         ]
-        old, done = restating.find_restated(conn, table, older, requests.get(name, ()))
+        old, done = restating.find_restated(conn, table, older, requests.get(name, ()), span)
         # The refresh of a window may fail, which makes the window old again.
         running = any(item.status is Status.RUNNING for item in log.open)
-        found[name] = replace(log, old=tuple(old), restated=() if running else tuple(done))
+        is_partial = running or span is not None
+        found[name] = replace(log, old=tuple(old), restated=() if is_partial else tuple(done))
     return found
 
 

@@ -74,10 +74,11 @@ class ClaimTransaction:
         not run, or must run by itself since an earlier attempt has left it in a state that needs
         care. Raises RefusedError, and changes nothing, if the window of the order may not run.
         """
-        context = self._read_context()
+        last = following[-1] if following else self._order.window
+        context = self._read_context(last)
         if self._order.passed_over:
             self._skip(self._order.passed_over)
-            context = self._read_context()
+            context = self._read_context(last)
         claims = [self._claim_if_ready(self._order.window, context)]
         claims += self._claim_following(following, context)
         log = context.get_log(self._table.table)
@@ -242,15 +243,17 @@ class ClaimTransaction:
     def _with_upstreams(self) -> list[TableConfig]:
         return list_with_upstreams(self._table, self._order.tables)
 
-    def _read_logs(self) -> dict[str, TableLog]:
+    def _read_logs(self, last: TimeWindow | None = None) -> dict[str, TableLog]:
+        """Read the logs of the table and its upstreams; of old windows, those up to the last."""
         logs = history.read_table_logs(self._conn, self._with_upstreams)
         if self._order.trigger is Trigger.RESTATE:
-            logs |= read_restated(self._conn, self._project, [self._table], logs)
+            span = self._order.window.up_to_end_of(last or self._order.window)
+            logs |= read_restated(self._conn, self._project, [self._table], logs, span)
         return logs
 
-    def _read_context(self) -> PlanningContext:
+    def _read_context(self, last: TimeWindow | None = None) -> PlanningContext:
         """Read the current logs, and end attempts of this machine's dead runners at the table."""
-        logs = self._read_logs()
+        logs = self._read_logs(last)
         dead = [
             (item.job_id, item.owner)
             for item in logs[self._table.table].open
@@ -258,7 +261,7 @@ class ClaimTransaction:
         ]
         for job_id, runner in dead:
             ATTEMPTS.bury(self._conn, job_id, runner)  # now, without waiting for their leases
-        logs = self._read_logs() if dead else logs
+        logs = self._read_logs(last) if dead else logs
         return PlanningContext(self._order.tables, logs, self._order.now)
 
     @cached_property

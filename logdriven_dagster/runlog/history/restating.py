@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, Table, func, insert, select, update
+from sqlalchemy import Row, Select, Table, func, insert, select, update
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.tables import TableConfig
@@ -109,15 +109,16 @@ def find_restated(
     table: TableConfig,
     older: Collection[int],
     requests: Sequence[Restatement],
+    span: TimeWindow | None = None,
 ) -> tuple[list[OldWindow], list[int]]:
     """Return the windows of a table that may be restated, and the requests without any.
 
-    `older` are the versions with another effect than the one in force. A request of which a window
-    runs has one left.
+    `older` are the versions with another effect than the one in force. `span` limits the windows
+    to those that begin in a range.
     """
     everything = any(each.version is None for each in requests)
     found, left = [], set()
-    for row in _list_finished(conn, table, None if everything else older):
+    for row in _list_finished(conn, table, None if everything else older, span):
         asked = [each for each in requests if each.includes(row, older)]
         left |= {each.restatement_id for each in asked}
         if not asked and row.table_version not in older:
@@ -128,21 +129,26 @@ def find_restated(
 
 
 def _list_finished(
-    conn: Connection, table: TableConfig, versions: Collection[int] | None
+    conn: Connection,
+    table: TableConfig,
+    versions: Collection[int] | None,
+    span: TimeWindow | None,
 ) -> Iterator[Row[Any]]:
-    """Yield the finished windows of a table, oldest first; of some versions only."""
+    """Yield the finished windows of a table, oldest first; of some versions and a range only."""
     if versions is not None and not versions:
         return
     rows = [
         row
         for log in (job_log, job_log_archive)
-        for row in conn.execute(_select_finished(log, table.table, versions))
+        for row in conn.execute(_select_finished(log, table.table, versions, span))
         if is_of(table, row.incremental_type)
     ]
     yield from sorted(rows, key=lambda row: row.window_start)
 
 
-def _select_finished(log: Table, name: str, versions: Collection[int] | None) -> Any:
+def _select_finished(
+    log: Table, name: str, versions: Collection[int] | None, span: TimeWindow | None
+) -> Select[Any]:
     query = select(
         log.c.job_id,
         log.c.table_version,
@@ -158,4 +164,7 @@ def _select_finished(log: Table, name: str, versions: Collection[int] | None) ->
         log.c.status == Status.SUCCESS.value,
         log.c.window_start.is_not(None),
     )
+    if span is not None:
+        first, last = (int(bound.timestamp()) for bound in (span.start, span.end))
+        query = query.where(log.c.window_start >= first, log.c.window_start < last)
     return query if versions is None else query.where(log.c.table_version.in_(sorted(versions)))
