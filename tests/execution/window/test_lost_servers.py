@@ -66,6 +66,6 @@ def test_a_restarted_one_runs_the_window_and_without_one_the_run_ends(tmp_path):
         said, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 1, said
     assert "Spark died: its server does not answer, or was restarted" in said
-    assert f"the Spark Connect server at 127.0.0.1 does not answer:{port}" in said
+    assert f"the Spark Connect server at 127.0.0.1:{port} does not answer" in said
     assert world.statuses("ods.deadly") == [("01", "SUCCESS"), ("02", "DISCARDED")]
     assert world.log("ods.deadly")[0]["error_count"] == 1
