@@ -27,7 +27,7 @@ from logdriven_dagster.execution.events import WindowFailed
 from logdriven_dagster.model.source_rows import FileRows
 from tests import builders
 from tests.engine.laboratory import Lab
-from tests.engine.sources.test_time_columns import BOUNDS, COLUMNS, WINDOWS, ZONE, values
+from tests.engine.sources.time_values import BOUNDS, COLUMNS, WINDOWS, ZONE, values
 from tests.execution.conftest import World
 
 NOW = builders.at("2022-01-05 14:00")
