@@ -414,7 +414,7 @@ def _watch(
         if tally.results:
             report(tally, output, (), without)
         raise
-    report(tally, output, left() if tally.is_idle else (), without)
+    report(tally, output, left(), without)
     raise typer.Exit(tally.summarize().exit_code)
 
 
