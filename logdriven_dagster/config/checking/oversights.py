@@ -18,6 +18,7 @@ from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep
 from logdriven_dagster.config.models.quality import ROWS
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.declared_columns import find_column_mistakes
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.queries import get_connection_dialect
 from logdriven_dagster.config.sql.query_mistakes import (
@@ -70,6 +71,8 @@ class _TableOversights:
         self._any_table = _has_other_catalogs(project) or any(s.python for s in table.steps)
 
     def mistakes(self) -> Iterator[ConfigError]:
+        for field, problem, hint in find_column_mistakes(self._table.columns or "", {}):
+            yield self._locate(field).error(problem, hint)
         for n, step in enumerate(self._table.steps):
             if step.loop_over is not None and step.loop_over.sql is not None:
                 place = self._locate("steps", n, "loop_over", "sql")

@@ -24,6 +24,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError, find_table_references
 from logdriven_dagster.config.yaml.documents import Location
 from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.queries.declared_columns import build_first_state, refuse_undeclared
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_values import refuse_type
 from logdriven_dagster.engine.sources.readers import Reading, columns_named_by, reader_of
@@ -74,6 +75,8 @@ def analyse(project: Project, spark: "SparkSession") -> Iterator[Analysed]:
             yield from looked.find_mistakes()
             if looked.columns is not None:
                 columns[table.table] = looked.columns
+            elif table.columns is not None:
+                columns[table.table] = build_first_state(session, table).schema
 
 
 class _TableAnalysis:
@@ -89,7 +92,8 @@ class _TableAnalysis:
         self._project, self._table, self._spark = project, table, spark
         self._upstream = columns
         read = [d.table for d in table.managed_dependencies]
-        self._unknown = {name.lower() for name in (table.table, *read) if name not in columns}
+        own = () if table.columns is not None else (table.table,)
+        self._unknown = {name.lower() for name in (*own, *read) if name not in columns}
         """Steps and tables, in lower case, whose columns are unknown."""
         self.columns: StructType | None = None
         """The columns of the result that other tables read."""
@@ -131,6 +135,8 @@ class _TableAnalysis:
         self._name(step.step, frame)
         if step.target is not None:
             self.columns = None if frame is None else frame.schema
+        if step.target is self._table.output and frame is not None:
+            yield from self._declared(("columns",), frame)
 
     def _source(self, location: Location, source: Source) -> "_Found":
         frame, found = self._try_frame(location, lambda: self._frame(source), is_source=True)
@@ -155,6 +161,15 @@ class _TableAnalysis:
             return frame
 
         return self._try_frame(location, check_type)[1]
+
+    def _declared(self, location: Location, frame: "DataFrame") -> tuple[Analysed, ...]:
+        """Analyze whether the result has the columns that the table declares."""
+
+        def check_columns() -> "DataFrame":
+            refuse_undeclared(self._spark, frame, self._table)
+            return frame
+
+        return self._try_frame(location, check_columns)[1]
 
     def _frame(self, source: Source) -> "DataFrame":
         catalog = partial(open_catalog, self._project)
@@ -216,6 +231,8 @@ class _TableAnalysis:
             self._views.register(name, frame)
 
     def _empty(self, name: str, _: Reads) -> "DataFrame":
+        if name == self._table.table:
+            return build_first_state(self._spark, self._table)
         return self._spark.createDataFrame([], self._upstream[name])
 
     def _note(self, location: Location, text: str) -> Analysed:

@@ -1,4 +1,4 @@
-"""Validation of the `columns` of a source, without Spark."""
+"""Validation of the `columns` of a source or table, without Spark."""
 
 import difflib
 import re
@@ -33,7 +33,8 @@ def find_column_mistakes(
 
     `named` maps fields such as `window_column` to the column that they name.
     """
-    declared = [found for part in _split_columns(columns) if (found := _COLUMN.match(part))]
+    parts = _split_columns(columns) if columns else ()
+    declared = [found for part in parts if (found := _COLUMN.match(part))]
     for column in declared:
         if problem := _check_type(column):
             yield "columns", *problem
