@@ -4,8 +4,9 @@ Runs no code of the project. Only `logdriven validate` checks for them: one inva
 prevent other commands from running the rest.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from logdriven_dagster.config.checking.columns import find_unknown_names
 from logdriven_dagster.config.checking.python_functions import check_function
 from logdriven_dagster.config.checking.quality import list_rule_functions, list_rule_queries
 from logdriven_dagster.config.checking.renames import format_rename_hint, map_new_names
@@ -36,7 +37,7 @@ _OF_A_RULE = frozenset({ROWS, "column"})
 _OF_UPKEEP = frozenset({"project", "run_log", "options", "variables", "job_run_id", "spark"})
 
 
-def find_oversights(project: Project, documents: Iterable[Document]) -> list[ConfigError]:
+def find_oversights(project: Project, documents: Collection[Document]) -> list[ConfigError]:
     """Return every mistake that a run of a table or job would fail with, with location and fix."""
     found: list[ConfigError] = []
     names = map_new_names(project.tables).items()
@@ -48,7 +49,22 @@ def find_oversights(project: Project, documents: Iterable[Document]) -> list[Con
             found += _TableOversights(project, table, document, renamed).mistakes()
         elif isinstance(job, MaintenanceJob):
             found += _check_upkeep(project, job, document)
+    found += _find_unknown_names(project, documents)
     return list(report_once(found))
+
+
+def _find_unknown_names(project: Project, documents: Iterable[Document]) -> Iterator[ConfigError]:
+    by_name = {str(document.values.get("table")): document for document in documents}
+    for table, location, name in find_unknown_names(
+        project, may_have_own=_has_other_catalogs(project)
+    ):
+        document = by_name[table]
+        step = project.tables[table].steps[int(location[1])] if location[0] == "steps" else None
+        own_file = step.sql_file if step is not None and location[2:] == ("sql",) else None
+        file = document.path.parent / own_file if own_file else None
+        place = TextPlace(document, location, file)
+        problem = name.problem if file else f"{name.problem}{name.place}"
+        yield place.error(problem, name.hint, name.line)
 
 
 class _TableOversights:

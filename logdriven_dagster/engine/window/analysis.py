@@ -19,8 +19,10 @@ from logdriven_dagster.config.checking.quality import (
 from logdriven_dagster.config.models.quality import ROWS
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.declared_columns import list_declared_columns
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.sql.known_names import Columns, examine_query
 from logdriven_dagster.config.sql.references import UnreadableSqlError, find_table_references
 from logdriven_dagster.config.yaml.documents import Location
 from logdriven_dagster.engine.failures import step_errors
@@ -95,6 +97,12 @@ class _TableAnalysis:
         own = () if table.columns is not None else (table.table,)
         self._unknown = {name.lower() for name in (*own, *read) if name not in columns}
         """Steps and tables, in lower case, whose columns are unknown."""
+        self._columns: dict[str, Columns | None] = {
+            name.lower(): frozenset(columns[name].fieldNames()) for name in read if name in columns
+        }
+        """Columns of the steps and tables, by their names in lower case."""
+        if table.columns is not None:
+            self._columns[table.table.lower()] = list_declared_columns(table.columns)
         self.columns: StructType | None = None
         """The columns of the result that other tables read."""
 
@@ -192,7 +200,14 @@ class _TableAnalysis:
                 yield from self._result(location, query)[1]
 
     def _result(self, location: Location, query: str) -> "_Found":
-        """Return the result of a query without rows, or the mistakes in it."""
+        """Return the result of a query without rows, or the mistakes in it.
+
+        Spark reports one mistake; unknown columns are reported all at once.
+        """
+        unknown = examine_query(query, self._columns, examines_functions=False).unknown
+        if unknown:
+            table = self._table.table
+            return None, tuple(Analysed(table, location, str(n), is_mistake=True) for n in unknown)
 
         def result() -> "DataFrame":
             self._refuse_unknown(query)
@@ -224,6 +239,7 @@ class _TableAnalysis:
 
     def _name(self, name: str, frame: "DataFrame | None") -> None:
         """Register a frame under a name, or mark the name as unknown."""
+        self._columns[name.lower()] = None if frame is None else frozenset(frame.columns)
         if frame is None:
             self._unknown.add(name.lower())
         else:

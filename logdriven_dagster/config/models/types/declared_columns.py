@@ -33,18 +33,31 @@ def find_column_mistakes(
 
     `named` maps fields such as `window_column` to the column that they name.
     """
-    parts = _split_columns(columns) if columns else ()
-    declared = [found for part in parts if (found := _COLUMN.match(part))]
+    declared = list(_iter_columns(columns))
     for column in declared:
         if problem := _check_type(column):
             yield "columns", *problem
-    names = ["_metadata", *((column[1] or column[2]).replace("``", "`") for column in declared)]
+    names = ["_metadata", *map(_get_name, declared)]
     for field, name in named.items():
         top = re.split(r"[.`]", name.lstrip("`"))[0] if name else ""
         if top and top.lower() not in map(str.lower, names):
             near = difflib.get_close_matches(top, names, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(names[1:])}"
             yield field, f"columns does not have {top}", hint
+
+
+def list_declared_columns(columns: str) -> frozenset[str]:
+    """Return the names of the columns that `columns` declares."""
+    return frozenset(map(_get_name, _iter_columns(columns)))
+
+
+def _iter_columns(columns: str) -> Iterator[re.Match[str]]:
+    parts = _split_columns(columns) if columns else ()
+    return (found for part in parts if (found := _COLUMN.match(part)))
+
+
+def _get_name(column: re.Match[str]) -> str:
+    return (column[1] or column[2]).replace("``", "`")
 
 
 def find_declared_type(columns: str, name: str) -> str | None:

@@ -10,6 +10,7 @@ from logdriven_dagster.config.models.fields import LocationText
 from logdriven_dagster.config.models.types.declared_columns import (
     find_column_mistakes,
     find_declared_type,
+    list_declared_columns,
 )
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import FolderTarget
@@ -19,6 +20,7 @@ from logdriven_dagster.config.yaml.field_names import Formerly
 _OF_REGISTERED_FILES = frozenset({"detect_changes_by", "on_empty", "after_success", "move_to"})
 _MAP_OF_OTHER_KEYS = re.compile(r"\bmap\s*<\s*(?!string\b|\$)(\w+)", re.IGNORECASE)
 _ONE_FILE = re.compile(r"(?:\$\{|[^*?\[{])+\.\w+")
+_NAMED_FILES = re.compile(r"(?:.*/)?[^/]+\.\w+")
 
 
 class FilesSource(Source):
@@ -79,6 +81,13 @@ class FilesSource(Source):
         if given := _OF_REGISTERED_FILES & self.model_fields_set:
             yield f"{', '.join(sorted(given))}: only for incremental_type files"
         yield from super().only_of_slices()
+
+    @property
+    def known_columns(self) -> frozenset[str] | None:
+        # Spark turns folders such as day=2022-01-01 into columns, but not if files are named.
+        if self.columns is None or "${" in self.columns or "basePath" in self.options:
+            return None
+        return list_declared_columns(self.columns) if _NAMED_FILES.fullmatch(self.path) else None
 
     def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
         if self.columns is None or "${" in self.columns:
