@@ -7,6 +7,7 @@ prevent other commands from running the rest.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from logdriven_dagster.config.checking.columns import find_unknown_names
+from logdriven_dagster.config.checking.paths import find_path_mistakes
 from logdriven_dagster.config.checking.python_functions import check_function
 from logdriven_dagster.config.checking.quality import list_rule_functions, list_rule_queries
 from logdriven_dagster.config.checking.renames import format_rename_hint, map_new_names
@@ -115,6 +116,8 @@ class _TableOversights:
             )
         for field, problem, hint in step.source.mistakes() if step.source else ():
             yield self._locate("steps", n, "source", field).error(problem, hint)
+        for problem, hint in find_path_mistakes(self._table, step):
+            yield self._locate("steps", n, "source", "path").error(problem, hint)
         for location, statement, connection in _list_statements(step):
             place, dialect = (
                 self._locate("steps", n, *location),

@@ -316,3 +316,57 @@ def test_columns_of_folders_are_not_unknown(folder):
 def test_a_path_into_a_variant_with_a_cast_is_no_syntax_error(folder):
     folder.table("ods.t", sql="'SELECT v:a.b::int AS b FROM (SELECT parse_json(''{}'') AS v)'")
     load_examined_project(folder.root)
+
+
+PATHS = """
+    table: ods.t
+    period: %s
+    default_start: 2022-01-01
+    steps:
+      - step: load
+        source: {type: csv, path: "%s"%s}
+        target: {type: iceberg}
+"""
+
+
+@pytest.mark.parametrize(
+    ("period", "path", "more", "told"),
+    [
+        ("1 day", "in/dt=${DATA_RANGE_START}", "", "the text of ${DATA_RANGE_START} is like 2026-11-02 00:00:00, which no path can contain; write ${DATA_RANGE:yyyy-MM-dd}"),
+        ("1 day", "in/${DATA_RANGE:yyyy-mm-DD}", "", "${DATA_RANGE:yyyy-mm-DD}: DD is not a part of a time; use yyyy, yy, MM, dd, HH, mm, ss"),
+        ("1 day", "in/${DATA_RANGE_END:-}", "", "${DATA_RANGE_END:-}: it has no part of a time, such as yyyy-MM-dd"),
+        ("1 day", "in/${data_range_start:yyyyMMdd}", "", "unknown variable ${data_range_start:yyyyMMdd}; did you mean 'DATA_RANGE_START:yyyyMMdd'?"),
+        ("1 day", "in/${RANGE:yyyyMMdd}", "", "unknown variable ${RANGE:yyyyMMdd}; known: "),
+        ("1 day", "in/${DATA_RANGE:yyyy}/{a,b}", "", "{…} cannot be combined with ${DATA_RANGE:…}; write * or a step of its own"),
+        ("1 hour", "in/${DATA_RANGE:yyyy-MM-dd}", "", "several windows would read the same files as a whole; set window_column, or write a format with the time at which windows begin"),
+    ],
+)  # fmt: skip
+def test_a_path_that_no_window_can_read_is_reported(folder, period, path, more, told):
+    folder.write("tables/t.yaml", PATHS % (period, path, more))
+    assert f"tables/t.yaml:6: steps[0].source.path: {told}" in oversights(folder)
+
+
+@pytest.mark.parametrize(
+    ("period", "path", "more"),
+    [
+        ("1 day", "in/dt=${DATA_RANGE:yyyy-MM-dd}/*.csv", ""),
+        ("1 week", "in/${DATA_RANGE:yyyy/MM/dd}", ""),
+        ("1 month", "in/${DATA_RANGE_START:yyMM}.csv", ""),
+        ("1 hour", "in/${DATA_RANGE:yyyy-MM-dd}", ", window_column: at"),
+        ("15 min", "in/${DATA_RANGE:yyyy-MM-dd/HH.mm}", ""),
+    ],
+)
+def test_paths_with_times_are_valid(folder, period, path, more):
+    folder.write("tables/t.yaml", PATHS % (period, path, more))
+    load_examined_project(folder.root)
+
+
+def test_missing_files_without_rows_need_columns(folder):
+    folder.write("tables/t.yaml", PATHS % ("1 day", "in/x.csv", ", missing_files: no_rows"))
+    told = "steps[0].source.missing_files: no_rows needs the columns of the files; set columns"
+    assert told in oversights(folder)
+
+
+def test_several_texts_are_refused_in_a_query(folder):
+    folder.table("ods.t", sql="SELECT ${DATA_RANGE:yyyy} AS y")
+    assert "only the path of a source may have several texts" in oversights(folder)

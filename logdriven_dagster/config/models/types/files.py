@@ -39,6 +39,11 @@ class FilesSource(Source):
         "from the files",
         examples=["id BIGINT, at TIMESTAMP"],
     )
+    missing_files: Literal["fail", "no_rows"] = Field(
+        "fail",
+        description="without files for a window in this place: fail the window, or read no rows; "
+        "for incremental_type files, see on_empty",
+    )
     detect_changes_by: Annotated[Literal["modified", "hash"], Formerly("version")] = Field(
         "modified",
         description="the change that makes a known path a new file: size and modification "
@@ -90,6 +95,8 @@ class FilesSource(Source):
         return list_declared_columns(self.columns) if _NAMED_FILES.fullmatch(self.path) else None
 
     def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
+        if self.missing_files == "no_rows" and self.columns is None:
+            yield "missing_files", "no_rows needs the columns of the files", "set columns"
         if self.columns is None or "${" in self.columns:
             return
         # Spark turns folders such as day=2022-01-01 into columns.
