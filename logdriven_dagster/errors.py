@@ -23,7 +23,10 @@
     │   └── LeaseExpiredError              the lease could not be renewed in time
     └── StepError                      a step of an attempt failed
         ├── TransientStepError             a retry may succeed: network, lock, resources
-        │   └── SparkDiedError                 Spark died during the step; the text has the cause
+        │   ├── SparkDiedError                 Spark died during the step; the text has the cause
+        │   └── EnvironmentStepError           the machine or its network lacks something
+        │       ├── DiskFullError                  a disk is full or read-only
+        │       └── UnknownHostError               a host name is unknown here
         └── TerminalStepError              a retry will fail: bad SQL, bad data, schema conflict
             ├── TimeoutStepError               the attempt exceeded the table's `timeout`
             ├── BadQualityError                rows violate rules, or too few rows are good
@@ -198,6 +201,35 @@ class SparkDiedError(TransientStepError):
     """Spark died during a step; another Spark may run the step."""
 
 
+class EnvironmentStepError(TransientStepError):
+    """A step failed for want of something that the machine or its network must provide.
+
+    If retries do not help, it becomes an UnmetNeedError: the window has not failed.
+    """
+
+    need = "environment"
+    """The name of the unmet need."""
+    fix = "repair it"
+    """The action that helps."""
+
+
+class DiskFullError(EnvironmentStepError):
+    """A disk has no space left, or is read-only."""
+
+    need = "disk"
+    fix = (
+        "free space on the disk of the warehouse and of Spark's temporary files, or move "
+        "`warehouse` or `spark.local.dir`"
+    )
+
+
+class UnknownHostError(EnvironmentStepError):
+    """The name of a host could not be resolved."""
+
+    need = "network"
+    fix = "check the host name, and that DNS or /etc/hosts of this machine knows it"
+
+
 class TerminalStepError(StepError):
     """A retry cannot succeed: the definition or the data must be repaired."""
 
@@ -219,3 +251,14 @@ class TooMuchDataError(TerminalStepError):
 
     Source: Sharp ETL, IncrementalDiffModeTooMuchData.
     """
+
+
+def get_driver_message(error: BaseException | None) -> str:
+    """Return the first line of a driver's exception, or an empty string for None.
+
+    Drivers for MariaDB put a number before the message, psycopg puts advice after it.
+    """
+    if error is None:
+        return ""
+    numbered = len(error.args) == 2 and isinstance(error.args[0], int)
+    return str(error.args[1] if numbered else error).strip().partition("\n")[0]

@@ -1,6 +1,7 @@
 """Conversion of errors to StepErrors: transient or terminal by the exception's type."""
 
 import errno
+import os
 import re
 import socket
 import sys
@@ -13,7 +14,6 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 
-from logdriven_dagster.config.driver_errors import get_driver_message
 from logdriven_dagster.config.models.types.registered import SOURCES, TARGETS
 from logdriven_dagster.config.secrets import redact_start
 from logdriven_dagster.engine.spark.dead_sessions import cause_of_death
@@ -21,11 +21,15 @@ from logdriven_dagster.engine.spark.errors import JvmException, repeats_its_caus
 from logdriven_dagster.engine.spark.jvm_errors import list_jvm_errors
 from logdriven_dagster.errors import (
     AttemptLostError,
+    DiskFullError,
+    EnvironmentStepError,
     LogdrivenError,
     SparkDiedError,
     StepError,
     TerminalStepError,
     TransientStepError,
+    UnknownHostError,
+    get_driver_message,
 )
 
 if TYPE_CHECKING:
@@ -132,17 +136,43 @@ def _name(error: object, name: str) -> None:
 def step_error(error: Exception) -> StepError:
     """Convert any error into a StepError: one sentence, an empty line, the original text.
 
-    Returns SparkDiedError if Spark is gone, TransientStepError if a retry may succeed, and
-    TerminalStepError otherwise.
+    Returns SparkDiedError if Spark is gone, an EnvironmentStepError if the machine lacks something,
+    TransientStepError if a retry may succeed, and TerminalStepError otherwise.
     """
     if cause := cause_of_death(error):
         return SparkDiedError(f"Spark died: {cause}")
     if raised := _find_worker_error(error):
         return raised
-    kind = TransientStepError if is_transient(error) else TerminalStepError
+    kind = _find_environment_error(error) or (
+        TransientStepError if is_transient(error) else TerminalStepError
+    )
     sentence = redact_start(_sentence(error), _LONGEST_SENTENCE)
     whole = redact_start(_text(error), _LONGEST - len(sentence) - 2)
     return kind(sentence if whole == sentence else f"{sentence}\n\n{whole}")
+
+
+_OF_DISKS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+_SAID_OF_DISKS = tuple(map(os.strerror, _OF_DISKS))
+"""Java has no type for a full disk: it reports the text of the operating system."""
+_JAVA_OF_HOSTS, _JAVA_OF_IO = "java.net.UnknownHostException", "java.io.IOException"
+
+
+def _find_environment_error(error: Exception) -> type[EnvironmentStepError] | None:
+    """Return the type of an error that the machine or its network causes, or None."""
+    each: BaseException | None = error
+    while each is not None:
+        if isinstance(each, socket.gaierror):
+            return UnknownHostError
+        if isinstance(each, OSError) and each.errno in _OF_DISKS:
+            return DiskFullError
+        each = each.__cause__ or each.__context__
+    for thrown in list_jvm_errors(error):
+        if _JAVA_OF_HOSTS in thrown.types or f"{_JAVA_OF_HOSTS}:" in thrown.message:
+            return UnknownHostError
+        is_io = _JAVA_OF_IO in thrown.types or _JAVA_OF_IO in thrown.message
+        if is_io and any(text in thrown.message for text in _SAID_OF_DISKS):
+            return DiskFullError
+    return None
 
 
 def _find_worker_error(error: Exception) -> StepError | None:

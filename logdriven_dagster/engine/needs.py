@@ -12,7 +12,6 @@ from uuid import uuid4
 
 from logdriven_dagster.config.connections import get_url
 from logdriven_dagster.config.derived.needs import Need, refuse_unmet_here
-from logdriven_dagster.config.driver_errors import get_driver_message
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.failures import step_error
@@ -20,7 +19,13 @@ from logdriven_dagster.engine.spark.connecting import refuse_unseen_files
 from logdriven_dagster.engine.spark.settings import refuse_missing_driver, resolve_settings
 from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.storage.storage import DRAFT
-from logdriven_dagster.errors import TerminalStepError, UnmetNeedError, UsageError, in_brief
+from logdriven_dagster.errors import (
+    TerminalStepError,
+    UnmetNeedError,
+    UsageError,
+    get_driver_message,
+    in_brief,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL

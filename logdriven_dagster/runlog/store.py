@@ -20,10 +20,9 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
-from logdriven_dagster.config.driver_errors import get_driver_message
 from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.config.server_limits import build_limits
-from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.errors import RunLogError, get_driver_message
 from logdriven_dagster.model.backoff import compute_back_off
 from logdriven_dagster.runlog.schema.version import HEAD, VERSION_TABLE
 from logdriven_dagster.runlog.sql.projects import PROJECT_ID, UNRECORDED, follow_connections

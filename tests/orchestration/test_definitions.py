@@ -39,6 +39,16 @@ def test_an_asset_describes_its_table(world: World) -> None:
     assert query in (downstream.description or "")
 
 
+def test_declared_columns_have_their_comments_in_dagster(world: World) -> None:
+    columns = "value DECIMAL(9,2) NOT NULL COMMENT 'in euros, it\\'s net', `at`: TIMESTAMP"
+    world.write({**EVENTS, "columns": columns})
+    schema = specs(world.definitions)["ods.events"].metadata["dagster/column_schema"]
+    assert [(each.name, each.type, each.description) for each in schema.columns] == [
+        ("value", "DECIMAL(9,2)", "in euros, it's net"),
+        ("at", "TIMESTAMP", None),
+    ]
+
+
 def test_an_unmanaged_upstream_is_an_external_asset_unless_a_team_defines_it(world: World) -> None:
     world.write({**EVENTS, "depends_on": [{"table": "crm.orders", "managed": False}]})
     graph = world.definitions.resolve_asset_graph()

@@ -51,9 +51,9 @@ def script(commands: list[str]) -> str:
     return "\n".join(part for part in parts if part not in ELSEWHERE)
 
 
-def tutorial() -> Iterator[str]:
-    """What one does by the tutorial: its commands, and its files by their titles."""
-    for kind, title, text in _BLOCK.findall((ROOT / "docs/tutorial.md").read_text()):
+def tutorial(page: str) -> Iterator[str]:
+    """What one does by a tutorial: its commands, and its files by their titles."""
+    for kind, title, text in _BLOCK.findall((ROOT / page).read_text()):
         if title:
             yield f"cat > {title} <<'END'\n{text}END"
         elif kind == "console":
@@ -219,13 +219,32 @@ def test_the_commands_of_a_block_run_as_they_stand(clone: Path, commands: list[s
 @pytest.mark.usefixtures("long")
 @pytest.mark.usefixtures("spark_processes")
 def test_the_tutorial_leads_from_an_empty_folder_to_two_tables(tmp_path: Path) -> None:
-    ran = by_hand(tmp_path, "\n".join(tutorial()))
+    ran = by_hand(tmp_path, "\n".join(tutorial("docs/tutorial.md")))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "line 5: column amount holds 'soon'" in ran.stdout
     counts = demo.count_finished(load_project(tmp_path / "shop"))
     assert {name: (windows, written) for name, (windows, _, written) in counts.items()} == {
         "ods.orders": (3, 5),
         "dws.daily_sales": (3, 5),
+    }
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.usefixtures("spark_processes")
+def test_the_twelve_tasks_of_a_first_day_run_as_they_stand(tmp_path: Path) -> None:
+    ran = by_hand(tmp_path, "\n".join(tutorial("docs/first-day.md")))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "column amount holds 'soon'" in ran.stdout
+    assert "1 rejected by positive of amount" in ran.stdout
+    assert "unknown column client" in ran.stderr
+    counts = demo.count_finished(load_project(tmp_path / "shop"))
+    assert {name: (windows, written) for name, (windows, _, written) in counts.items()} == {
+        "ods.orders": (2, 4),
+        "ods.clicks": (3, 3),
+        "dwd.paid": (3, 3),
+        "dws.page_views": (3, 2),
+        "dws.customers": (3, 3),
+        "dws.weeks": (1, 2),
     }
 
 

@@ -57,7 +57,7 @@ def changes(
     """
     from logdriven_dagster.cli.shown.changes import print_markdown, print_report
     from logdriven_dagster.cli.shown.rendering import print_json_list
-    from logdriven_dagster.config.derived.changes.fields import Effect
+    from logdriven_dagster.config.changes.fields import Effect
     from logdriven_dagster.execution.definitions.change_report import report_changes
 
     if as_json and markdown:

@@ -339,13 +339,13 @@ def _print_failed_refreshes(found: "Plan") -> None:
         for failed in table.log.failed_refreshes:
             error = f": {in_brief(failed.error)}" if failed.error else ""
             message = f"its refresh, job {failed.job_id}, did not succeed{error}"
-            fix = "the published rows are unchanged; run `logdriven refresh` to repeat it"
+            fix = "the table is unchanged; run `logdriven refresh` to repeat it"
             rendering.print_line(f"{name} {failed.window}: {message}; {fix}")
         for died in table.log.open:
             if died.stands and died.status is not Status.RUNNING:
                 error = f": {in_brief(died.error)}" if died.error else ""
                 message = f"its refresh, job {died.job_id}, ended without changes{error}"
-                fix = "the published rows are unchanged; run `logdriven run` to continue it"
+                fix = "the table is unchanged; run `logdriven run` to continue it"
                 rendering.print_line(f"{name} {died.window}: {message}; {fix}")
 
 

@@ -425,7 +425,7 @@ def _watch(
         if tally.results:
             report(tally, output, (), without)
         raise
-    report(tally, output, left() if tally.is_idle else (), without, old())
+    report(tally, output, left(), without, old())
     raise typer.Exit(tally.summarize().exit_code)
 
 

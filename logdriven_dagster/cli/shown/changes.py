@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from logdriven_dagster.cli.shown.rendering import format_plain, print_line
-from logdriven_dagster.config.derived.changes.fields import Effect
-from logdriven_dagster.config.derived.changes.readers import Reader
+from logdriven_dagster.config.changes.fields import Effect
+from logdriven_dagster.config.changes.readers import Reader
 from logdriven_dagster.execution.definitions.change_report import Recomputation, ReportedChange
 from logdriven_dagster.model.definitions import Operation
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -93,6 +94,10 @@ def _format_line(result: WindowResult) -> "Text":
         merged = rendering.format_merged(result.rows_inserted, result.rows_updated)
         time = rendering.format_seconds(result.seconds)
         line.append(f"  {read} read, {written} written{merged}, {time}", "dim")
+        if result.rows_rejected:
+            rejected = rendering.format_number(result.rows_rejected)
+            rules = ", ".join(result.rejected_by)
+            line.append(f", {rejected} rejected" + (f" by {rules}" if rules else ""), "yellow")
         if result.rows_malformed:
             line.append(f", {rendering.format_number(result.rows_malformed)} malformed", "yellow")
         if result.rows_of_no_window:
@@ -101,13 +106,16 @@ def _format_line(result: WindowResult) -> "Text":
         return line.append(f"; ran {result.definition}" if result.definition else "")
     step = f"step {result.step}: " if result.step else ""
     ran = f"ran {result.definition}; " if result.definition else ""
-    stands = "; only the refresh failed: the published rows are unchanged" if result.stands else ""
+    stands = "; only the refresh failed: the table is unchanged" if result.stands else ""
     reason = in_brief(result.reason or "")
     return line.append_text(rendering.format_plain(f"  {ran}{step}{reason}{stands}"))
 
 
 _NAMED = 5
 """The maximum number of tables that a line names."""
+
+_BLOCKED = 10
+"""The maximum number of blocked tables that are listed, with a line for each."""
 
 
 def _format_unmet(event: NeedUnmet) -> "Text":
@@ -128,9 +136,9 @@ def report(
 ) -> None:
     """Print the results per table and in sum; interrupted windows go to stderr.
 
-    If nothing was done, `left` holds the windows with which the tables will begin. `without` holds
-    the finished windows that ran before a new upstream, for JSON. `old` holds the windows that
-    older versions of the tables made.
+    `left` holds the first window of each table that is still pending. If nothing was done, all of
+    them are shown, otherwise the blocked ones. `without` holds the finished windows that ran before
+    a new upstream, for JSON. `old` holds the windows that older versions of the tables made.
     """
     summary = tally.summarize()
     if output == "json":
@@ -142,12 +150,12 @@ def report(
         _print_summary(summary)
         failed = (result.table for result in summary.results if result.status == "FAILURE")
         rendering.point_to_errors(failed)
+        rejected = (result.table for result in summary.results if result.rows_rejected)
+        rendering.point_to_rejected_rows(rejected)
     elif output == "text" and not (tally.running or tally.unmet):
         rendering.print_line("Nothing to do now:" if left else "Nothing to do.")
     if output == "text":
-        for planned in left:
-            state = planned.reason if planned.state is not State.READY else "ready by now"
-            rendering.print_line(f"  {planned.table} {planned.window} {state}")
+        (_print_pending if tally.is_idle else _print_blocked)(left)
         print_old_windows(old.values())
     if tally.running:
         attempts = tally.running.values()
@@ -156,8 +164,26 @@ def report(
         message = f"interrupted; {', '.join(stopped)} {verb} logged as DISCARDED"
         next_one = f"the next run starts with {pronoun}"
         if all(attempt.was_finished for attempt in attempts):
-            next_one = "the published rows are unchanged, unless publication had begun"
+            next_one = "the table is unchanged, unless publication had begun"
         rendering.print_error(f"{message}, {next_one}")
+
+
+def _print_pending(windows: Sequence[PlannedWindow]) -> None:
+    for planned in windows:
+        state = planned.reason if planned.state is not State.READY else "ready by now"
+        rendering.print_line(f"  {planned.table} {planned.window} {state}")
+
+
+def _print_blocked(left: Sequence[PlannedWindow]) -> None:
+    """Print the tables whose first pending window is blocked or runs elsewhere, with reasons."""
+    blocked = [planned for planned in left if planned.state in (State.BLOCKED, State.RUNNING)]
+    if not blocked:
+        return
+    rendering.print_line("Blocked:")
+    _print_pending(blocked[:_BLOCKED])
+    if (more := len(blocked) - _BLOCKED) > 0:
+        tables = "table" if more == 1 else "tables"
+        rendering.print_line(f"  and {more} more {tables}; `logdriven plan` shows all of them")
 
 
 def _convert_left(planned: PlannedWindow) -> dict[str, object]:
@@ -167,24 +193,47 @@ def _convert_left(planned: PlannedWindow) -> dict[str, object]:
 
 
 def _print_summary(summary: RunSummary) -> None:
-    grid = rendering.make_table(
-        "table", "#done", "#failed", "#skipped", "#refused", "#rows read", "#rows written", "#time"
-    )
+    """Print a row per table, and one for all; a column that is empty for all is left out."""
+    columns = [column for column in _COLUMNS if column.is_permanent or column.find_number(summary)]
+    grid = rendering.make_table("table", *(column.title for column in columns), "#time")
     parts = summary.group_by_table()
     for name, part in parts.items():
-        grid.add_row(name, *_format_cells(part))
+        grid.add_row(name, *_format_cells(columns, part))
     if len(parts) > 1:
         grid.add_section()
-        grid.add_row(f"{len(parts)} tables", *_format_cells(summary), style="bold")
+        grid.add_row(f"{len(parts)} tables", *_format_cells(columns, summary), style="bold")
     rendering.make_console().print(grid)
 
 
-def _format_cells(summary: RunSummary) -> "list[str | Text]":
-    counts: list[str | Text] = []
-    for status in ("SUCCESS", "FAILURE", "SKIPPED", "REFUSED"):
-        count = summary.failed if status == "FAILURE" else summary.count(status)
-        counts.append(
-            rendering.format_state(status, rendering.format_number(count)) if count else "–"
-        )
-    counts += map(rendering.format_number, (summary.rows_read, summary.rows_written))
-    return [*counts, rendering.format_seconds(summary.seconds)]
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of numbers in the summary."""
+
+    title: str
+    find_number: Callable[[RunSummary], int | None]
+    status: str = ""
+    """The status whose colour it has; a zero is a dash."""
+    is_permanent: bool = True
+
+
+_COLUMNS = (
+    _Column("#done", lambda part: part.count("SUCCESS"), "SUCCESS"),
+    _Column("#failed", lambda part: part.failed, "FAILURE"),
+    _Column("#skipped", lambda part: part.count("SKIPPED"), "SKIPPED", is_permanent=False),
+    _Column("#refused", lambda part: part.count("REFUSED"), "REFUSED", is_permanent=False),
+    _Column("#rows read", lambda part: part.rows_read),
+    _Column("#rows written", lambda part: part.rows_written),
+    _Column("#rows rejected", lambda part: part.rows_rejected, is_permanent=False),
+)
+
+
+def _format_cells(columns: Sequence[_Column], part: RunSummary) -> "list[str | Text]":
+    cells: list[str | Text] = []
+    for column in columns:
+        number = column.find_number(part)
+        if column.status:
+            text = rendering.format_number(number)
+            cells.append(rendering.format_state(column.status, text) if number else "–")
+        else:
+            cells.append(rendering.format_number(number))
+    return [*cells, rendering.format_seconds(part.seconds)]

@@ -126,6 +126,14 @@ def point_to_errors(tables: Iterable[str]) -> None:
         print_line(f"Show the whole errors with: logdriven log {name} --full")
 
 
+def point_to_rejected_rows(tables: Iterable[str]) -> None:
+    """Print the command that shows the rejected rows of tables; nothing for no tables."""
+    names = sorted(set(tables))
+    if names:
+        name = names[0] if len(names) == 1 else "TABLE"
+        print_line(f"Show the first rejected rows with: logdriven quality {name}")
+
+
 def print_json(value: object) -> None:
     """Print one JSON document to standard output; times in ISO 8601."""
     sys.stdout.write(json.dumps(_convert_to_json(value), indent=2) + "\n")

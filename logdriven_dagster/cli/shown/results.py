@@ -1,7 +1,7 @@
 """Results of a run, by window and in sum."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -18,6 +18,7 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.model.attempts import Attempt, Counts
+from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.windows import TimeWindow
 
 
@@ -44,6 +45,10 @@ class WindowResult:
     """The number of written rows that upserts inserted."""
     rows_updated: int | None = None
     """The number of written rows that upserts updated."""
+    rows_rejected: int | None = None
+    """Rows that quality rules of level `error` took out of the result."""
+    rejected_by: tuple[str, ...] = ()
+    """The rules that rejected rows."""
     rows_malformed: int | None = None
     """Malformed records that a source tolerated or dropped."""
     rows_of_no_window: int | None = None
@@ -80,6 +85,8 @@ def build_window_result(event: WindowEvent) -> WindowResult | None:
                 rows_written=counts.target,
                 rows_inserted=counts.inserted,
                 rows_updated=counts.updated,
+                rows_rejected=counts.failure,
+                rejected_by=tuple(_find_rejecting_rules(event.steps)),
                 rows_malformed=counts.malformed,
                 rows_of_no_window=counts.outside,
                 seconds=round(seconds, 3),
@@ -109,6 +116,14 @@ def _build_result(attempt: Attempt, status: str, **fields: Any) -> WindowResult:
         definition=attempt.claim.other_version,
         **fields,
     )
+
+
+def _find_rejecting_rules(steps: Iterable[Staged]) -> Iterator[str]:
+    """Yield the rules of level `error` that rows of the steps break, with their columns."""
+    for report in filter(None, (step.quality for step in steps)):
+        for result in report.results:
+            if result.level == "error" and not result.passed:
+                yield result.subject
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
@@ -149,6 +164,10 @@ class RunSummary:
         return _sum(result.rows_written for result in self.results)
 
     @property
+    def rows_rejected(self) -> int | None:
+        return _sum(result.rows_rejected for result in self.results)
+
+    @property
     def failed(self) -> int:
         """The number of windows that this run began and did not finish."""
         return self.count("FAILURE") + self.count("LOST")
@@ -172,6 +191,7 @@ class RunSummary:
             "elsewhere": self.count("ELSEWHERE"),
             "rows_read": self.rows_read or 0,
             "rows_written": self.rows_written or 0,
+            "rows_rejected": self.rows_rejected or 0,
             "seconds": round(self.seconds, 3),
             "windows": [result.as_json() for result in self.results],
             "unmet": [

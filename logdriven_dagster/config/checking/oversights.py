@@ -4,8 +4,10 @@ Runs no code of the project. Only `logdriven validate` checks for them: one inva
 prevent other commands from running the rest.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from logdriven_dagster.config.checking.columns import find_unknown_names
+from logdriven_dagster.config.checking.paths import find_path_mistakes
 from logdriven_dagster.config.checking.python_functions import check_function
 from logdriven_dagster.config.checking.quality import list_rule_functions, list_rule_queries
 from logdriven_dagster.config.checking.renames import format_rename_hint, map_new_names
@@ -18,6 +20,7 @@ from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep
 from logdriven_dagster.config.models.quality import ROWS
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.declared_columns import find_column_mistakes
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.queries import get_connection_dialect
 from logdriven_dagster.config.sql.query_mistakes import (
@@ -35,7 +38,7 @@ _OF_A_RULE = frozenset({ROWS, "column"})
 _OF_UPKEEP = frozenset({"project", "run_log", "options", "variables", "job_run_id", "spark"})
 
 
-def find_oversights(project: Project, documents: Iterable[Document]) -> list[ConfigError]:
+def find_oversights(project: Project, documents: Collection[Document]) -> list[ConfigError]:
     """Return every mistake that a run of a table or job would fail with, with location and fix."""
     found: list[ConfigError] = []
     names = map_new_names(project.tables).items()
@@ -47,7 +50,22 @@ def find_oversights(project: Project, documents: Iterable[Document]) -> list[Con
             found += _TableOversights(project, table, document, renamed).mistakes()
         elif isinstance(job, MaintenanceJob):
             found += _check_upkeep(project, job, document)
+    found += _find_unknown_names(project, documents)
     return list(report_once(found))
+
+
+def _find_unknown_names(project: Project, documents: Iterable[Document]) -> Iterator[ConfigError]:
+    by_name = {str(document.values.get("table")): document for document in documents}
+    for table, location, name in find_unknown_names(
+        project, may_have_own=_has_other_catalogs(project)
+    ):
+        document = by_name[table]
+        step = project.tables[table].steps[int(location[1])] if location[0] == "steps" else None
+        own_file = step.sql_file if step is not None and location[2:] == ("sql",) else None
+        file = document.path.parent / own_file if own_file else None
+        place = TextPlace(document, location, file)
+        problem = name.problem if file else f"{name.problem}{name.place}"
+        yield place.error(problem, name.hint, name.line)
 
 
 class _TableOversights:
@@ -70,6 +88,8 @@ class _TableOversights:
         self._any_table = _has_other_catalogs(project) or any(s.python for s in table.steps)
 
     def mistakes(self) -> Iterator[ConfigError]:
+        for field, problem, hint in find_column_mistakes(self._table.columns or "", {}):
+            yield self._locate(field).error(problem, hint)
         for n, step in enumerate(self._table.steps):
             if step.loop_over is not None and step.loop_over.sql is not None:
                 place = self._locate("steps", n, "loop_over", "sql")
@@ -96,6 +116,8 @@ class _TableOversights:
             )
         for field, problem, hint in step.source.mistakes() if step.source else ():
             yield self._locate("steps", n, "source", field).error(problem, hint)
+        for problem, hint in find_path_mistakes(self._table, step):
+            yield self._locate("steps", n, "source", "path").error(problem, hint)
         for location, statement, connection in _list_statements(step):
             place, dialect = (
                 self._locate("steps", n, *location),

@@ -5,31 +5,40 @@ of many failed windows.
 """
 
 import ast
+import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from logdriven_dagster.config.locations import is_remote
+from logdriven_dagster.config.locations import as_path, is_remote
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import find_references, resolve
-from logdriven_dagster.errors import UsageError
+from logdriven_dagster.errors import DiskFullError, UsageError
+
+_LEAST_FREE = 1 << 20
+"""Bytes: no window can be written in less."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
     """A resource that windows need in addition to their data."""
 
-    kind: Literal["table", "connection", "catalog", "warehouse", "run log", "Spark"]
-    """Kind of the resource; `table` stands for variables and Python files of a single table."""
+    kind: Literal["table", "disk", "connection", "catalog", "warehouse", "run log", "Spark"]
+    """Kind of the resource.
+
+    `table` stands for variables and Python files of a single table, `disk` for the disk of a local
+    warehouse and of Spark's temporary files.
+    """
     name: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}".rstrip()
 
 
-SPARK, WAREHOUSE, CATALOG = Need("Spark"), Need("warehouse"), Need("catalog")
+DISK, SPARK, WAREHOUSE, CATALOG = Need("disk"), Need("Spark"), Need("warehouse"), Need("catalog")
 RUN_LOG = Need("run log")
 
 
@@ -53,6 +62,7 @@ def list_needs(project: Project, table: TableConfig) -> list[Need]:
     known = table.table in project.files  # not a table created in code
     return [
         *([Need("table", table.table)] if known else []),
+        DISK,
         SPARK,
         *([WAREHOUSE] if is_remote(project.config.warehouse) else []),
         *([CATALOG] if catalog else []),
@@ -86,6 +96,25 @@ def refuse_unmet_here(project: Project, need: Need) -> None:
             _ = project.run_log_url
         case "Spark" | "warehouse":
             _ = project.warehouse, project.storage
+        case "disk":
+            _refuse_full_disk(project)
+
+
+def _refuse_full_disk(project: Project) -> None:
+    """Refuse a local warehouse in which no file can be written; it need not exist yet."""
+    if is_remote(project.warehouse):
+        return
+    folder = Path(as_path(project.warehouse))
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder; set `warehouse` to another one")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        problem = f"this user may not write to the warehouse in {folder}"
+        raise UsageError(f"{problem}; change its owner or permissions, or `warehouse`")
+    room = shutil.disk_usage(folder)
+    if room.total and room.free < _LEAST_FREE:  # some mounted stores report no size at all
+        raise UsageError(f"no space is left in {folder}; {DiskFullError.fix}")
 
 
 def _refuse_incomplete(project: Project, table: TableConfig) -> None:

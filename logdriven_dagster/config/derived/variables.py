@@ -8,14 +8,15 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 
 _RANGE = frozenset({"DATA_RANGE_START", "DATA_RANGE_END"})
-_CLOCK = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE"})
+CLOCK = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE"})
+"""Names that only windows of time have."""
 _JOB = frozenset({"JOB_ID", "JOB_NAME"})
 
 
 def list_text_names(project: Project, table: TableConfig) -> frozenset[str]:
     """Return the names that are valid as `${name}` in the texts of a table's steps."""
     own = _list_given_names(project, table) | _RANGE | _JOB
-    return own if table.is_sliced else own | _CLOCK
+    return own if table.is_sliced else own | CLOCK
 
 
 def list_parameter_names(project: Project, table: TableConfig) -> frozenset[str]:

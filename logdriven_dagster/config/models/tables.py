@@ -162,6 +162,13 @@ class TableConfig(Settings):
     description: str | None = Field(
         None, description="a description of the table", examples=["One row per order."]
     )
+    columns: str | None = Field(
+        None,
+        description="the columns of the rows that other tables read, with types and comments, as "
+        "Spark DDL: a result with other columns is refused, and a query that reads its own "
+        "table begins with these columns and no rows",
+        examples=["day DATE, total DECIMAL(12,2) COMMENT 'the sum of all days so far'"],
+    )
     owners: tuple[str, ...] = Field(
         (),
         description="the owners, as shown in Dagster: email addresses or team:name",

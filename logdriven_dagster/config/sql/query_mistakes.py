@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from logdriven_dagster.config.derived.clock_formats import FORMATTED, RANGE, ClockFormat
+from logdriven_dagster.config.derived.variables import CLOCK
 from logdriven_dagster.config.models.steps import VARIABLE
 from logdriven_dagster.config.sql.references import (
     UnreadableSqlError,
@@ -63,7 +65,9 @@ class Names:
         return [
             name
             for name in dict.fromkeys(_REFERENCE.findall(text))
-            if not self._is_known(name, self.variables) and not name.startswith("env:")
+            if not self._is_known(name, self.variables)
+            and not name.startswith("env:")
+            and not self._is_formatted(name)
         ]
 
     def unknown_parameters(self, tree) -> list[str]:  # type: ignore[no-untyped-def]
@@ -71,6 +75,10 @@ class Names:
 
         names = dict.fromkeys(node.name for node in tree.find_all(exp.Placeholder) if node.name)
         return [name for name in names if not self._is_known(name, self.parameters)]
+
+    def _is_formatted(self, name: str) -> bool:
+        """Return True for a bound of a time window with a format, which is checked by itself."""
+        return FORMATTED.fullmatch(f"${{{name}}}") is not None and self.variables >= CLOCK
 
     def _is_known(self, name: str, known: frozenset[str]) -> bool:
         return name in known or (self.loops and name.startswith(VARIABLE))
@@ -81,7 +89,17 @@ def find_variable_mistakes(place: TextPlace, text: str, names: Names) -> Iterato
     for name in names.unknown_variables(text):
         before = text[: text.index(f"${{{name}}}")]
         problem = f"unknown variable ${{{name}}}"
-        yield place.error(problem, _suggest_fix(name, names.variables), before.count("\n") + 1)
+        base, colon, pattern = name.partition(":")
+        fix = _suggest_fix(name, names.variables)
+        if colon and base.upper() in (RANGE, *names.variables):
+            fix = f"did you mean '{base.upper()}:{pattern}'?"
+        yield place.error(problem, fix, before.count("\n") + 1)
+    for found in FORMATTED.finditer(text):
+        mistake = ClockFormat(found[2]).find_mistake()
+        if found[1] == RANGE and "path" not in place.location:
+            mistake = "only the path of a source may have several texts"
+        if mistake is not None:
+            yield place.error(f"{found[0]}: {mistake}", line=text.count("\n", 0, found.start()) + 1)
 
 
 def find_statement_mistakes(

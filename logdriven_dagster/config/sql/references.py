@@ -87,7 +87,9 @@ def parse_query(sql: str, dialect: str | None = "spark"):  # type: ignore[no-unt
     try:
         trees = [tree for tree in sqlglot.parse(neutral, dialect=dialect) if tree is not None]
     except sqlglot.errors.ParseError as error:
-        raise _build_error(error.errors[0], sql) from None
+        trees = _parse_variant_paths(neutral) if dialect == "spark" else []
+        if not trees:
+            raise _build_error(error.errors[0], sql) from None
     except sqlglot.errors.TokenError:
         line = sql.rstrip().count("\n") + 1
         raise UnreadableSqlError("a quote or comment is not closed", line) from None
@@ -95,6 +97,16 @@ def parse_query(sql: str, dialect: str | None = "spark"):  # type: ignore[no-unt
         return trees[0]
     several = f"there are {len(trees)} statements; write one query"
     raise UnreadableSqlError(several if trees else "the query is empty")
+
+
+def _parse_variant_paths(sql: str):  # type: ignore[no-untyped-def]
+    """Parse paths such as `v:a.b::int`, which sqlglot knows in another dialect; [] if it fails."""
+    import sqlglot
+
+    try:
+        return [tree for tree in sqlglot.parse(sql, dialect="databricks") if tree is not None]
+    except sqlglot.errors.SqlglotError:
+        return []
 
 
 def is_query(sql: str) -> bool:

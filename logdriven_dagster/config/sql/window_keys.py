@@ -24,7 +24,9 @@ from logdriven_dagster.config.sql.window_scopes import (
 )
 from logdriven_dagster.model.periods import Grid, Unit
 
-OF_A_WINDOW = re.compile(r"\$\{(?:DATA_RANGE_(?:START|END)|JOB_ID|YEAR|MONTH|DAY|HOUR|MINUTE)\}")
+OF_A_WINDOW = re.compile(
+    r"\$\{(?:DATA_RANGE(?:_START|_END)?(?::[^}]*)?|JOB_ID|YEAR|MONTH|DAY|HOUR|MINUTE)\}"
+)
 _QUOTED_BOUND = re.compile(
     r"(?:\bTIMESTAMP\s*)?'\$\{(DATA_RANGE_START|DATA_RANGE_END)\}'", re.IGNORECASE
 )

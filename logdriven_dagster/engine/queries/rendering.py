@@ -3,21 +3,25 @@
 Bound parameters, for values: `:data_range_start` and `:data_range_end` (TIMESTAMP), `:job_id`,
 `:job_name` (the table), and `:name` of every variable. Text, for everything else:
 `${DATA_RANGE_START}` and `${DATA_RANGE_END}` as `yyyy-MM-dd HH:mm:ss` of the project's wall clock,
-which a quoted comparison in SQL understands; `${JOB_ID}`, `${JOB_NAME}`; `${YEAR}`, `${MONTH}`,
-`${DAY}`, `${HOUR}`, `${MINUTE}` of the window's start with leading zeros, for every period; and
-`${name}` of every variable. A key, offset or batch window has no time: its range is a pair of
-integers (keys) or of texts (offsets, batches). Source: Sharp ETL, variables of a workflow.
+which a quoted comparison in SQL understands; both with a format, `${DATA_RANGE_START:yyyyMMdd}`;
+in paths `${DATA_RANGE:yyyy-MM-dd}`, every time of the window; `${JOB_ID}`, `${JOB_NAME}`;
+`${YEAR}`, `${MONTH}`, `${DAY}`, `${HOUR}`, `${MINUTE}` of the window's start with leading zeros,
+for every period; and `${name}` of every variable. A key, offset or batch window has no time: its
+range is a pair of integers (keys) or of texts (offsets, batches). Source: Sharp ETL, variables of a
+workflow.
 
 Configured values are inserted first, including `${env:NAME}` and `${file:/path}`; then data values,
 which are not parsed again (`data_values`).
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.connections import Connection
+from logdriven_dagster.config.derived.clock_formats import fill_clock_formats, list_path_texts
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import is_reference, resolve
 from logdriven_dagster.config.sql.lexing import get_dialect, list_lexemes
@@ -56,9 +60,36 @@ def render_for_database(sql: str, run: WindowRun, connection: Connection) -> str
 def render_path(path: str, run: WindowRun, project: Project) -> str:
     """Replace each `${name}` in a source's path; a relative path starts at the project folder.
 
-    Raises TerminalStepError for an unknown name, and for data that lead out of the folder.
+    Several folders or files of one window become one pattern. Raises TerminalStepError for an
+    unknown name, and for data that lead out of the folder.
     """
-    return into_path(project.resolve_path(_substitute_variables(path, run)), _data(run))
+    return build_pattern(render_paths(path, run, project))
+
+
+def render_paths(path: str, run: WindowRun, project: Project) -> list[str]:
+    """Return the path of a source, or one for each text of `${DATA_RANGE:…}` in its window.
+
+    Raises TerminalStepError as `render_path`.
+    """
+    texts = [path]
+    if not isinstance(run.window, Slice):
+        try:
+            texts = list_path_texts(path, run.window)
+        except ValueError as error:
+            raise TerminalStepError(f"path: {error}") from None
+    data = _data(run)
+    names = [project.resolve_path(_substitute_variables(text, run)) for text in texts]
+    return [into_path(name, data) for name in names]
+
+
+def build_pattern(paths: Sequence[str]) -> str:
+    """Return a pattern of Spark that matches what any of these paths and patterns matches."""
+    if len(paths) == 1:
+        return paths[0]
+    parts = zip(*(path.split("/")[:-1] for path in paths), strict=False)
+    common = takewhile(lambda names: len(set(names)) == 1, parts)
+    start = "".join(f"{names[0]}/" for names in common)
+    return f"{start}{{{','.join(path.removeprefix(start) for path in paths)}}}"
 
 
 def substitute(text: str, values: Mapping[str, str], later: Collection[str] = ()) -> str:
@@ -83,6 +114,11 @@ def substitute(text: str, values: Mapping[str, str], later: Collection[str] = ()
 
 
 def _substitute_variables(text: str, run: WindowRun) -> str:
+    if not isinstance(run.window, Slice):
+        try:
+            text = fill_clock_formats(text, run.window)
+        except ValueError as error:
+            raise TerminalStepError(str(error)) from None
     return substitute(text, _texts(run), _data(run))
 
 

@@ -87,6 +87,14 @@ class Reader(ABC):
         For a sliced source other than one of keys, only the rows of the window.
         """
 
+    def select_existing(self, reading: Reading, source: Any) -> Any:
+        """Return the source limited to the places of the window that exist; None if none does.
+
+        Raises TerminalStepError for a place that is missing and may not be.
+        """
+        _ = reading
+        return source
+
     def validate_frame(self, reading: Reading, source: Any, frame: "DataFrame") -> "DataFrame":
         """Return the frame of a window without values that the source does not really hold."""
         _ = reading, source

@@ -19,11 +19,14 @@ from logdriven_dagster.config.checking.quality import (
 from logdriven_dagster.config.models.quality import ROWS
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.declared_columns import list_declared_columns
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.sql.known_names import Columns, examine_query
 from logdriven_dagster.config.sql.references import UnreadableSqlError, find_table_references
 from logdriven_dagster.config.yaml.documents import Location
 from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.queries.declared_columns import build_first_state, refuse_undeclared
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_values import refuse_type
 from logdriven_dagster.engine.sources.readers import Reading, columns_named_by, reader_of
@@ -74,6 +77,8 @@ def analyse(project: Project, spark: "SparkSession") -> Iterator[Analysed]:
             yield from looked.find_mistakes()
             if looked.columns is not None:
                 columns[table.table] = looked.columns
+            elif table.columns is not None:
+                columns[table.table] = build_first_state(session, table).schema
 
 
 class _TableAnalysis:
@@ -89,8 +94,15 @@ class _TableAnalysis:
         self._project, self._table, self._spark = project, table, spark
         self._upstream = columns
         read = [d.table for d in table.managed_dependencies]
-        self._unknown = {name.lower() for name in (table.table, *read) if name not in columns}
+        own = () if table.columns is not None else (table.table,)
+        self._unknown = {name.lower() for name in (*own, *read) if name not in columns}
         """Steps and tables, in lower case, whose columns are unknown."""
+        self._columns: dict[str, Columns | None] = {
+            name.lower(): frozenset(columns[name].fieldNames()) for name in read if name in columns
+        }
+        """Columns of the steps and tables, by their names in lower case."""
+        if table.columns is not None:
+            self._columns[table.table.lower()] = list_declared_columns(table.columns)
         self.columns: StructType | None = None
         """The columns of the result that other tables read."""
 
@@ -131,6 +143,8 @@ class _TableAnalysis:
         self._name(step.step, frame)
         if step.target is not None:
             self.columns = None if frame is None else frame.schema
+        if step.target is self._table.output and frame is not None:
+            yield from self._declared(("columns",), frame)
 
     def _source(self, location: Location, source: Source) -> "_Found":
         frame, found = self._try_frame(location, lambda: self._frame(source), is_source=True)
@@ -156,6 +170,15 @@ class _TableAnalysis:
 
         return self._try_frame(location, check_type)[1]
 
+    def _declared(self, location: Location, frame: "DataFrame") -> tuple[Analysed, ...]:
+        """Analyze whether the result has the columns that the table declares."""
+
+        def check_columns() -> "DataFrame":
+            refuse_undeclared(self._spark, frame, self._table)
+            return frame
+
+        return self._try_frame(location, check_columns)[1]
+
     def _frame(self, source: Source) -> "DataFrame":
         catalog = partial(open_catalog, self._project)
         reading = Reading(self._project, self._spark, self._run, catalog=catalog)
@@ -177,7 +200,14 @@ class _TableAnalysis:
                 yield from self._result(location, query)[1]
 
     def _result(self, location: Location, query: str) -> "_Found":
-        """Return the result of a query without rows, or the mistakes in it."""
+        """Return the result of a query without rows, or the mistakes in it.
+
+        Spark reports one mistake; unknown columns are reported all at once.
+        """
+        unknown = examine_query(query, self._columns, examines_functions=False).unknown
+        if unknown:
+            table = self._table.table
+            return None, tuple(Analysed(table, location, str(n), is_mistake=True) for n in unknown)
 
         def result() -> "DataFrame":
             self._refuse_unknown(query)
@@ -209,6 +239,7 @@ class _TableAnalysis:
 
     def _name(self, name: str, frame: "DataFrame | None") -> None:
         """Register a frame under a name, or mark the name as unknown."""
+        self._columns[name.lower()] = None if frame is None else frozenset(frame.columns)
         if frame is None:
             self._unknown.add(name.lower())
         else:
@@ -216,6 +247,8 @@ class _TableAnalysis:
             self._views.register(name, frame)
 
     def _empty(self, name: str, _: Reads) -> "DataFrame":
+        if name == self._table.table:
+            return build_first_state(self._spark, self._table)
         return self._spark.createDataFrame([], self._upstream[name])
 
     def _note(self, location: Location, text: str) -> Analysed:

@@ -20,6 +20,7 @@ from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.quality.checks import refuse_violations
 from logdriven_dagster.engine.quality.inspected_store import InspectedStore
 from logdriven_dagster.engine.quality.inspector import Inspector
+from logdriven_dagster.engine.queries.declared_columns import build_first_state, refuse_undeclared
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_check import (
@@ -73,7 +74,12 @@ class WindowSession:
         self._reads = ReadCounts(context.project, self._table, self._windows, context.spark)
 
         def table(name: str, part: Reads) -> "DataFrame":
-            frame = read(context, name, part)
+            try:
+                frame = read(context, name, part)
+            except NotPublishedError:
+                if name != self._table.table:
+                    raise
+                frame = build_first_state(context.spark, self._table)
             column = context.project.table(name).output.window_column
             return self._reads.add_counter(None if part is None else column, frame)
 
@@ -225,6 +231,8 @@ class WindowSession:
         keeper, runs = self._store(step, target), self._list_step_runs(step)
         frame, key = made.frame, self._keys.get(step.step)
         refuse_own_name(frame)
+        if target == self._table.output:
+            refuse_undeclared(self._context.spark, frame, self._table)
         if step.quality is None:
             ready = self._prepare_write(frame, target, key=key, chosen=made.chosen)
         else:

@@ -167,8 +167,12 @@ class StepResults:
         if step.source is None:
             return None
         reading = replace(self._reading, files=self._choose_files(step))
-        frame = read_source(reading, step.source)
-        refuse_keys(reading, step.source, frame)
+        existing = reader_of(step.source).select_existing(reading, step.source)
+        if existing is None:
+            frame = reader_of(step.source).without_rows(reading, step.source)
+        else:
+            frame = read_source(reading, existing)
+            refuse_keys(reading, existing, frame)
         self._malformed[step.step] += reading.malformed
         source = self._seen(step.source.window_column, frame)
         self._views.offer("source", lambda: source)

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.derived.changes.fields import Effect, get_project_effect
-from logdriven_dagster.config.derived.changes.readers import Reader, find_readers
-from logdriven_dagster.config.derived.changes.tables import (
+from logdriven_dagster.config.changes.fields import Effect, get_project_effect
+from logdriven_dagster.config.changes.readers import Reader, find_readers
+from logdriven_dagster.config.changes.tables import (
     TableChange,
     compare_tables,
     find_largest_effect,

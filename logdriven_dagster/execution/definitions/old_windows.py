@@ -1,7 +1,7 @@
 """Old windows: finished windows that an older version of their table made.
 
 A version that differs only cosmetically from the one in force makes no window old; see
-`config.derived.changes.fields`.
+`config.changes.fields`.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -14,6 +14,7 @@ from logdriven_dagster.engine.spark.actions import run_checks, watch_actions
 from logdriven_dagster.errors import (
     AttemptLostError,
     BadQualityError,
+    EnvironmentStepError,
     RunLogError,
     SparkDiedError,
     TerminalStepError,
@@ -21,6 +22,7 @@ from logdriven_dagster.errors import (
     TooMuchDataError,
     TransientStepError,
     UnmetNeedError,
+    in_brief,
 )
 from logdriven_dagster.execution.events import WindowEvent, WindowLost
 from logdriven_dagster.execution.window.chain import Chain
@@ -47,8 +49,8 @@ class PassExecution:
     """The execution of the chain of one pass, with the retries of the table and logged outcomes.
 
     It holds the newest state of the pass; steps receive a state and yield changed ones. `execute`
-    never raises for a failed step. A single attempt that is lost leaves its staged results: another
-    runner may continue with them.
+    raises nothing for a step that fails. A single attempt that is lost leaves its staged results:
+    another runner may continue with them.
     """
 
     order: Order
@@ -70,6 +72,7 @@ class PassExecution:
         """Run the steps, with the retries of the table; return the outcome of each window.
 
         If `engine` cannot run a step, `other` runs the pass, if there is another engine.
+        Raises UnmetNeedError if the machine or its network lacks something: no window has failed.
         """
         try:
             if needs_discovery(self.state.runs[0]):
@@ -84,6 +87,8 @@ class PassExecution:
                 self._fall_back(other, error)
         except (RunLogError, UnmetNeedError):
             raise
+        except EnvironmentStepError as error:
+            raise UnmetNeedError(error.need, f"{in_brief(str(error))}; {error.fix}") from None
         except Exception as error:  # noqa: BLE001 - any step error is the failure
             return self._fail(error)
         return self._finish()

@@ -15,6 +15,7 @@ from dagster import (
 
 from logdriven_dagster.config.connections import get_url
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.declared_columns import describe_columns
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
@@ -38,6 +39,10 @@ def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
         "incremental_type": table.incremental_type,
         "ordered": table.ordered,
     }
+    if table.columns:
+        declared = describe_columns(table.columns)
+        columns = [TableColumn(each.name, each.type, each.comment) for each in declared]
+        metadata["dagster/column_schema"] = TableSchema(columns)
     if table.owners:
         metadata["owners"] = ", ".join(table.owners)
     if table.table in project.files:

@@ -79,11 +79,11 @@ def _description(location: Location, found: Sequence[RefreshFailure]) -> str:
 
 def _sentence(location: Location, failure: RefreshFailure) -> str:
     error = f": {failure.error}" if failure.error else ""
-    published = f"by job {failure.published_by}"
+    published = f"of job {failure.published_by}"
     if failure.published_at is not None:
         published += f" at {wording.clock(failure.published_at, location.project.zone)}"
     text = f"{failure.window}: its refresh, job {failure.job_id}, failed{error}"
     return redact(
-        f"{text}; the rows published {published} are unchanged. "
+        f"{text}; the result {published} is unchanged. "
         "Materialize the partitions of the window again, in one run, to repeat it."
     )

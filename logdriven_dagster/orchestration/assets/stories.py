@@ -52,7 +52,7 @@ def describe_failed_refresh(
     key: AssetKey, partition: str, error: str, metadata: Mapping[str, Any]
 ) -> AssetObservation:
     """Return an observation of a failed refresh: the partition stays as it was published."""
-    text = f"its refresh failed; the published rows are unchanged: {error}"
+    text = f"its refresh failed; the table is unchanged: {error}"
     return AssetObservation(key, partition=partition, description=text, metadata=metadata)
 
 

@@ -31,7 +31,7 @@ def add_effect_version(conn: Connection, draft: NewVersion) -> NewVersion:
     first = _find_same_effect(conn, change.code, content, draft.values["digest"])
     added: dict[str, object] = {"effect_version": change.version if first is None else first}
     if change.before is not None:
-        from logdriven_dagster.config.derived.changes.tables import (
+        from logdriven_dagster.config.changes.tables import (
             compare_tables,
             describe_changes,
         )
@@ -53,7 +53,7 @@ def _find_same_effect(conn: Connection, code: str, content: str, digest: str) ->
         newest.setdefault(effect, row.version)
     if not newest:
         return None
-    from logdriven_dagster.config.derived.changes.effects import compute_effect
+    from logdriven_dagster.config.changes.effects import compute_effect
 
     wanted = compute_effect(json.loads(content))
     for effect, version in newest.items():

@@ -157,7 +157,7 @@ def test_a_refresh_that_died_is_reported_below_the_tables_s08(shop, logdriven):
     told = "ods.orders [2022-01-01, 2022-01-02): its refresh, job 2, ended without changes"
     for command in ("plan", "status"):
         out = " ".join(logdriven(command, *NOON).out.split())
-        assert f"{told}: its lease ran out; the published rows are unchanged" in out
+        assert f"{told}: its lease ran out; the table is unchanged" in out
 
 
 def _fresh_orders(shop):

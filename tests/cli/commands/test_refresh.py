@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from logdriven_dagster.testing import NullEngine
+from logdriven_dagster.testing.null_engine import null_engine
 from tests.clock_changes import null_table
 
 NOW = ("--now", "2022-01-06")
@@ -37,6 +39,15 @@ def test_a_refresh_runs_a_range_one_window_or_the_newest_finished_ones(
     assert done.code == 0
     starts = [window["data_range_start"][:10] for window in done.json["windows"]]
     assert starts == [f"2022-01-0{n}" for n in days]
+
+
+def test_a_failed_refresh_of_a_skipped_window_claims_no_published_rows(folder, logdriven):
+    engine = NullEngine()
+    engine.fail("t.a")
+    with null_engine(engine):
+        failed = logdriven("refresh", "t.a", "--window", "2022-01-03", *NOW)
+    assert "only the refresh failed: the table is unchanged" in failed.out
+    assert "published" not in failed.out + logdriven("status", *NOW).out
 
 
 def test_the_newest_windows_of_an_earlier_grid_run_as_they_are(folder, logdriven):

@@ -10,9 +10,12 @@ from subprocess import PIPE
 
 import pytest
 
+from logdriven_dagster.testing import NullEngine
+from logdriven_dagster.testing.null_engine import null_engine
 from tests.builders import day
 from tests.cli.program import PROGRAM
 from tests.cli.shop_log import ShopLog
+from tests.clock_changes import null_table
 from tests.patience import PATIENCE
 
 
@@ -38,6 +41,7 @@ def test_run_json_with_nothing_to_do_is_an_empty_summary(shop, logdriven):
         "elsewhere": 0,
         "rows_read": 0,
         "rows_written": 0,
+        "rows_rejected": 0,
         "windows": [],
         "unmet": [],
         "left": [],
@@ -64,6 +68,24 @@ def test_a_run_without_ready_windows_reports_the_reason(shop, logdriven):
         "running",
         "blocked",
     ]
+
+
+def test_a_run_ends_with_the_tables_that_are_blocked_and_the_reasons(null_project, logdriven):
+    for n in range(11):
+        table = null_table(f"t.b{n:02}", "1 day", "2022-01-01", "t.a")
+        (null_project / f"tables/b{n:02}.yaml").write_text(table)
+    (null_project / "tables/a.yaml").write_text(null_table("t.a", "1 day", "2022-01-01"))
+    engine = NullEngine()
+    engine.fail("t.a", times=2)
+    with null_engine(engine):
+        text = logdriven("run", "--now", "2022-01-02")
+        left = logdriven("run", "--now", "2022-01-02", "--json").json["left"]
+    ended = text.out.splitlines()
+    begin = ended.index("Blocked:")
+    window = "[2022-01-01, 2022-01-02)"
+    assert ended[begin + 1] == f"  t.b00 {window} waits for t.a {window}: FAILURE in job 1"
+    assert ended[begin + 11 :] == ["  and 1 more table; `logdriven plan` shows all of them"]
+    assert [each["state"] for each in left] == ["ready", *["blocked"] * 11]
 
 
 def test_wait_takes_a_duration(shop, logdriven):

@@ -1,6 +1,7 @@
 """What a run shows: a bar on a terminal, a line per window elsewhere."""
 
 import io
+import json
 import sys
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.model.attempts import Attempt, Claim, Counts, Owner, Trigger
+from logdriven_dagster.model.quality import QualityReport, RuleResult
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.windows import TimeWindow
 from tests.builders import at, day
@@ -117,9 +119,32 @@ def test_a_terminal_shows_a_bar_and_what_went_wrong(monkeypatch):
 
 def test_the_summary_counts_every_table_and_the_whole(monkeypatch):
     rows = [line.split() for line in _shown(io.StringIO(), monkeypatch).splitlines()]
-    assert ["ods.t", "1", "1", "1", "–", "1,000", "900", "1.8", "s"] in rows
-    assert ["ods.u", "–", "–", "–", "–", "–", "–", "0.0", "s"] in rows
-    assert any(row[:6] == ["2", "tables", "1", "1", "1", "–"] for row in rows)
+    assert ["ods.t", "1", "1", "1", "1,000", "900", "1.8", "s"] in rows
+    assert ["ods.u", "–", "–", "–", "–", "–", "0.0", "s"] in rows
+    assert any(row[:6] == ["2", "tables", "1", "1", "1", "1,000"] for row in rows)
+
+
+def test_rows_that_rules_reject_are_in_the_line_the_summary_and_the_json(capsys):
+    rules = (
+        RuleResult("amounts_are_positive", None, "error", blocking=False, count=1),
+        RuleResult("not_null", "at", "error", blocking=False, count=0),
+        RuleResult("recent", None, "warn", blocking=False, count=3),
+    )
+    counts = Counts(50, 49, 49, 1)
+    staged = Staged("load", counts, "csv", "iceberg", (), quality=QualityReport(50, 1, rules))
+    event = WindowSucceeded(_attempt(day(1)), (staged,), (), 0.5)
+    tally = Tally()
+    tally.add(event)
+    show_line(event)
+    report(tally, "text")
+    shown = capsys.readouterr().out
+    assert "50 read, 49 written, 0.5 s, 1 rejected by amounts_are_positive\n" in shown
+    assert "rows rejected" in shown
+    assert shown.endswith("Show the first rejected rows with: logdriven quality ods.t\n")
+    report(tally, "json")
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["rows_rejected"] == 1
+    assert summary["windows"][0]["rejected_by"] == ["amounts_are_positive"]
 
 
 def test_rows_of_all_steps_are_added_and_unknown_ones_are_no_zero():

@@ -229,3 +229,144 @@ def test_variables_of_the_jobs_that_run_a_table_are_known(folder):
     table(folder, sql="SELECT '${season}' AS s, :season AS t FROM load")
     folder.write("jobs/j.yaml", "{job: j, tables: [dwd.joined], parameters: {season: winter}}")
     load_examined_project(folder.root)
+
+
+CHAIN = {
+    "tables/ods/orders.yaml": """
+        table: ods.orders
+        period: 1 day
+        default_start: 2022-01-01
+        steps:
+          - step: load
+            source: {type: csv, path: orders-*.csv, columns: "id INT, amount DECIMAL(10,2), at TIMESTAMP"}
+            sql: SELECT id, amont, date(at) AS day, own_function(id) AS o FROM source
+            target: {type: iceberg}
+    """,
+    "tables/dws/daily.yaml": """
+        table: dws.daily
+        period: 1 day
+        default_start: 2022-01-01
+        depends_on: [ods.orders]
+        steps:
+          - step: add
+            sql_file: daily.sql
+            target: {type: %s}
+        checks:
+          - check: some
+            sql: SELECT 1 FROM add WHERE totl < 0
+    """,
+    "tables/dws/daily.sql": "SELECT day,\n  sum(at) AS total FROM ods.orders GROUP BY day",
+    "tables/ads/top.yaml": """
+        table: ads.top
+        period: 1 day
+        default_start: 2022-01-01
+        depends_on: [dws.daily]
+        steps:
+          - step: pick
+            sql: SELECT max(total) AS t, max(dy) AS d FROM dws.daily
+            target: {type: iceberg}
+    """,
+}
+UNKNOWN = [
+    "tables/ods/orders.yaml:7: steps[0].sql: unknown column amont (line 1, column 12 of the query); did you mean amount?",
+    "tables/ods/orders.yaml:7: steps[0].sql: unknown function own_function (line 1, column 36 of the query)",
+    "tables/dws/daily.sql:2: unknown column at; known: amont, day, id, o",
+    "tables/dws/daily.yaml:11: checks[0].sql: unknown column totl (line 1, column 25 of the query); did you mean total?",
+    "tables/ads/top.yaml:7: steps[0].sql: unknown column dy (line 1, column 29 of the query); did you mean day?",
+]
+
+
+def chain(folder, target="iceberg"):
+    for path, text in CHAIN.items():
+        folder.write(path, text % target if "%s" in text else text)
+    return folder
+
+
+def test_unknown_columns_and_functions_are_found_from_table_to_table(folder):
+    assert sorted(oversights(chain(folder)).splitlines()) == sorted(UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ({"logdriven.yaml": "project: p\nspark: {config: {spark.sql.catalog.c: x}}"}, [0, 2, 3, 4]),
+        ({"tables/dws/daily.yaml": "jdbc, connection: c, table: t"}, [0, 1, 2, 3]),
+        ({"tables/dws/daily.yaml": "iceberg, mode: upsert, key: [day]"}, [0, 1, 2, 3]),
+    ],
+    ids=["functions of a catalog", "columns of a database", "columns of an upsert"],
+)
+def test_columns_and_functions_that_other_systems_may_have_are_not_unknown(folder, changes, left):
+    chain(folder, changes.get("tables/dws/daily.yaml", "iceberg"))
+    main = changes.get("logdriven.yaml", "project: p\nconnections: {c: {url: 'sqlite:///a.db'}}")
+    folder.write("logdriven.yaml", main)
+    assert sorted(oversights(folder).splitlines()) == sorted(UNKNOWN[n] for n in left)
+
+
+def test_columns_of_folders_are_not_unknown(folder):
+    chain(folder)
+    text = (
+        CHAIN["tables/ods/orders.yaml"]
+        .replace("orders-*.csv", "orders")
+        .replace("own_function", "abs")
+    )
+    folder.write("tables/ods/orders.yaml", text)
+    assert sorted(oversights(folder).splitlines()) == sorted(UNKNOWN[2:])
+
+
+def test_a_path_into_a_variant_with_a_cast_is_no_syntax_error(folder):
+    folder.table("ods.t", sql="'SELECT v:a.b::int AS b FROM (SELECT parse_json(''{}'') AS v)'")
+    load_examined_project(folder.root)
+
+
+PATHS = """
+    table: ods.t
+    period: %s
+    default_start: 2022-01-01
+    steps:
+      - step: load
+        source: {type: csv, path: "%s"%s}
+        target: {type: iceberg}
+"""
+
+
+@pytest.mark.parametrize(
+    ("period", "path", "more", "told"),
+    [
+        ("1 day", "in/dt=${DATA_RANGE_START}", "", "the text of ${DATA_RANGE_START} is like 2026-11-02 00:00:00, which no path can contain; write ${DATA_RANGE:yyyy-MM-dd}"),
+        ("1 day", "in/${DATA_RANGE:yyyy-mm-DD}", "", "${DATA_RANGE:yyyy-mm-DD}: DD is not a part of a time; use yyyy, yy, MM, dd, HH, mm, ss"),
+        ("1 day", "in/${DATA_RANGE_END:-}", "", "${DATA_RANGE_END:-}: it has no part of a time, such as yyyy-MM-dd"),
+        ("1 day", "in/${data_range_start:yyyyMMdd}", "", "unknown variable ${data_range_start:yyyyMMdd}; did you mean 'DATA_RANGE_START:yyyyMMdd'?"),
+        ("1 day", "in/${RANGE:yyyyMMdd}", "", "unknown variable ${RANGE:yyyyMMdd}; known: "),
+        ("1 day", "in/${DATA_RANGE:yyyy}/{a,b}", "", "{…} cannot be combined with ${DATA_RANGE:…}; write * or a step of its own"),
+        ("1 hour", "in/${DATA_RANGE:yyyy-MM-dd}", "", "several windows would read the same files as a whole; set window_column, or write a format with the time at which windows begin"),
+    ],
+)  # fmt: skip
+def test_a_path_that_no_window_can_read_is_reported(folder, period, path, more, told):
+    folder.write("tables/t.yaml", PATHS % (period, path, more))
+    assert f"tables/t.yaml:6: steps[0].source.path: {told}" in oversights(folder)
+
+
+@pytest.mark.parametrize(
+    ("period", "path", "more"),
+    [
+        ("1 day", "in/dt=${DATA_RANGE:yyyy-MM-dd}/*.csv", ""),
+        ("1 week", "in/${DATA_RANGE:yyyy/MM/dd}", ""),
+        ("1 month", "in/${DATA_RANGE_START:yyMM}.csv", ""),
+        ("1 hour", "in/${DATA_RANGE:yyyy-MM-dd}", ", window_column: at"),
+        ("15 min", "in/${DATA_RANGE:yyyy-MM-dd/HH.mm}", ""),
+    ],
+)
+def test_paths_with_times_are_valid(folder, period, path, more):
+    folder.write("tables/t.yaml", PATHS % (period, path, more))
+    load_examined_project(folder.root)
+
+
+def test_missing_files_without_rows_need_columns(folder):
+    folder.write("tables/t.yaml", PATHS % ("1 day", "in/x.csv", ", missing_files: no_rows"))
+    told = "steps[0].source.missing_files: no_rows needs the columns of the files; set columns"
+    assert told in oversights(folder)
+
+
+def test_several_texts_are_refused_in_a_query(folder):
+    folder.table("ods.t", sql="SELECT ${DATA_RANGE:yyyy} AS y")
+    assert "only the path of a source may have several texts" in oversights(folder)

@@ -137,3 +137,20 @@ def test_an_upstream_that_was_never_published_is_reported_as_such(lab: Lab):
     lab.table("dwd.u", {"sql": "SELECT * FROM ods.a", "target": TARGET}, depends_on=["ods.a"])
     with pytest.raises(TerminalStepError, match=r"ods\.a was never published"):
         lab.run("dwd.u", day(1))
+
+
+def test_several_sources_unite_in_the_last_step(lab: Lab):
+    for region, rows in (("nl", 3), ("be", 1)):
+        lines = "\n".join(f"{n},2022-01-0{1 + n // 2} 10:00:00" for n in range(rows))
+        lab.file(f"in/{region}.csv", f"id,at\n{lines}\n")
+    common = {"type": "csv", "header": True, "columns": "id INT, at TIMESTAMP"}
+    common["window_column"] = "at"
+    sql = "SELECT 'nl' AS region, id FROM nl UNION ALL SELECT 'be' AS region, id FROM be"
+    lab.table(
+        "ods.t",
+        *({"step": each, "source": {**common, "path": f"in/{each}.csv"}} for each in ("nl", "be")),
+        {"step": "both", "sql": sql, "target": {"type": "parquet"}},
+    )
+    assert lab.run("ods.t", day(1)).counts.source == 3
+    assert lab.run("ods.t", day(2)).counts.source == 1
+    assert lab.rows("ods.t") == [("be", 0), ("nl", 0), ("nl", 1), ("nl", 2)]

@@ -12,12 +12,16 @@ import pytest
 import sqlalchemy as sa
 
 from logdriven_dagster.config.secrets import remember
+from logdriven_dagster.engine import failures
 from logdriven_dagster.engine.failures import is_transient, step_error
 from logdriven_dagster.engine.spark.errors import JvmException, sentence_of
 from logdriven_dagster.errors import (
+    DiskFullError,
+    EnvironmentStepError,
     StepError,
     TerminalStepError,
     TransientStepError,
+    UnknownHostError,
     in_brief,
 )
 from tests.builders import day
@@ -319,6 +323,50 @@ def test_a_full_disk_is_named_in_any_error_text():
         JvmException(("java.io.IOException",), "No space left on device"),
     ]
     assert sentence_of(chain) == "Spark cannot write to /x: IOException: No space left on device"
+
+
+def _in_context(inner: Exception) -> Exception:
+    """As libraries raise an error of their own while they handle that of the system."""
+    error = ValueError("cannot ask the server")
+    error.__context__ = inner
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "need"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "disk"),
+        (OSError(errno.EROFS, "Read-only file system"), "disk"),
+        (socket.gaierror(-2, "Name or service not known"), "network"),
+        (_in_context(socket.gaierror(-3, "Temporary failure in name resolution")), "network"),
+    ],
+)
+def test_what_the_machine_lacks_is_an_error_of_the_environment(error: Exception, need: str):
+    made = step_error(error)
+    assert isinstance(made, EnvironmentStepError)
+    assert made.need == need
+
+
+@pytest.mark.parametrize(
+    ("thrown", "kind"),
+    [
+        (JvmException(("java.io.IOException",), "No space left on device"), DiskFullError),
+        (
+            JvmException(
+                ("org.apache.spark.SparkException",),
+                "Job aborted: java.io.IOException: No space left on device\n\tat x",
+            ),
+            DiskFullError,
+        ),
+        (JvmException(("java.net.UnknownHostException",), "nn1"), UnknownHostError),
+        (JvmException(("java.io.IOException",), "the stream is closed"), None),
+        (JvmException(("X",), "the value 'No space left on device' is no number"), None),
+    ],
+)
+def test_errors_of_the_environment_are_known_in_java(monkeypatch, thrown, kind):
+    monkeypatch.setattr(failures, "list_jvm_errors", lambda _error: (thrown,))
+    made = step_error(ValueError("of Java"))
+    assert type(made) is kind if kind else not isinstance(made, EnvironmentStepError)
 
 
 def test_a_huge_value_in_an_error_causes_no_delay():

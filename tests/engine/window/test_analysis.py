@@ -24,7 +24,7 @@ def found(lab: Lab) -> list[str]:
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
-        ("SELECT nme FROM source", "unknown column nme (line 1, column 8 of the query); did you mean name or id?"),
+        ("SELECT nme FROM source", "unknown column nme (line 1, column 8 of the query); did you mean name?"),
         ("SELECT date_tunc('DAY', name) AS d FROM source", "unknown function date_tunc (line 1, column 8 of the query)"),
         ("SELECT id + array(1) AS a FROM source", "Cannot resolve"),
         ("SELECT id, count(*) AS n FROM source", "The query does not include a GROUP BY clause"),
@@ -34,6 +34,17 @@ def test_errors_that_spark_finds_in_a_query_are_reported(lab: Lab, sql: str, tol
     lab.table("ods.t", {"source": CSV, "sql": sql, "target": TARGET})
     (only,) = found(lab)
     assert only.startswith(f"ods.t ('steps', 0, 'sql'): {told}")
+
+
+def test_all_unknown_columns_of_a_query_are_reported_at_once(lab: Lab):
+    lab.file("data/a.csv", "id,name\n1,x\n")
+    source = {"type": "csv", "path": "data/a.csv", "header": True}
+    sql = "SELECT idd, nme FROM source"
+    lab.table("ods.t", {"source": source, "sql": sql, "target": TARGET})
+    assert [text.partition(" (line")[0][-18:] for text in found(lab)] == [
+        "unknown column idd",
+        "unknown column nme",
+    ]
 
 
 @pytest.mark.connect

@@ -8,7 +8,12 @@ import pytest
 from sqlalchemy import create_engine
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.errors import UnmetNeedError, UsageError
+from logdriven_dagster.errors import (
+    DiskFullError,
+    UnknownHostError,
+    UnmetNeedError,
+    UsageError,
+)
 from logdriven_dagster.execution.events import NeedUnmet, WindowFailed, WindowStarted
 from logdriven_dagster.execution.opening import open_runner
 from tests.builders import day, run_window
@@ -112,6 +117,62 @@ def test_a_database_that_goes_away_fails_the_window_in_work_and_no_other_table(
     assert failed.attempt.table == "shop.t0"
     assert tables == ALL[1:]
     assert "not currently accepting connections" in error
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "tables"),
+    [
+        (
+            DiskFullError("cannot write /w\n\nOSError: and so on"),
+            "disk: cannot write /w; free space on the disk of the warehouse",
+            ("ods.numbers", "dws.sums"),
+        ),
+        (
+            UnknownHostError("nn1: Name or service not known"),
+            "network: nn1: Name or service not known; check the host name",
+            ("ods.numbers",),
+        ),
+    ],
+)
+def test_what_the_machine_lacks_during_a_window_is_one_error_and_no_failure(
+    world, error, told, tables
+):
+    world.engine.fail("ods.numbers", error=error)
+    events = list(world.catch_up())
+    [(stopped, text)] = unmet(events)
+    assert stopped == tables
+    assert text.startswith(told)
+    assert not [event for event in events if isinstance(event, WindowFailed)]
+    assert {row["status"] for row in world.log("ods.numbers")} == {"DISCARDED"}
+    assert not unmet(world.catch_up())
+    assert world.statuses("ods.numbers")[-1] == ("04", "SUCCESS")
+
+
+def test_retries_come_before_what_the_machine_lacks_is_reported(world):
+    world.write("tables/numbers.yaml", NUMBERS + "    retries: 1\n    retry_interval: 1 second\n")
+    world.engine.fail("ods.numbers", error=DiskFullError("no space"), times=1)
+    assert not unmet(world.catch_up())
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "told"),
+    [
+        ("logdriven.yaml", "/logdriven.yaml is not a folder; set `warehouse` to another one"),
+        ("full", "no space is left in "),
+    ],
+)
+def test_a_warehouse_without_room_is_one_error_before_any_claim(
+    world, monkeypatch, warehouse, told
+):
+    world.write("logdriven.yaml", f"project: world\nwarehouse: {warehouse}\n")
+    if warehouse == "full":
+        usage = type(shutil.disk_usage("/"))(1 << 30, 1 << 30, 0)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _folder: usage)
+    [(tables, error)] = unmet(world.catch_up())
+    assert tables == ("ods.numbers", "dws.sums")
+    assert error.startswith("disk: ")
+    assert told in error
+    assert world.log() == []
 
 
 def test_a_python_file_that_cannot_be_read_is_one_error_with_its_line(world):

@@ -39,7 +39,7 @@ def test_a_run_evaluates_it_once_its_refresh_fails_and_once_it_is_repeated(world
     assert passed.passed
     assert (failed.severity, failed.blocking) == (AssetCheckSeverity.WARN, False)
     assert "[2022-01-01, 2022-01-02): its refresh, job 3, failed: " in failed.description
-    assert "check positive finds 4 rows; the rows published by job 1 at " in failed.description
+    assert "check positive finds 4 rows; the result of job 1 at " in failed.description
     assert "job 4, failed" in repeated.description
     assert world.colours("ods.events") == {"materialized": list(DAYS)}
 

@@ -142,7 +142,7 @@ def test_a_failed_refresh_leaves_the_partition_as_it_was_s08(world: World) -> No
     seen = record.asset_observation
     assert seen is not None
     assert (seen.partition, record.run_id) == (DAYS[0], result.run_id)
-    assert "its refresh failed; the published rows are unchanged: ods.events" in seen.description
+    assert "its refresh failed; the table is unchanged: ods.events" in seen.description
     story = seen.metadata["story"].value
     assert story.index("FAILURE") < story.index("SUCCESS")
 

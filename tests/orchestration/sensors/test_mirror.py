@@ -174,7 +174,7 @@ def test_a_failed_refresh_is_reported_at_its_partition_which_stays_materialized_
     tick(world, tick(world, cursor))
     assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
     [told] = observed(world)
-    assert "the published rows are unchanged" in told
+    assert "the table is unchanged" in told
     assert "broken" in told
     (record,) = world.instance.fetch_observations(KEY, limit=10).records
     story = record.asset_observation.metadata["story"].value

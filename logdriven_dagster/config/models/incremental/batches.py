@@ -42,6 +42,8 @@ class Files(_Batches):
         yield from super().mistakes(table)
         for step in table.steps:
             source = step.source
+            if isinstance(source, FilesSource) and source.missing_files != "fail":
+                yield f"step {step.step}: missing_files: not for files; set on_empty"
             if not isinstance(source, FilesSource) or source.columns:
                 continue
             if source.on_empty == "succeed":

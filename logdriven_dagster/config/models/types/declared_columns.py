@@ -1,8 +1,9 @@
-"""Validation of the `columns` of a source, without Spark."""
+"""Validation of the `columns` of a source or table, without Spark."""
 
 import difflib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 _NAMES_OF_TYPES = (
     "array bigint binary boolean byte char character date dec decimal double float geography "
@@ -23,6 +24,8 @@ _ELSEWHERE = {
 _OF_NO_FILE = re.compile(r"[\s:<]((?:var)?char(?:acter)?|time)\s*(?=[(,>]|$)", re.IGNORECASE)
 """Types, also nested, that Spark's file readers do not support."""
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_COMMENT = re.compile(r"\bCOMMENT\s+('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\s*$", re.IGNORECASE)
+_NOT_NULL = re.compile(r"\bNOT\s+NULL\s*$", re.IGNORECASE)
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*:?\s*(\w*)")
 
 
@@ -33,17 +36,50 @@ def find_column_mistakes(
 
     `named` maps fields such as `window_column` to the column that they name.
     """
-    declared = [found for part in _split_columns(columns) if (found := _COLUMN.match(part))]
+    declared = list(_iter_columns(columns))
     for column in declared:
         if problem := _check_type(column):
             yield "columns", *problem
-    names = ["_metadata", *((column[1] or column[2]).replace("``", "`") for column in declared)]
+    names = ["_metadata", *map(_get_name, declared)]
     for field, name in named.items():
         top = re.split(r"[.`]", name.lstrip("`"))[0] if name else ""
         if top and top.lower() not in map(str.lower, names):
             near = difflib.get_close_matches(top, names, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(names[1:])}"
             yield field, f"columns does not have {top}", hint
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredColumn:
+    """A column of `columns`."""
+
+    name: str
+    type: str
+    comment: str | None
+
+
+def describe_columns(columns: str) -> Iterator[DeclaredColumn]:
+    """Yield the declared columns with their types and comments, in order."""
+    for column in _iter_columns(columns):
+        rest = column.string[column.start(3) :].strip()
+        found = _COMMENT.search(rest)
+        text = re.sub(r"\\(.)", r"\1", found[1][1:-1]) if found else None
+        kind = _NOT_NULL.sub("", rest[: found.start()] if found else rest).strip()
+        yield DeclaredColumn(_get_name(column), kind, text)
+
+
+def list_declared_columns(columns: str) -> frozenset[str]:
+    """Return the names of the columns that `columns` declares."""
+    return frozenset(map(_get_name, _iter_columns(columns)))
+
+
+def _iter_columns(columns: str) -> Iterator[re.Match[str]]:
+    parts = _split_columns(columns) if columns else ()
+    return (found for part in parts if (found := _COLUMN.match(part)))
+
+
+def _get_name(column: re.Match[str]) -> str:
+    return (column[1] or column[2]).replace("``", "`")
 
 
 def find_declared_type(columns: str, name: str) -> str | None:
@@ -72,10 +108,11 @@ def _check_type(column: re.Match[str]) -> tuple[str, str | None] | None:
 
 def _split_columns(columns: str) -> Iterator[str]:
     """Yield each column with its type; commas within brackets or quotes do not separate columns."""
-    depth, part, quote = 0, "", ""
+    depth, part, quote, escaped = 0, "", "", False
     for char in columns:
         if quote:
-            quote = "" if char == quote else quote
+            quote = "" if char == quote and not escaped else quote
+            escaped = char == "\\" and quote in ("'", '"') and not escaped
         elif char in "`'\"":
             quote = char
         elif char in "(<":

@@ -10,6 +10,7 @@ from logdriven_dagster.config.models.fields import LocationText
 from logdriven_dagster.config.models.types.declared_columns import (
     find_column_mistakes,
     find_declared_type,
+    list_declared_columns,
 )
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import FolderTarget
@@ -19,6 +20,7 @@ from logdriven_dagster.config.yaml.field_names import Formerly
 _OF_REGISTERED_FILES = frozenset({"detect_changes_by", "on_empty", "after_success", "move_to"})
 _MAP_OF_OTHER_KEYS = re.compile(r"\bmap\s*<\s*(?!string\b|\$)(\w+)", re.IGNORECASE)
 _ONE_FILE = re.compile(r"(?:\$\{|[^*?\[{])+\.\w+")
+_NAMED_FILES = re.compile(r"(?:.*/)?[^/]+\.\w+")
 
 
 class FilesSource(Source):
@@ -36,6 +38,11 @@ class FilesSource(Source):
         description="the columns with their types, as Spark DDL; default: Spark infers them "
         "from the files",
         examples=["id BIGINT, at TIMESTAMP"],
+    )
+    missing_files: Literal["fail", "no_rows"] = Field(
+        "fail",
+        description="without files for a window in this place: fail the window, or read no rows; "
+        "for incremental_type files, see on_empty",
     )
     detect_changes_by: Annotated[Literal["modified", "hash"], Formerly("version")] = Field(
         "modified",
@@ -80,7 +87,16 @@ class FilesSource(Source):
             yield f"{', '.join(sorted(given))}: only for incremental_type files"
         yield from super().only_of_slices()
 
+    @property
+    def known_columns(self) -> frozenset[str] | None:
+        # Spark turns folders such as day=2022-01-01 into columns, but not if files are named.
+        if self.columns is None or "${" in self.columns or "basePath" in self.options:
+            return None
+        return list_declared_columns(self.columns) if _NAMED_FILES.fullmatch(self.path) else None
+
     def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
+        if self.missing_files == "no_rows" and self.columns is None:
+            yield "missing_files", "no_rows needs the columns of the files", "set columns"
         if self.columns is None or "${" in self.columns:
             return
         # Spark turns folders such as day=2022-01-01 into columns.

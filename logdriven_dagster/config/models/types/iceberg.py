@@ -35,6 +35,7 @@ class IcebergTarget(TableTarget):
     """An Iceberg table of the project's catalog, the default."""
 
     takes_registered_modes = True
+    has_only_columns_of_results = True
     store = "logdriven_dagster.engine.targets.iceberg.table:IcebergTable"
     contents = "logdriven_dagster.engine.targets.iceberg.contents:IcebergContents"
     upkeep = "logdriven_dagster.engine.targets.iceberg.upkeep:IcebergUpkeep"

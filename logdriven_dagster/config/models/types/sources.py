@@ -49,6 +49,11 @@ class Source(Part):
         return get_column_name(self.window_column)
 
     @property
+    def known_columns(self) -> frozenset[str] | None:
+        """Names of all columns that its rows can have, or None if they are not declared."""
+        return None
+
+    @property
     @abstractmethod
     def place(self) -> str:
         """Lineage name of the dataset that it reads; a target that writes it has the same."""

@@ -38,6 +38,8 @@ class Target(Part):
     """True if a commit needs storage that refuses to overwrite a file."""
     takes_registered_modes: ClassVar[bool] = False
     """True if its store applies `WriteMode.replaced_range`, so that packages can add modes."""
+    has_only_columns_of_results: ClassVar[bool] = False
+    """True if nothing but a result can add a column to it."""
     is_counted_slowly: ClassVar[bool] = False
     """True if counting its rows requires a full scan."""
 
@@ -103,6 +105,8 @@ class Target(Part):
 
 class FolderTarget(Target):
     """A target whose files lie in a folder of their own."""
+
+    has_only_columns_of_results = True
 
     if TYPE_CHECKING:
         path: str | None

@@ -34,6 +34,24 @@ def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[Foun
     """
     url = render_path(source.path, run, project)
     system, root = _system(url, project)
+    found = _find(system, root)
+    if found is None:
+        raise TerminalStepError(
+            f"{url} does not exist; a folder must exist, but a glob may match no files"
+        )
+    files = [
+        _file(url, system, path, info, source.detect_changes_by) for path, info in found.items()
+    ]
+    return sorted(files, key=lambda file: (file.created, file.path))
+
+
+def has_files(project: Project, location: str) -> bool:
+    """Return True if a path or pattern has a file whose name does not begin with `_` or `.`."""
+    return bool(_find(*_system(location, project)))
+
+
+def _find(system: Any, root: str) -> dict[str, Any] | None:
+    """Return the visible files of a path or pattern; None for a path that does not exist."""
     if any(character in root for character in "*?["):
         found = system.glob(root, detail=True)
     elif system.isdir(root):
@@ -41,16 +59,13 @@ def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[Foun
     elif system.exists(root):
         found = {root: system.info(root)}
     else:
-        raise TerminalStepError(
-            f"{url} does not exist; a folder must exist, but a glob may match no files"
-        )
+        return None
     base = root.split("*", 1)[0]
-    files = [
-        _file(url, system, path, info, source.detect_changes_by)
+    return {
+        path: info
         for path, info in found.items()
         if info["type"] == "file" and not _is_hidden(path, base)
-    ]
-    return sorted(files, key=lambda file: (file.created, file.path))
+    }
 
 
 def current(project: Project, source: FilesSource, file: FoundFile) -> FoundFile:

@@ -13,8 +13,9 @@ from logdriven_dagster.config.models.types.files import (
     RecordsSource,
     TextSource,
 )
-from logdriven_dagster.engine.queries.rendering import render_path
+from logdriven_dagster.engine.queries.rendering import build_pattern, render_path, render_paths
 from logdriven_dagster.engine.sources.file_rows import ALL_FILES, METADATA, local_path
+from logdriven_dagster.engine.sources.files.arrivals import has_files
 from logdriven_dagster.engine.sources.files.folders import (
     Values,
     faithful,
@@ -70,6 +71,22 @@ class FilesReader(Reader):
         if reading.table.incremental.registers_files:
             return _file_names(frame)
         return reading.sources.names(build_cache_key(reading, source), lambda: _file_names(frame))
+
+    def select_existing(self, reading: Reading, source: FilesSource) -> FilesSource | None:
+        if reading.table.incremental.registers_files:
+            return source
+        paths = render_paths(source.path, reading.run, reading.project)
+        if len(paths) == 1 and source.missing_files == "fail":
+            return source  # Spark itself reports that it does not exist
+        existing = [path for path in paths if has_files(reading.project, path)]
+        if source.missing_files == "fail" and len(existing) < len(paths):
+            missing = [path for path in paths if path not in existing]
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise TerminalStepError(
+                f"{missing[0]}{more}: no files for {reading.run.window}; put them there, or set "
+                "missing_files: no_rows"
+            )
+        return source.model_copy(update={"path": build_pattern(existing)}) if existing else None
 
     def fingerprint(self, reading: Reading, source: FilesSource) -> Fingerprint | None:
         return reading.sources.find_files(build_cache_key(reading, source))

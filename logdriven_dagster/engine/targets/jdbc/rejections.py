@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.driver_errors import get_driver_message
 from logdriven_dagster.engine.databases.declarations import MARIADB
 from logdriven_dagster.engine.databases.tables import plain_quoted
 from logdriven_dagster.engine.failures import is_transient
 from logdriven_dagster.engine.spark.jvm_errors import list_jvm_errors
 from logdriven_dagster.engine.targets.jdbc.moves import Move
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import TerminalStepError, get_driver_message
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, FromClause

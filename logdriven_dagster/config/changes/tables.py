@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from logdriven_dagster.config.derived.changes.canonical import canonicalize_python
-from logdriven_dagster.config.derived.changes.effects import read_table, reduce_value
-from logdriven_dagster.config.derived.changes.fields import BOUNDS, Effect, get_effect
-from logdriven_dagster.config.derived.changes.queries import compare_queries
+from logdriven_dagster.config.changes.canonical import canonicalize_python
+from logdriven_dagster.config.changes.effects import read_table, reduce_value
+from logdriven_dagster.config.changes.fields import BOUNDS, Effect, get_effect
+from logdriven_dagster.config.changes.queries import compare_queries
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 

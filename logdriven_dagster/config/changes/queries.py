@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from logdriven_dagster.config.derived.changes.canonical import (
+from logdriven_dagster.config.changes.canonical import (
     canonicalize_sql,
     canonicalize_tree,
     list_names,
     number_names,
     parse_exactly,
 )
-from logdriven_dagster.config.derived.changes.fields import Effect
+from logdriven_dagster.config.changes.fields import Effect
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 
 

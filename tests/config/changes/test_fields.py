@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel
 
-from logdriven_dagster.config.derived.changes.fields import (
+from logdriven_dagster.config.changes.fields import (
     BOUNDS,
     Effect,
     find_effect,
@@ -47,7 +47,7 @@ def fields() -> Iterator[tuple[type[BaseModel], str]]:
 )
 def test_every_field_of_a_definition_is_classified(model: type[BaseModel], field: str):
     assert find_effect(model, field) is not None, (
-        f"{model.__name__}.{field}: add it to config/derived/changes/fields.py, with the effect "
+        f"{model.__name__}.{field}: add it to config/changes/fields.py, with the effect "
         "that a change of it has on published rows"
     )
 

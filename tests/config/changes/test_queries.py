@@ -2,10 +2,10 @@
 
 import pytest
 
-from logdriven_dagster.config.derived.changes.canonical import canonicalize_sql
-from logdriven_dagster.config.derived.changes.fields import Effect
-from logdriven_dagster.config.derived.changes.queries import compare_queries
-from tests.config.derived.changes.edits import PAGE, Edit, list_edits, render
+from logdriven_dagster.config.changes.canonical import canonicalize_sql
+from logdriven_dagster.config.changes.fields import Effect
+from logdriven_dagster.config.changes.queries import compare_queries
+from tests.config.changes.edits import PAGE, Edit, list_edits, render
 
 EDITS = list(list_edits())
 
@@ -30,7 +30,7 @@ def test_edits_without_effect_are_found_cosmetic():
 
 
 def test_the_page_has_the_present_results():
-    assert PAGE.read_text() == render(), "run `python -m tests.config.derived.changes.edits`"
+    assert PAGE.read_text() == render(), "run `python -m tests.config.changes.edits`"
 
 
 DIFFERENT = [

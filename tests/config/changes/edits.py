@@ -1,6 +1,6 @@
 """Edits of queries as people write them in dbt and SQLMesh, each with its true class.
 
-`python -m tests.config.derived.changes.edits` writes docs/evidence/changes.md.
+`python -m tests.config.changes.edits` writes docs/evidence/changes.md.
 """
 
 import re
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from logdriven_dagster.config.derived.changes.fields import Effect
-from logdriven_dagster.config.derived.changes.queries import compare_queries
+from logdriven_dagster.config.changes.fields import Effect
+from logdriven_dagster.config.changes.queries import compare_queries
 
-PAGE = Path(__file__).resolve().parents[4] / "docs/evidence/changes.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/evidence/changes.md"
 
 QUERIES = {
     "customers": """
@@ -255,7 +255,7 @@ def render() -> str:
         summary,
         "",
         "```console",
-        "$ python -m tests.config.derived.changes.edits",
+        "$ python -m tests.config.changes.edits",
         "```",
         "",
         "| edit | true class | queries | found |",

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from logdriven_dagster.config.derived.changes.canonical import parse_exactly
-from logdriven_dagster.config.derived.changes.fields import Effect
-from logdriven_dagster.config.derived.changes.tables import TableChange
+from logdriven_dagster.config.changes.canonical import parse_exactly
+from logdriven_dagster.config.changes.fields import Effect
+from logdriven_dagster.config.changes.tables import TableChange
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.column_lineage import trace_lineage

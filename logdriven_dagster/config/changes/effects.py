@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ValidationError
 
-from logdriven_dagster.config.derived.changes.canonical import canonicalize_python, canonicalize_sql
-from logdriven_dagster.config.derived.changes.fields import BOUNDS, Effect, get_effect
+from logdriven_dagster.config.changes.canonical import canonicalize_python, canonicalize_sql
+from logdriven_dagster.config.changes.fields import BOUNDS, Effect, get_effect
 from logdriven_dagster.config.derived.contents import rename_content
 from logdriven_dagster.config.models.code_files import find_named_files
 from logdriven_dagster.config.models.steps import LoopOver, StepConfig

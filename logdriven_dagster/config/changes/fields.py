@@ -79,7 +79,7 @@ _FIELDS: Mapping[type[BaseModel], Mapping[Effect, str]] = {
         "timeout_strategy table renamed_from description owners tags delay ordered catch_up "
         "batch_size on_running retry_version on_upstream_refresh on_change on_key_reset "
         # Checks only decide whether a window is published.
-        "rows_outside notify freshness preview checks",
+        "rows_outside notify freshness preview checks columns",
         _VALUES: "lookback depends_on overlap max_batches missing_columns variables properties "
         "steps",
         _GRID: "incremental_type period default_start end window_size lag max_offsets_per_window",
@@ -112,7 +112,7 @@ _FIELDS: Mapping[type[BaseModel], Mapping[Effect, str]] = {
     TimeColumn: {_VALUES: "name unit format"},
     Source: {_VALUES: "window_column key_column", _SHAPE: "options"},
     FilesSource: {
-        _COSMETIC: "detect_changes_by on_empty after_success move_to",
+        _COSMETIC: "detect_changes_by on_empty missing_files after_success move_to",
         _VALUES: "path",
         _SHAPE: "columns",
     },
