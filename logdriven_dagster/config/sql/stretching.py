@@ -22,6 +22,10 @@ Counting: TypeAlias = Literal["results", "reads", "unknown"]
 """
 
 
+_MANY = 10
+"""The number of windows from which batches save a considerable time."""
+
+
 def find_stretch_obstacle(project: Project, table: TableConfig) -> str | None:
     """Return the reason why a table's windows cannot run in one Spark job, or None if they can."""
     try:
@@ -36,12 +40,12 @@ def find_single_windows(project: Project, pending: Mapping[str, int]) -> Mapping
     """Return the tables whose windows run one by one although they could be a batch, with reasons.
 
     `pending` has the number of pending windows by table. A table is included if its `batch_size`
-    is a request for batches, or if it has more than one pending window.
+    is a request for batches, or if it has many pending windows.
     """
     found = {}
     for name, windows in pending.items():
         table = project.tables[name]
-        is_affected = windows > 1 if table.batch_size == "auto" else table.batch_size != 1
+        is_affected = windows >= _MANY if table.batch_size == "auto" else table.batch_size != 1
         if is_affected and (reason := find_stretch_obstacle(project, table)) is not None:
             found[name] = reason
     return found
