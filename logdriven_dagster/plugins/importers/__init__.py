@@ -1,4 +1,4 @@
-"""Importers of existing definitions: database schemas, Kettle's tables, Sharp ETL's workflow files.
+"""Importers: from database schemas, the manifests of dbt, the tables of Kettle, workflow files.
 
 Each importer only reads: it converts its input into drafts of files, and lists everything that it
 cannot translate. `writing` validates the drafts against the project and writes them.

@@ -1,4 +1,4 @@
-"""`scaffold`, `import-kettle`, `import-sharpetl`: project files from existing databases and tools.
+"""`scaffold`, `import-dbt`, `import-kettle`, `import-sharpetl`: files from existing systems.
 
 Exit codes: 0 everything was translated, 1 something listed was not, 2 nothing was written.
 """
@@ -86,6 +86,19 @@ JobLogOption = Annotated[
         "its password as '${env:NAME}'.",
     ),
 ]
+ManifestArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MANIFEST", help="target/manifest.json of a dbt project, or the project's folder."
+    ),
+]
+ConvertSqlOption = Annotated[
+    bool,
+    typer.Option(
+        "--convert-sql",
+        help="Convert SQL of other dialects to Spark's; each converted table must be reviewed.",
+    ),
+]
 PeriodOption = Annotated[
     str | None,
     typer.Option(
@@ -141,6 +154,41 @@ def scaffold(
         )
         translation.note(f"connection {connection}", "many tables", reason)
     bring_in(loaded, translation, Manner(overwrite, dry_run, as_json))
+
+
+@show_in_panel("A project")
+def import_dbt(
+    manifest: ManifestArgument,
+    *,
+    mapped: MapOption = None,
+    layer: LayerOption = "dbt",
+    default_start: StartOption = None,
+    period: PeriodOption = None,
+    convert_sql: ConvertSqlOption = False,
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
+    now: NowOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write tables from the models, sources, seeds and tests of a dbt project."""
+    loaded = open_project(project)
+    _check_times(loaded, default_start, period)
+    from logdriven_dagster.plugins.importers.database.importing import as_date
+    from logdriven_dagster.plugins.importers.dbt import importing as dbt
+    from logdriven_dagster.plugins.importers.dbt.models import Schedule
+    from logdriven_dagster.plugins.importers.naming import table_name
+
+    today = read_data_clock(loaded, now).date()
+    start = None if default_start is None else as_date(default_start)
+    wish = dbt.DbtRequest(
+        manifest=manifest,
+        schedule=Schedule(today, start, period or "1 day"),
+        layer=table_name(layer),
+        connections=_pairs(loaded, mapped),
+        convert_sql=convert_sql,
+    )
+    bring_in(loaded, dbt.import_dbt(loaded, wish), Manner(overwrite, dry_run, as_json))
 
 
 @show_in_panel("A project")

@@ -1,0 +1,1 @@
+"""Importer for dbt: models, sources, seeds and tests of a project's `target/manifest.json`."""
