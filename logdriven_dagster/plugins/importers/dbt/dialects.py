@@ -18,7 +18,7 @@ _COMMON = frozenset(
     {"Select", "From", "Join", "With", "CTE", "TableAlias", "Table", "Column", "Identifier"}
     | {"Alias", "Star", "Where", "And", "Or", "Not", "Is", "Null", "EQ", "NEQ", "In", "Literal"}
     | {"Paren", "Subquery", "Group", "Having", "Count", "Coalesce", "Case", "If", "Union"}
-    | {"Distinct", "Boolean", "Placeholder", "GTE", "LT", "Order", "Ordered"}
+    | {"Distinct", "Boolean", "Placeholder", "GT", "GTE", "LT", "LTE", "Order", "Ordered"}
 )
 """Expressions with one meaning in all these dialects: no arithmetic, casts or other functions."""
 _PARAMETER = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
@@ -39,7 +39,7 @@ def as_spark(sql: str, adapter: str, *, convert: bool) -> tuple[str, bool]:
     if "${" in sql:
         raise UntranslatableError("its SQL contains ${, which begins a variable here")
     if speaks_spark(adapter):
-        if named := sorted(set(_PARAMETER.findall(_without_texts(sql))) - _OURS):
+        if named := sorted(set(_PARAMETER.findall(without_texts(sql))) - _OURS):
             raise UntranslatableError(f"its SQL contains {named[0]}, which is a parameter here")
         return sql, False
     if adapter in _COMPARE_BY_BYTES and _is_common(sql, _DIALECTS[adapter]):
@@ -54,7 +54,8 @@ def as_spark(sql: str, adapter: str, *, convert: bool) -> tuple[str, bool]:
     return _convert(sql, _DIALECTS[adapter]), True
 
 
-def _without_texts(sql: str) -> str:
+def without_texts(sql: str) -> str:
+    """Return a query without its string literals, quoted names and comments."""
     return re.sub(r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", "", sql, flags=re.DOTALL)
 
 
@@ -63,6 +64,8 @@ def _is_common(sql: str, dialect: str) -> bool:
     import sqlglot
     from sqlglot import exp
 
+    if "\\" in sql:
+        return False  # an escape, or not
     try:
         trees = [sqlglot.parse(sql, dialect=name) for name in (dialect, "spark")]
     except sqlglot.errors.SqlglotError:
@@ -72,18 +75,37 @@ def _is_common(sql: str, dialect: str) -> bool:
         return False
     if any(map(_groups_by_alias, tree.find_all(exp.Select))):
         return False
-    for node in tree.walk():
-        if type(node).__name__ not in _COMMON:
+    return all(map(_is_common_node, tree.walk()))
+
+
+def _is_common_node(node) -> bool:  # type: ignore[no-untyped-def]
+    from sqlglot import exp
+
+    match node:
+        case _ if type(node).__name__ not in _COMMON:
             return False
-        if isinstance(node, exp.Identifier) and node.quoted:
-            return False
-        if isinstance(node, exp.Literal) and "\\" in str(node.this):
-            return False
-        if isinstance(node, exp.Distinct) and node.args.get("on"):
-            return False
-        if isinstance(node, exp.Placeholder) and f":{node.this}" not in _OURS:
-            return False
-    return True
+        case exp.Identifier():
+            return not node.quoted
+        case exp.Literal():
+            return "'" not in str(node.this)  # Spark 3 concatenates 'a''b'
+        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
+            return _compares_numbers(node)  # the order of texts depends on the database
+        case exp.Distinct():
+            return not node.args.get("on")
+        case exp.Placeholder():
+            return f":{node.this}" in _OURS
+        case _:
+            return True
+
+
+def _compares_numbers(node) -> bool:  # type: ignore[no-untyped-def]
+    """Return True if one side of a comparison is a number or a bound of the window."""
+    from sqlglot import exp
+
+    return any(
+        isinstance(side, exp.Placeholder) or (isinstance(side, exp.Literal) and not side.is_string)
+        for side in (node.left, node.right)
+    )
 
 
 def _groups_by_alias(select) -> bool:  # type: ignore[no-untyped-def]

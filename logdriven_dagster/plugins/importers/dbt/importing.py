@@ -202,6 +202,9 @@ class _DbtImport:
                 "a snapshot keeps former versions of rows, for which there is no write mode"
             )
         if node.kind == "source":
+            if _has_freshness(node):
+                reason = "its freshness is not checked here; use `freshness` of the table"
+                self.translation.note(node.path, node.id, reason)
             source = inputs.read_source(node, self.manifest, self.wish.connections)
         else:
             source = inputs.read_seed(node, self.manifest, self.project)
@@ -257,7 +260,6 @@ class _ModelSteps:
         self._work, self._node = work, node
         self._steps: dict[str, Values] = {}
         self._read: dict[str, Node] = {}
-        self._filtered = False
         self._converted = False
 
     def find_shape(self) -> Shape:
@@ -289,7 +291,7 @@ class _ModelSteps:
                 f"its SQL was converted from {work.manifest.adapter} by sqlglot; compare its "
                 "results, such as divisions, times and sorted NULLs"
             )
-        if shape.times["incremental_type"] == "time_window" and not self._is_utc():
+        if shape.is_microbatch and not self._is_utc():
             found.append(
                 "dbt's batches are in UTC, and the windows of this project are in "
                 f"{work.project.zone}; set `timezone: UTC` in logdriven.yaml"
@@ -311,12 +313,15 @@ class _ModelSteps:
         self._steps, self._read = {}, {}
         shape = get_shape(node, work.manifest.adapter, work.wish.schedule)
         resolved = self._resolve_code(node, shape.incremental, node)
-        if shape.is_microbatch and not self._filtered:
+        filtered = ":data_range_start" in dialects.without_texts(resolved.sql)
+        if shape.is_microbatch and not filtered:
             raise UntranslatableError(
                 "no model or source that it reads has event_time, so each batch reads all rows; "
                 "set event_time there"
             )
         if resolved.window_column:
+            if not filtered:
+                raise UntranslatableError("its is_incremental() begins in a comment; move it")
             shape = with_windows(shape, work.wish.schedule)
         return shape, self._in_spark(resolved.sql)
 
@@ -351,7 +356,6 @@ class _ModelSteps:
         column = upstream.event_time
         if column is None:
             return name
-        self._filtered = True
         condition = f"{column} >= :data_range_start AND {column} < :data_range_end"
         return f"(SELECT * FROM {name} WHERE {condition})"  # noqa: S608 - the text of a file
 
@@ -382,10 +386,11 @@ def _parse_arguments(text: str) -> tuple[list[str], str | None]:
     """Return the constants of a call, and its `v` or `version`. Raises LookupError for others."""
     try:
         call = ast.parse(f"f({text.strip()})", mode="eval").body
-        assert isinstance(call, ast.Call)
+        if not isinstance(call, ast.Call):
+            raise LookupError("its arguments are not constants")
         given = [str(ast.literal_eval(value)) for value in call.args]
         named = {each.arg: str(ast.literal_eval(each.value)) for each in call.keywords}
-    except (SyntaxError, ValueError, AssertionError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise LookupError("its arguments are not constants") from None
     if not given or set(named) - {"v", "version"}:
         raise LookupError("its arguments are not constants")
@@ -402,6 +407,12 @@ def _is_named(node: Node, function: str, given: Sequence[str], version: str | No
     same = package is None or package == node.values.get("package_name")
     right = version is None or version == str(node.values.get("version"))
     return same and right and given[-1] == node.name
+
+
+def _has_freshness(node: Node) -> bool:
+    given = node.values.get("freshness") or node.config.get("freshness") or {}
+    limits = (given.get("warn_after"), given.get("error_after"))
+    return any((limit or {}).get("count") for limit in limits)
 
 
 def _group(node: Node) -> object:

@@ -157,7 +157,8 @@ class _Resolver:
             return ""
         self._window_column = newest
         condition = f"{column} >= :data_range_start AND {column} < :data_range_end"
-        return f" {match['word']} {condition}\n"
+        start = "\n" if then.lstrip(" \t").startswith("\n") else " "
+        return f"{start}{match['word']} {condition}\n"
 
     def _text(self, token: _Token) -> str:
         if token.kind == "text":

@@ -11,7 +11,12 @@ from logdriven_dagster.plugins.importers.dbt.manifest import Node
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError, Values
 
 _PERIODS = {"hour": "1 hour", "day": "1 day", "month": "1 month", "year": "1 year"}
-_DEFAULT_STRATEGIES = {"spark": "append", "athena": "insert_overwrite"}
+_DEFAULT_STRATEGIES = {
+    **dict.fromkeys(("spark", "fabricspark", "trino"), "append"),
+    **dict.fromkeys(("athena", "glue"), "insert_overwrite"),
+    **dict.fromkeys(("bigquery", "databricks", "duckdb", "snowflake"), "merge"),
+    **dict.fromkeys(("postgres", "redshift", "fabric", "sqlserver", "synapse"), "delete+insert"),
+}
 _BY_RANGE = frozenset({"snowflake", "redshift", "databricks", "duckdb"})
 """Adapters whose microbatch deletes the rows of the batch by `event_time`."""
 _BY_PARTITION = frozenset({"bigquery", "spark"})
@@ -95,7 +100,8 @@ def with_windows(shape: Shape, schedule: Schedule) -> Shape:
     times = {"period": schedule.period, "default_start": schedule.default_start}
     note = (
         "dbt reads the rows that are newer than the newest row of the table; here each window "
-        "reads its own rows once, and late ones with `lookback`"
+        "reads its own rows once, and late ones with `lookback`; rows before default_start and "
+        "without a time are not read"
     )
     return Shape({"incremental_type": "time_window", **times}, shape.target, "by_column", (note,))
 
@@ -148,7 +154,7 @@ def _truncate(begin: str, size: str) -> date | datetime:
 
 def _get_incremental(node: Node, adapter: str, schedule: Schedule) -> Shape:
     config = node.config
-    strategy = config.get("incremental_strategy") or _DEFAULT_STRATEGIES.get(adapter) or "merge"
+    strategy = config.get("incremental_strategy") or _DEFAULT_STRATEGIES.get(adapter)
     match strategy:
         case "append":
             target: Values = {"type": "iceberg", "mode": "append"}
@@ -156,6 +162,10 @@ def _get_incremental(node: Node, adapter: str, schedule: Schedule) -> Shape:
             target = _upsert(config, str(strategy))
         case "merge" | "delete+insert":
             target = {"type": "iceberg", "mode": "append"}
+        case None:
+            raise UntranslatableError(
+                f"the default strategy of {adapter} is not known; set its incremental_strategy"
+            )
         case other:
             raise UntranslatableError(
                 f"incremental_strategy: {other} has no counterpart; use `mode: overwrite_window` "

@@ -265,6 +265,13 @@ def test_a_filter_on_the_newest_row_becomes_windows(dbt: Dbt, brought: Import):
     assert "newer than the newest row of the table" in reasons(report, "notes")
 
 
+def test_a_filter_that_begins_in_a_comment_is_refused(dbt: Dbt, brought: Import):
+    code = NEWEST.replace("{% if", "-- {% if").replace("\n  -- only new rows\n", " ")
+    dbt.model("orders", code, dbt.source(), config={"materialized": "incremental"})
+    report = brought("--default-start", "2022-01-01", code=1)
+    assert "begins in a comment" in reasons(report)
+
+
 def test_windows_of_an_incremental_model_need_a_start(dbt: Dbt, brought: Import):
     dbt.model("orders", NEWEST, dbt.source(), config={"materialized": "incremental"})
     assert "--default-start" in reasons(brought(code=1))
@@ -309,6 +316,7 @@ def test_a_strategy_sets_the_write_mode(
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
+        ({"materialized": "incremental", "sql_header": "SET x"}, "sql_header has no counterpart"),
         ({"incremental_strategy": "insert_overwrite"}, "insert_overwrite has no counterpart"),
         ({"unique_key": "a || b", "incremental_strategy": "merge"}, "is not a column"),
         ({"merge_update_columns": ["a"]}, "merge_update_columns has no counterpart"),
@@ -378,6 +386,13 @@ def test_an_input_with_render_is_not_filtered(dbt: Dbt, brought: Import):
     assert step(dbt, "orders")["sql"].endswith("(select max(n) from dbt.events)")
 
 
+def test_an_input_in_a_comment_filters_no_batch(dbt: Dbt, brought: Import):
+    events = dbt.model("events", "select 1 as code", config={"event_time": "at"})
+    code = "select 1 as id -- from {{ ref('events') }}"
+    dbt.model("orders", code, events, config=BATCHES)
+    assert "set event_time there" in reasons(brought(code=1))
+
+
 def test_batches_that_no_input_filters_are_refused(dbt: Dbt, brought: Import):
     events = dbt.model("events", "select 1 as code")
     dbt.model("orders", "select * from {{ ref('events') }}", events, config=BATCHES)
@@ -402,6 +417,20 @@ def test_a_microbatch_model_of_postgres_is_an_upsert(dbt: Dbt, brought: Import):
     assert step(dbt, "orders")["target"] == {"type": "iceberg", "mode": "upsert", "key": ["id"]}
 
 
+def test_the_default_strategy_of_an_unknown_adapter_is_refused(dbt: Dbt, brought: Import):
+    dbt.adapter = "clickhouse"
+    config = {"materialized": "incremental", "unique_key": "id"}
+    dbt.model("orders", "select 1 as id", config=config)
+    assert "the default strategy of clickhouse is not known" in reasons(brought(code=1))
+
+
+def test_the_freshness_of_a_source_is_listed_for_review(dbt: Dbt, brought: Import):
+    freshness = {"warn_after": {"count": 1, "period": "day"}, "error_after": {"count": None}}
+    source = dbt.source(freshness=freshness)
+    dbt.model("orders", "select * from {{ source('raw', 'orders') }}", source)
+    assert "use `freshness` of the table" in reasons(brought(), "notes")
+
+
 def test_a_microbatch_model_of_an_unknown_adapter_is_refused(dbt: Dbt, brought: Import):
     dbt.adapter = "clickhouse"
     dbt.model("orders", "select 1 as id", config=BATCHES)
@@ -415,6 +444,10 @@ def test_a_microbatch_model_of_an_unknown_adapter_is_refused(dbt: Dbt, brought: 
         'select "A" from {{ ref("x") }}',
         "select a::date as a from {{ ref('x') }}",
         "select a from {{ ref('x') }} where a = 'it\\'",
+        "select a from {{ ref('x') }} where a = 'it''s'",
+        "select a from {{ ref('x') }} where a >= 'm'",
+        "select a from {{ ref('x') }} order by a limit 1",
+        "select a || b as c from {{ ref('x') }}",
         "select row_number() over (order by a) as n from {{ ref('x') }}",
         "select coalesce(a, 'x') as a, count(*) as n from {{ ref('x') }} group by a",
         "select distinct on (a) a, b from {{ ref('x') }}",
