@@ -38,8 +38,11 @@ def as_spark(sql: str, adapter: str, *, convert: bool) -> tuple[str, bool]:
     """
     if "${" in sql:
         raise UntranslatableError("its SQL contains ${, which begins a variable here")
+    bare = without_texts(sql).strip()
+    if not bare or ";" in bare.removesuffix(";"):
+        raise UntranslatableError("its code must be one query")
     if speaks_spark(adapter):
-        if named := sorted(set(_PARAMETER.findall(without_texts(sql))) - _OURS):
+        if named := sorted(set(_PARAMETER.findall(bare)) - _OURS):
             raise UntranslatableError(f"its SQL contains {named[0]}, which is a parameter here")
         return sql, False
     if adapter in _COMPARE_BY_BYTES and _is_common(sql, _DIALECTS[adapter]):
@@ -70,8 +73,10 @@ def _is_common(sql: str, dialect: str) -> bool:
         trees = [sqlglot.parse(sql, dialect=name) for name in (dialect, "spark")]
     except sqlglot.errors.SqlglotError:
         return False
-    ((tree, *others), (same, *_)) = trees
-    if tree is None or others or tree != same or not isinstance(tree, exp.Query):
+    if trees[0] != trees[1] or len(trees[0]) != 1:
+        return False
+    tree = trees[0][0]
+    if not isinstance(tree, exp.Query):
         return False
     if any(map(_groups_by_alias, tree.find_all(exp.Select))):
         return False

@@ -11,6 +11,11 @@ from logdriven_dagster.errors import UsageError
 
 _VERSION = re.compile(r"/manifest/v(\d+)\.json$")
 _SUPPORTED = range(10, 13)
+_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(("columns", "column_types", "config", "contract", "depends_on"), dict),
+    **dict.fromkeys(("external", "freshness", "meta", "test_metadata"), dict),
+    **dict.fromkeys(("name", "original_file_path", "raw_code", "source_name"), str),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,18 @@ class Manifest:
         return found
 
 
+def _check_types(node: Node) -> None:
+    """Raise KeyError or TypeError for a node without the fields that every manifest has."""
+    _ = node.values["name"], node.values["resource_type"]
+    if node.kind == "source":
+        _ = node.values["source_name"]
+    for place, values in ((node.id, node.values), (f"{node.id}: config", node.config)):
+        for name, kind in _TYPES.items():
+            value = values.get(name)
+            if value is not None and not isinstance(value, kind):
+                raise TypeError(f"{place}: {name} is not of the type {kind.__name__}")
+
+
 def read_manifest(path: Path) -> Manifest:
     """Return the content of a manifest. Raises UsageError for other files and other versions."""
     if path.is_dir():
@@ -112,7 +129,7 @@ def read_manifest(path: Path) -> Manifest:
         found = {**content["nodes"], **content["sources"]}
         nodes = {name: Node(name, values) for name, values in found.items()}
         for node in nodes.values():
-            _ = node.name, node.config.keys()
+            _check_types(node)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         problem = f"{path} is not a manifest of dbt: {type(error).__name__}: {error}"
         raise UsageError(f"{problem}; `dbt parse` writes target/manifest.json") from None

@@ -636,6 +636,26 @@ def test_versions_of_a_model_are_tables_of_their_own(dbt: Dbt, brought: Import):
     assert step(dbt, "sums")["sql"] == "select * from dbt.orders_v1"
 
 
+@pytest.mark.parametrize("adapter", ["spark", "snowflake"])
+@pytest.mark.parametrize("code", ["", "-- nothing", None, "select 1 as id; select 2 as id"])
+def test_a_model_without_one_query_fails(dbt: Dbt, brought: Import, adapter: str, code: Any):
+    dbt.adapter = adapter
+    dbt.model("orders", code)
+    assert [place for place, _ in listed(brought(code=1))]
+    assert "raise_error" in step(dbt, "orders")["sql"]
+
+
+@pytest.mark.parametrize(
+    "field", ["name", "config", "depends_on", "columns", "raw_code", "resource_type"]
+)
+def test_a_field_of_another_type_is_refused(dbt: Dbt, brought: Import, field: str):
+    found = dbt.model("orders", "select 1 as id")
+    dbt.nodes[found][field] = [1]
+    if field == "resource_type":
+        del dbt.nodes[found][field]
+    assert "is not a manifest of dbt" in brought(code=2)
+
+
 @pytest.mark.parametrize("version", ["v9", "v13", "v20"])
 def test_other_versions_of_a_manifest_are_refused(dbt: Dbt, brought: Import, version: str):
     dbt.version = version
