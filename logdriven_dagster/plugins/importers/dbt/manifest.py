@@ -13,7 +13,8 @@ _VERSION = re.compile(r"/manifest/v(\d+)\.json$")
 _SUPPORTED = range(10, 13)
 _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("columns", "column_types", "config", "contract", "depends_on"), dict),
-    **dict.fromkeys(("external", "freshness", "meta", "test_metadata"), dict),
+    **dict.fromkeys(("external", "freshness", "kwargs", "meta", "test_metadata"), dict),
+    "nodes": list,
     **dict.fromkeys(("name", "original_file_path", "raw_code", "source_name"), str),
 }
 
@@ -111,7 +112,10 @@ def _check_types(node: Node) -> None:
     _ = node.values["name"], node.values["resource_type"]
     if node.kind == "source":
         _ = node.values["source_name"]
-    for place, values in ((node.id, node.values), (f"{node.id}: config", node.config)):
+    places = {node.id: node.values}
+    for name in ("config", "depends_on", "test_metadata"):
+        places[f"{node.id}: {name}"] = node.values.get(name) or {}
+    for place, values in places.items():
         for name, kind in _TYPES.items():
             value = values.get(name)
             if value is not None and not isinstance(value, kind):

@@ -656,6 +656,12 @@ def test_a_field_of_another_type_is_refused(dbt: Dbt, brought: Import, field: st
     assert "is not a manifest of dbt" in brought(code=2)
 
 
+def test_upstreams_of_another_type_are_refused(dbt: Dbt, brought: Import):
+    found = dbt.model("orders", "select 1 as id")
+    dbt.nodes[found]["depends_on"] = {"nodes": 3}
+    assert "nodes is not of the type list" in brought(code=2)
+
+
 @pytest.mark.parametrize("version", ["v9", "v13", "v20"])
 def test_other_versions_of_a_manifest_are_refused(dbt: Dbt, brought: Import, version: str):
     dbt.version = version
