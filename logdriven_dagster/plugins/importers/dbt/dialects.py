@@ -21,6 +21,12 @@ _COMMON = frozenset(
     | {"Distinct", "Boolean", "Placeholder", "GT", "GTE", "LT", "LTE", "Order", "Ordered"}
 )
 """Expressions with one meaning in all these dialects: no arithmetic, casts or other functions."""
+SPARK_TYPE = re.compile(
+    r"(?:string|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp"
+    r"|decimal\(\d+,\s*\d+\))",
+    re.IGNORECASE,
+)
+"""Types that may be declared as they are."""
 _PARAMETER = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
 _OURS = frozenset({":data_range_start", ":data_range_end"})
 

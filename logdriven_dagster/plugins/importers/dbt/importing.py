@@ -131,7 +131,10 @@ class _DbtImport:
             values["release_state"] = "offline"
         values |= self._dependencies(node, made)
         values["steps"] = made.steps
-        self.translated[node.id] = rules.TestedTable(node, made.steps[-1]["target"])
+        columns = rules.declare_columns(node)
+        if columns is not None:
+            values = {"table": values.pop("table"), "columns": columns, **values}
+        self.translated[node.id] = rules.TestedTable(node, columns, made.steps[-1]["target"])
         comments = {"steps.load": [f"TODO: {review}" for review in made.reviews]}
         return DraftFile(path, values, origin, comments if made.reviews else {})
 

@@ -5,15 +5,9 @@ import re
 from collections.abc import Mapping
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.plugins.importers.dbt.dialects import speaks_spark
+from logdriven_dagster.plugins.importers.dbt.dialects import SPARK_TYPE, speaks_spark
 from logdriven_dagster.plugins.importers.dbt.manifest import Manifest, Node
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError, Values
-
-_SPARK_TYPE = re.compile(
-    r"(?:string|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp"
-    r"|decimal\(\d+,\s*\d+\))",
-    re.IGNORECASE,
-)
 
 
 def read_source(node: Node, manifest: Manifest, connections: Mapping[str, str]) -> Values:
@@ -55,7 +49,7 @@ def read_seed(node: Node, manifest: Manifest, project: Project) -> Values:
         ) from None
     types = {str(k).lower(): str(v) for k, v in (node.config.get("column_types") or {}).items()}
     named = [name for name in header if re.fullmatch(r"[A-Za-z_]\w*", name)]
-    typed = [name for name in named if _SPARK_TYPE.fullmatch(types.get(name.lower(), ""))]
+    typed = [name for name in named if SPARK_TYPE.fullmatch(types.get(name.lower(), ""))]
     if missing := [name for name in header if name not in typed]:
         raise UntranslatableError(
             "dbt derives the types of a seed from its values; give column_types in Spark's types "

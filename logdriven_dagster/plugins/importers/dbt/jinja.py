@@ -104,7 +104,11 @@ class _Resolver:
         sql = self._without_blocks(tokens)
         if _THIS in sql:
             line = next(each.line for each in tokens if each.text == "this")
-            self._report(line, _THIS, "a query cannot read the table that it writes")
+            reason = (
+                "a rerun would read its own rows; write the table's name, restricted to earlier "
+                "windows, and declare its `columns`"
+            )
+            self._report(line, _THIS, reason)
         if not self._problems and re.search(r"\{\{|\{%|\{#", sql):
             self._report(1, "{{", "a tag of Jinja is not closed")
         problems = tuple(dict.fromkeys(self._problems))

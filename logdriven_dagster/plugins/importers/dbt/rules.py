@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from logdriven_dagster.plugins.importers.dbt.dialects import SPARK_TYPE
 from logdriven_dagster.plugins.importers.dbt.manifest import Manifest, Node
 from logdriven_dagster.plugins.importers.drafts import Translation, UntranslatableError, Values
 
@@ -42,6 +43,8 @@ class TestedTable:
     """A translated table whose tests become rules."""
 
     node: Node
+    columns: str | None
+    """Columns that the table declares, or None if its contract cannot be enforced."""
     target: Values
     """Its target; `unique` compares all rows only if a window replaces them all."""
 
@@ -65,7 +68,7 @@ def translate_tests(
         except UntranslatableError as error:
             translation.leave(test.path, f"test {test.name}", str(error))
     for table in tables.values():
-        _add_constraints(table.node, found.setdefault(table.node.id, TableRules()), translation)
+        _add_constraints(table, found.setdefault(table.node.id, TableRules()), translation)
     return found
 
 
@@ -181,13 +184,33 @@ _RULES = {
 }
 
 
-def _add_constraints(node: Node, rules: TableRules, translation: Translation) -> None:
+def declare_columns(node: Node) -> str | None:
+    """Return the columns of an enforced contract as Spark DDL, if all their types are Spark's."""
+    if not _has_contract(node):
+        return None
+    declared = []
+    for column in (node.values.get("columns") or {}).values():
+        name, kind = str(column.get("name")), str(column.get("data_type"))
+        if not re.fullmatch(r"\w+", name) or not SPARK_TYPE.fullmatch(kind):
+            return None
+        comment = str(column.get("description") or "")
+        note = f" COMMENT '{comment}'" if re.fullmatch(r"[^'\\\n$]+", comment) else ""
+        declared.append(f"{name} {kind}{note}")
+    return ", ".join(declared) or None
+
+
+def _has_contract(node: Node) -> bool:
+    return bool((node.config.get("contract") or {}).get("enforced"))
+
+
+def _add_constraints(table: TestedTable, rules: TableRules, translation: Translation) -> None:
     """Add `not_null` constraints of an enforced contract; other parts are recorded."""
-    if not (node.config.get("contract") or {}).get("enforced"):
+    node = table.node
+    if not _has_contract(node):
         return
     types = []
     for column in (node.values.get("columns") or {}).values():
-        if column.get("data_type"):
+        if column.get("data_type") and table.columns is None:
             types.append(f"{column['name']} {column['data_type']}")
         for constraint in column.get("constraints") or ():
             kind = constraint.get("type")
@@ -200,5 +223,5 @@ def _add_constraints(node: Node, rules: TableRules, translation: Translation) ->
         reason = "constraints of several columns are not enforced; use a rule of `quality`"
         translation.leave(node.path, f"{node.name}: {constraint.get('type')}", reason)
     if types:
-        reason = "the types of a contract are not enforced; use CAST in the query for each of them"
+        reason = "the types of a contract must be Spark's; declare them in `columns` of the table"
         translation.leave(node.path, f"contract: {', '.join(types)}", reason)

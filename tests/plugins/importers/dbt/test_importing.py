@@ -566,6 +566,19 @@ def test_a_contract_keeps_its_not_null_constraints(dbt: Dbt, brought: Import):
     rules = step(dbt, "orders")["quality"]["columns"]
     assert rules == {"id": [{"rule": "not_null", "blocking": "true"}]}
     assert [item for _, item in listed(report)] == ["orders.n", "contract: id int"]
+    assert "columns" not in table(dbt, "orders")
+
+
+def test_a_contract_with_types_of_spark_becomes_columns(dbt: Dbt, brought: Import):
+    columns = {
+        "id": {"name": "id", "data_type": "int", "description": "the key"},
+        "n": {"name": "n", "data_type": "decimal(9, 2)", "description": "it's"},
+    }
+    config = {"contract": {"enforced": True}}
+    dbt.model("orders", "select 1 as id, 2.00 as n", columns=columns, config=config)
+    brought()
+    assert table(dbt, "orders")["columns"] == "id int COMMENT 'the key', n decimal(9, 2)"
+    assert load_project(dbt.folder.root).tables["dbt.orders"].columns
 
 
 def test_a_seed_with_declared_types_is_read_from_its_file(dbt: Dbt, brought: Import):
