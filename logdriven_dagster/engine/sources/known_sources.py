@@ -122,6 +122,18 @@ def fingerprint(path: str) -> Fingerprint | None:
         return None
 
 
+def find_last_changes(files: Fingerprint) -> Fingerprint | None:
+    """Return the files with the time of any last change; None if one is gone.
+
+    Programs can keep the time at which a content changed, as `cp -p` and `rsync -t` do.
+    """
+    try:
+        changes = ((path, size, Path(path).stat().st_ctime_ns, kept) for path, size, kept in files)
+        return frozenset((path, size, max(changed, kept)) for path, size, changed, kept in changes)
+    except OSError:
+        return None
+
+
 def _below(folder: str) -> Iterator[tuple[str, int, int]]:
     for entry in os.scandir(folder):
         if not entry.is_dir():

@@ -1,5 +1,6 @@
 """A window reads only the files that can hold its rows, by their times as they were counted."""
 
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -179,6 +180,19 @@ def test_a_new_or_changed_file_is_counted_alone(world: World):
     (rows,) = world.runner.run_log.ask(read_rows)
     assert rows.total == len(DAYS) * len(HOURS)
     assert len(world.rows("ods.events")) == len(DAYS) * len(HOURS)
+
+
+def test_a_file_that_is_replaced_under_its_old_time_and_size_is_counted_again(world: World):
+    declare(world, "epoch")
+    run_window(world)
+    second, third = (world.root / f"in/{day}.csv" for day in (2, 3))
+    before = third.stat()
+    second.rename(world.root / "in/second.csv")
+    third.write_text(third.read_text().replace("0,1641168", "0,1641082"))  # a row of the day before
+    os.utime(third, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert third.stat().st_size == before.st_size
+    world.catch_up(now=NOW, max_windows=1)
+    assert len(world.rows("ods.events")) == 2 * len(HOURS) + 1
 
 
 def read_rows(conn: Any) -> Any:

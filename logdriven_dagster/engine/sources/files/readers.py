@@ -48,7 +48,12 @@ from logdriven_dagster.engine.sources.files.typed.footers import column_names, f
 from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_newer_features
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
 from logdriven_dagster.engine.sources.files.typed.reading import Part, plan_reading
-from logdriven_dagster.engine.sources.known_sources import Fingerprint, Key, fingerprint
+from logdriven_dagster.engine.sources.known_sources import (
+    Fingerprint,
+    Key,
+    find_last_changes,
+    fingerprint,
+)
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import option_texts
@@ -89,7 +94,8 @@ class FilesReader(Reader):
         return source.model_copy(update={"path": build_pattern(existing)}) if existing else None
 
     def fingerprint(self, reading: Reading, source: FilesSource) -> Fingerprint | None:
-        return reading.sources.find_files(build_cache_key(reading, source))
+        files = reading.sources.find_files(build_cache_key(reading, source))
+        return None if files is None else find_last_changes(files)
 
     def list_files(
         self, reading: Reading, source: FilesSource, files: Fingerprint
