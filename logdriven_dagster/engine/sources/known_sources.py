@@ -1,10 +1,11 @@
 """Cache of Spark's findings about source files: inspected once, not for every window."""
 
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PATTERN = set("*?[]{}\\")
+VISIBLE = "[^_.]"
+"""The part of a pattern that matches the first character of a name that is not hidden."""
 MOST_FILES = 10_000
 _MOST_SOURCES = 100
 """The limit: paths may differ for every window, and each frame keeps its session alive."""
@@ -107,19 +110,48 @@ class KnownSources:
 
 
 def fingerprint(path: str) -> Fingerprint | None:
-    """Return path, size and time of a local file, or of all in a folder; None if not known."""
+    """Return path, size and time of a local file, or of all in a folder; None if not known.
+
+    Of patterns, those of `*` and `?` are known. They may include files that Spark does not read.
+    """
     text = as_path(resolve_location(path))
-    if ":" in text or PATTERN & set(text):
+    if ":" in text or (PATTERN - set("*?")) & set(text.replace(VISIBLE, "")):
         return None
     try:
-        root = Path(text)
-        if root.is_dir():
-            found = frozenset(islice(_below(text), MOST_FILES + 1))
-            return found if 0 < len(found) <= MOST_FILES else None
-        stat = root.stat()
-        return frozenset([(text, stat.st_size, stat.st_mtime_ns)])
+        roots = _match(text) if PATTERN & set(text) else [text]
+        found = frozenset(islice(chain.from_iterable(map(_at, roots)), MOST_FILES + 1))
+        return found if 0 < len(found) <= MOST_FILES else None
     except OSError:
         return None
+
+
+def _match(pattern: str) -> Iterator[str]:
+    """Yield the paths that a pattern matches, as Hadoop's globs do."""
+    fixed, _, names = pattern.partition("/")
+    found = [f"{fixed}/"]
+    for name in names.split("/"):
+        if not PATTERN & set(name):
+            found = [f"{folder.rstrip('/')}/{name}" for folder in found]
+            continue
+        tokens = re.findall(rf"{re.escape(VISIBLE)}|.", name)
+        texts = {VISIBLE: VISIBLE, "*": ".*", "?": "."}
+        wanted = re.compile("".join(texts.get(token) or re.escape(token) for token in tokens))
+        found = [
+            entry.path
+            for folder in found
+            if Path(folder).is_dir()
+            for entry in os.scandir(folder)
+            if wanted.fullmatch(entry.name)
+        ]
+    yield from (path for path in found if Path(path).exists())
+
+
+def _at(root: str) -> Iterator[tuple[str, int, int]]:
+    if Path(root).is_dir():
+        yield from _below(root)
+    else:
+        stat = Path(root).stat()
+        yield root, stat.st_size, stat.st_mtime_ns
 
 
 def find_last_changes(files: Fingerprint) -> Fingerprint | None:

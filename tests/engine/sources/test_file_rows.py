@@ -106,6 +106,11 @@ LAYOUTS = {
     "times without a zone": (naive, "type: parquet, path: in", "at"),
     "two shapes": (of_two_shapes, "type: parquet, path: in", "at"),
     "epoch": (numbers, f'{CSV}, columns: "id INT, at BIGINT"', "{name: at, unit: epoch_ms}"),
+    "pattern": (
+        numbers,
+        'type: csv, path: in/*.csv, header: true, columns: "id INT, at BIGINT"',
+        "{name: at, unit: epoch_ms}",
+    ),
     "text": (texts, f'{CSV}, columns: "id INT, at STRING"', "{name: at, format: yyyyMMddHH}"),
 }
 

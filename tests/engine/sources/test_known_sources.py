@@ -1,11 +1,13 @@
 """Sources of files over many windows: looked at once, and again when they change."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logdriven_dagster.engine.sources import known_sources
+from logdriven_dagster.engine.sources.file_rows import local_path
 from logdriven_dagster.engine.sources.files import json_keys
 from logdriven_dagster.engine.window import engine as window
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
@@ -151,3 +153,32 @@ def test_keys_of_json_are_looked_at_once_for_each_state_of_the_files(
     lab.file("in/b.json", '{"a": 2}\n')
     run(3), run(4)
     assert len(looks) == 2
+
+
+FILES = ("a/1.csv", "a/22.csv", "a/_hidden.csv", "a/.gone.csv", "a/3.txt", "b/4.csv", "c=1/5.csv")
+PATTERNS = (
+    "a/[^_.]*.csv",
+    "[^_.]*/[^_.]*.csv",
+    "[^_.]*",
+    "a/[^_.].csv",
+    "a/??.csv",
+    "a/*",
+    "[^_.]*=*",
+)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_the_state_of_a_pattern_has_each_file_that_spark_reads(lab: Lab, pattern: str):
+    for name in FILES:
+        lab.file(name, "x")
+    read = lab.spark.read.text(f"{lab.root}/{pattern}").inputFiles()
+    found = known_sources.fingerprint(f"{lab.root}/{pattern}")
+    assert found is not None
+    assert {local_path(uri) for uri in read} <= {path for path, _, _ in found}
+
+
+@pytest.mark.parametrize("pattern", ["a/{1,2}.csv", "a/[12].csv", "b/*.csv", r"a/\*.csv"])
+def test_the_state_of_other_patterns_is_not_known(tmp_path: Path, pattern: str):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/1.csv").touch()
+    assert known_sources.fingerprint(f"{tmp_path}/{pattern}") is None

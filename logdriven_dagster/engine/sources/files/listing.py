@@ -13,6 +13,7 @@ from logdriven_dagster.engine.sources.files.folders import values_in_folders
 from logdriven_dagster.engine.sources.known_sources import (
     MOST_FILES,
     PATTERN,
+    VISIBLE,
     Fingerprint,
     Key,
     fingerprint,
@@ -39,7 +40,7 @@ def without_hidden(path: str) -> str:
 
 
 def _visible(placeholder: "re.Match[str]") -> str:
-    return f"[^_.]{placeholder[0].replace('?', '')}"
+    return f"{VISIBLE}{placeholder[0].replace('?', '')}"
 
 
 def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
