@@ -1,5 +1,6 @@
 """Some rows of a window stand beside it in Dagster, where the table's file asks for them."""
 
+from threading import Event
 from typing import Any
 
 import pytest
@@ -65,9 +66,12 @@ def test_values_are_short_and_mean_nothing_in_markdown(
 def test_what_cannot_be_read_in_time_is_not_shown_and_harms_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    answer = Event()
     monkeypatch.setattr(previews, "_PATIENCE", 0.0)
+    monkeypatch.setattr(previews, "rows_without_spark", lambda *_: answer.wait(60) and None)
     world.write(alone("SELECT 1 AS one"))
     assert world.materialize("ods.alone", DAY).success
+    answer.set()
     assert shown(world, "ods.alone") == [None]
     assert "ods.alone: TimeoutError: no rows within 0 s" in caplog.text
 
