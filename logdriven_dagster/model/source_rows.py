@@ -29,7 +29,6 @@ class FileRows:
         """Return True if a row may lie in the positions `[first, end)`."""
         if self.first is None or self.last is None:
             return False
-        assert isinstance(end, type(self.first))
         return self.first < end and self.last >= first  # type: ignore[operator]
 
 

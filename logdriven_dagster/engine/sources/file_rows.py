@@ -111,14 +111,15 @@ def choose_files(
 ) -> FileSelection | None:
     """Return the selection of the files that a window has to read; None for all.
 
-    A text file with rows that have no time is always read: they may be malformed records.
+    A text file with rows that have no time is always read: they may be malformed records. All files
+    are read if a column whose type Spark infers has become text since the first of them.
     """
     column, files = source.window_column, tuple(files)
-    if column is None:
+    kinds = {type(file.first) for file in files if file.first is not None}
+    if column is None or len(kinds) > 1:
         return None
-    as_text = any(isinstance(file.first, str) for file in files)
     first, end = (
-        find_position(column, bound, window.zone, as_text=as_text)
+        find_position(column, bound, window.zone, as_text=str in kinds)
         for bound in (window.start, window.end)
     )
     keeps_unplaced = isinstance(source, RecordsSource)

@@ -268,6 +268,14 @@ def test_a_file_is_read_if_a_time_between_its_first_and_last_lies_in_the_window(
     assert found == FileSelection(frozenset({"file:/in/one"} if is_read else ()))
 
 
+def test_numbers_that_have_become_texts_turn_the_choice_of_files_off():
+    files = [rows_of("one", 20220101, 20220101), rows_of("two", "20220102", "20220103")]
+    column = TimeColumn(name="at", format="yyyyMMdd")
+    assert choose_files(Source(column), files, DAY) is None  # type: ignore[arg-type]
+    assert choose_files(Source(column), files[1:], DAY) is None  # type: ignore[arg-type]
+    assert choose_files(Source(column), files[:1], DAY) == FileSelection(frozenset())  # type: ignore[arg-type]
+
+
 def test_a_window_that_needs_all_files_selects_none_of_them():
     files = [rows_of("one", START, END), rows_of("two", START, END)]
     assert choose_files(Source("at"), files, DAY) is None  # type: ignore[arg-type]
