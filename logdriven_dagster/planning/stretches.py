@@ -27,10 +27,12 @@ class BatchSizes:
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
+        self._limits: dict[str, int] = {}
+        """Table → half the number of windows of its smallest pass that failed."""
 
     def suggest(self, table: str) -> int:
         """Return the maximum number of windows of the table's next pass."""
-        return self._next.get(table, _FIRST)
+        return min(self._next.get(table, _FIRST), self._limits.get(table, MOST))
 
     def record_success(self, table: str, windows: int, seconds: float, rows: int) -> None:
         """Record the time of a pass that succeeded, and the rows that it read."""
@@ -39,8 +41,8 @@ class BatchSizes:
         self._next[table] = max(int(min(by_time, by_rows, windows * _GROWTH, MOST)), 1)
 
     def record_failure(self, table: str, windows: int) -> None:
-        """Record that a pass of several windows failed, so that they run one by one."""
-        self._next[table] = max(windows // 2, 1)
+        """Record that a pass of several windows failed, so that later passes are smaller."""
+        self._limits[table] = max(windows // 2, 1)
 
 
 def find_stretch(plan: Plan, planned: PlannedWindow, most: int) -> list[TimeWindow]:

@@ -33,6 +33,9 @@ def test_a_pass_reads_fifty_million_rows_at_most():
 def test_a_pass_that_failed_is_followed_by_smaller_ones():
     sizes = BatchSizes()
     sizes.record_failure(TABLE, 32)
+    sizes.record_success(TABLE, 1, seconds=1, rows=10)
+    assert sizes.suggest(TABLE) == 8
+    sizes.record_success(TABLE, 8, seconds=1, rows=10)
     assert sizes.suggest(TABLE) == 16
     assert sizes.suggest("ods.others") == 4
 

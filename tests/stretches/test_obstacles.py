@@ -183,12 +183,38 @@ def test_a_result_without_such_a_column_keeps_windows_apart_and_the_reason_names
     assert find_single_windows(project, {"ods.a": 9}) == {}
 
 
-def project_of(folder: Path, sql: str) -> Project:
+def project_of(folder: Path, sql: str, columns: str = "options: {}") -> Project:
     (folder / "tables").mkdir()
     (folder / "logdriven.yaml").write_text("project: shop")
     (folder / "tables/a.yaml").write_text(
         "{table: ods.a, period: 1 day, default_start: 2022-01-01, steps: [{step: load, "
-        "source: {type: parquet, path: in, window_column: at}, "
+        f"source: {{type: parquet, path: in, window_column: at, {columns}}}, "
         f"sql: '{sql}', target: {{type: iceberg}}}}]}}"
     )
     return load_project(folder)
+
+
+HIDDEN = [
+    "SELECT s.at, l.c FROM source s, LATERAL (SELECT count(*) AS c FROM source t) l",
+    "SELECT s.at FROM source s LATERAL VIEW explode((SELECT collect_list(id) FROM source)) t AS x",
+    "SELECT s.at FROM source s JOIN (source) a ON s.v = a.v",
+    "SELECT s.at FROM source s JOIN (TABLE source) a ON s.v = a.v",
+    "SELECT s.at FROM source s LEFT JOIN (source a CROSS JOIN (VALUES (1)) x(z)) ON s.v = a.v",
+    "SELECT s.at FROM source s, (SELECT count(*) n FROM IDENTIFIER(''source''))",
+    "SELECT at FROM source WHERE id > ALL (SELECT id FROM source)",
+    "SELECT to_date(at, ''dd'') AS d FROM source",
+]
+
+
+@pytest.mark.parametrize("sql", HIDDEN)
+def test_rows_of_windows_that_are_read_in_other_ways_keep_windows_apart(tmp_path: Path, sql: str):
+    project = project_of(tmp_path, sql)
+    assert find_stretch_obstacle(project, project.table("ods.a")) is not None
+
+
+def test_a_declared_text_as_window_column_keeps_windows_apart(tmp_path: Path):
+    columns = 'columns: "at STRING, id INT"'
+    project = project_of(tmp_path, "SELECT CAST(at AS DATE) AS d FROM source", columns)
+    obstacle = find_stretch_obstacle(project, project.table("ods.a"))
+    assert obstacle is not None
+    assert "declare it as TIMESTAMP" in obstacle

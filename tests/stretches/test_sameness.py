@@ -1,12 +1,16 @@
 """Whether windows run in one pass or one by one, rows and log are the same."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from logdriven_dagster.engine.queries.window_index import index_by
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.events import WindowStarted
+from logdriven_dagster.model.periods import Grid, Period
 from tests.execution.conftest import World
 from tests.stretches.conftest import LINES, NOW, together
 
@@ -28,6 +32,16 @@ def world_of(root: Path, spark: Any, query: str, target: str) -> World:
     world.write("tables/numbers.yaml", text)
     world.numbers(*LINES)
     return world
+
+
+def test_a_text_with_an_offset_belongs_to_the_window_of_its_instant(spark: Any):
+    zone = ZoneInfo("UTC")
+    grid = Grid(datetime(2026, 1, 1, tzinfo=zone), Period.parse("1 month"))
+    windows = [grid.window(n) for n in range(3)]
+    texts = ["2026-01-31 23:30:00-05:00", "2026-02-01 00:30:00+05:00", "2026-02-28 12:00:00+00:00"]
+    frame = spark.createDataFrame([(text,) for text in texts], "at STRING")
+    (index,) = (frame.select(index_by(frame, "at", windows)).collect(),)
+    assert [row[0] for row in index] == [1, 0, 1]
 
 
 @pytest.mark.sampled

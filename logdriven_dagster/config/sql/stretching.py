@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.declared_columns import find_declared_type
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
@@ -22,6 +23,7 @@ Counting: TypeAlias = Literal["results", "reads", "unknown"]
 """
 
 
+_TIMES = ("timestamp", "date")
 _MANY = 10
 """The number of windows from which batches save a considerable time."""
 
@@ -159,6 +161,13 @@ class _Steps:
             raise TogetherError(
                 f"values of source.window_column {source.window_name} are not timestamps, "
                 "so a value computed from them may belong to another window"
+            )
+        columns = getattr(source, "columns", None)
+        kind = find_declared_type(columns, source.window_column) if columns else None
+        if kind is not None and not kind.startswith(_TIMES):
+            raise TogetherError(
+                f"source.window_column {source.window_column} is {kind.upper()}, whose date may be "
+                "that of another window; declare it as TIMESTAMP"
             )
         return NamedRows((inner.keys or frozenset()) | {source.window_column.lower()})
 

@@ -83,11 +83,25 @@ class KeyAnalysis:
         fewer = (exp.AggFunc, exp.Group, exp.Distinct)
         self.condenses |= next(tree.find_all(*fewer), None) is not None
         self._bounds_left = sum(name in (START, END) for name in named)
+        before = self.reads.copy()
         relation = self.query(tree, self.relations)
+        self._refuse_unread(tree, self.reads - before)
         if self._bounds_left:
             problem = f"it uses :{START} or :{END} not only to select the rows of its window"
             raise TogetherError(f"{problem}, as in `at >= :{START} AND at < :{END}`")
         return relation
+
+    def _refuse_unread(self, tree: Any, read: Counter[str]) -> None:
+        """Raise TogetherError if a query names rows of windows in a place that was not analysed."""
+        from sqlglot import exp
+
+        if any(each.name.upper() == "IDENTIFIER" for each in tree.find_all(exp.Anonymous)):
+            raise TogetherError("IDENTIFIER hides which table it reads")
+        tables = tree.find_all(exp.Table)
+        named = Counter(".".join(part.name for part in each.parts).lower() for each in tables)
+        for name, relation in self.relations.items():
+            if relation != SHARED and named[name] > read[name]:
+                raise TogetherError(f"it reads {name} in a place that cannot be analysed")
 
     def query(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
         """Analyse a part of a query, in which the additional names `known` are valid.
@@ -106,6 +120,8 @@ class KeyAnalysis:
             return self._analyze_union(node, known)
         if isinstance(node, exp.Select):
             return self._analyze_select(node, known)
+        if isinstance(node, exp.Table):
+            raise TogetherError("a table in parentheses cannot be analysed; leave them out")
         return SHARED
 
     def _analyze_union(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:

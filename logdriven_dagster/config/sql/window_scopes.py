@@ -294,7 +294,8 @@ class Scope:
             )
             cut = isinstance(value, (exp.TimestampTrunc, exp.DateTrunc))
             unit = "DAY" if to_date else str(value.args.get("unit") or "").strip("'").upper()
-            if not (to_date or cut) or not self._analysis.truncates(unit):
+            changes = [value.args.get(name) for name in ("format", "zone", "expressions")]
+            if not (to_date or cut) or any(changes) or not self._analysis.truncates(unit):
                 return value
             value = value.this
         return value

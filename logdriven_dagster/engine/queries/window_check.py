@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.sql.window_keys import find_source_keys
 from logdriven_dagster.engine.queries.instants import instant, lies_within
@@ -44,6 +45,21 @@ def chosen_by_source(
         return False  # a text may be the day in another zone
     keys = {asked.lower()} if sql is None else find_source_keys(sql, table.grid, asked)
     return name.lower() in keys
+
+
+def refuse_texts(source: Source, frame: "DataFrame") -> None:
+    """Raise TerminalStepError for a `window_column` of text in a batch of windows.
+
+    The date that a text shows may be another one than that of its instant.
+    """
+    name = source.window_column
+    if isinstance(name, str):
+        kind = frame.select(quote_name(name)).dtypes[0][1]
+        if kind not in _TIME_TYPES:
+            raise TerminalStepError(
+                f"window_column {name} is {kind}, so each window is read by itself; read it as "
+                "TIMESTAMP for batches of windows"
+            )
 
 
 def assign_windows(

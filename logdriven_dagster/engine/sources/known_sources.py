@@ -157,11 +157,11 @@ def _at(root: str) -> Iterator[tuple[str, int, int]]:
 def find_last_changes(files: Fingerprint) -> Fingerprint | None:
     """Return the files with the time of any last change; None if one is gone.
 
-    Programs can keep the time at which a content changed, as `cp -p` and `rsync -t` do.
+    Programs can set the time at which a content changed, as `cp -p` and `rsync -t` do, but not the
+    time at which they did so.
     """
     try:
-        changes = ((path, size, Path(path).stat().st_ctime_ns, kept) for path, size, kept in files)
-        return frozenset((path, size, max(changed, kept)) for path, size, changed, kept in changes)
+        return frozenset((path, size, Path(path).stat().st_ctime_ns) for path, size, _ in files)
     except OSError:
         return None
 

@@ -12,7 +12,7 @@ from logdriven_dagster.engine.queries.loop_over import loop_rows, union
 from logdriven_dagster.engine.queries.rendering import render_for_database
 from logdriven_dagster.engine.queries.transforms import call, load_transform
 from logdriven_dagster.engine.queries.views import Views
-from logdriven_dagster.engine.queries.window_check import chosen_by_source
+from logdriven_dagster.engine.queries.window_check import chosen_by_source, refuse_texts
 from logdriven_dagster.engine.sources.file_rows import FileSelection, choose_files
 from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
 from logdriven_dagster.engine.sources.readers import Malformed, Reading, read_source, reader_of
@@ -174,6 +174,8 @@ class StepResults:
             frame = read_source(reading, existing)
             refuse_keys(reading, existing, frame)
         self._malformed[step.step] += reading.malformed
+        if len(self._windows) > 1:
+            refuse_texts(step.source, frame)
         source = self._seen(step.source.window_column, frame)
         self._views.offer("source", lambda: source)
         return source

@@ -24,7 +24,7 @@ from logdriven_dagster.engine.sources.file_rows import (
 )
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.session import fresh_session
-from logdriven_dagster.execution.events import WindowFailed
+from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.source_rows import FileRows
 from tests import builders
 from tests.engine.laboratory import Lab
@@ -187,8 +187,39 @@ def test_a_new_or_changed_file_is_counted_alone(world: World):
     assert len(world.rows("ods.events")) == len(DAYS) * len(HOURS)
 
 
-def test_a_file_that_is_replaced_under_its_old_time_and_size_is_counted_again(world: World):
+@pytest.mark.parametrize("layout", ["epoch", "pattern"])
+def test_a_file_that_arrives_between_two_windows_is_read(world: World, layout: str):
+    declare(world, layout)
+    later = world.root / "in/2.csv"
+    text = later.read_text()
+    later.unlink()
+    for event in world.runner.catch_up(NOW):
+        if isinstance(event, WindowSucceeded) and not later.exists():
+            later.write_text(text)
+    assert len(world.rows("ods.events")) == len(DAYS) * len(HOURS)
+
+
+def test_files_in_plain_folders_are_refused_if_spark_would_read_none(world: World):
     declare(world, "epoch")
+    for day in DAYS:
+        (world.root / f"in/2022/01/{day}").mkdir(parents=True)
+        (world.root / f"in/{day}.csv").rename(world.root / f"in/2022/01/{day}/all.csv")
+    (failed,) = [e for e in world.catch_up(now=NOW, max_windows=1) if isinstance(e, WindowFailed)]
+    assert "recursiveFileLookup: true" in failed.error
+    table = (world.root / "tables/events.yaml").read_text()
+    option = "options: {recursiveFileLookup: true}, header"
+    world.write("tables/events.yaml", table.replace("header", option, 1))
+    world.catch_up(now=NOW)
+    assert len(world.rows("ods.events")) == len(DAYS) * len(HOURS)
+
+
+@pytest.mark.parametrize("year", [2022, 2200])
+def test_a_file_that_is_replaced_under_its_old_time_and_size_is_counted_again(
+    world: World, year: int
+):
+    declare(world, "epoch")
+    for file in (world.root / "in").iterdir():
+        os.utime(file, (datetime(year, 1, 1, tzinfo=timezone.utc).timestamp(),) * 2)
     run_window(world)
     second, third = (world.root / f"in/{day}.csv" for day in (2, 3))
     before = third.stat()

@@ -16,9 +16,12 @@ from logdriven_dagster.engine.sources.known_sources import (
     VISIBLE,
     Fingerprint,
     Key,
+    KnownSources,
     fingerprint,
+    is_hidden,
 )
 from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.runs import WindowRun
 
@@ -62,6 +65,22 @@ def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
         stat = path.stat()
         found.add((str(path), stat.st_size, stat.st_mtime_ns))
     return frozenset(found)
+
+
+def refuse_files_too_deep(sources: KnownSources, key: Key) -> None:
+    """Raise TerminalStepError if all files of a local folder lie in plain folders below it.
+
+    Spark reads folders below the path only if their names have columns, such as `day=1`.
+    """
+    if is_remote(key.path) or _chooses_files(key) or PATTERN & set(key.path):
+        return
+    found = [file[0] for file in sources.find_files(key) or () if not is_hidden(Path(file[0]).name)]
+    base = as_path(resolve_location(key.path)).rstrip("/").count("/") + 1
+    if found and not any(_has_only_columns(file, base) for file in found):
+        raise TerminalStepError(
+            f"{min(found)}: Spark does not read files in folders below {key.path}; add "
+            "options: {recursiveFileLookup: true} to the source"
+        )
 
 
 def remote_files(

@@ -25,6 +25,7 @@ from logdriven_dagster.engine.sources.files.folders import (
 )
 from logdriven_dagster.engine.sources.files.listing import (
     local_files,
+    refuse_files_too_deep,
     remote_files,
     without_hidden,
 )
@@ -94,7 +95,8 @@ class FilesReader(Reader):
         return source.model_copy(update={"path": build_pattern(existing)}) if existing else None
 
     def fingerprint(self, reading: Reading, source: FilesSource) -> Fingerprint | None:
-        files = reading.sources.find_files(build_cache_key(reading, source))
+        # Listed anew: a file that has arrived since the last window must not be left out.
+        files = fingerprint(build_cache_key(reading, source).path)
         return None if files is None else find_last_changes(files)
 
     def list_files(
@@ -266,6 +268,7 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
     """
     from pyspark.errors import PySparkException
 
+    refuse_files_too_deep(reading.sources, build_cache_key(reading, source))
     if isinstance(source, RecordsSource):
         refuse_unreadable_files(reading, source, build_cache_key(reading, source))
     reader = reading.spark.read.format(source.type).options(**_options(source))
