@@ -83,7 +83,7 @@ def _find_affected(
     for step in table.steps:
         sql = project.step_sql(table, step)
         if step.python is not None or sql is None:
-            # A function may read every table; a source without a query is no managed table.
+            # A function may read any table. A source without a query reads no managed one.
             affected: _Changed = None if step.python is not None else frozenset()
         else:
             affected = _trace_query(table, sql, known, by_star_only=by_star_only)

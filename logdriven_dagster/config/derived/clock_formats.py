@@ -92,7 +92,7 @@ def list_path_texts(path: str, window: TimeWindow) -> list[str]:
 
 
 def fill_clock_formats(text: str, window: TimeWindow) -> str:
-    """Replace formatted starts and ends in a text that is no path of a source.
+    """Replace formatted starts and ends in a text other than the path of a source.
 
     Raises ValueError for an unknown part of a format, and for `${DATA_RANGE:…}`.
     """

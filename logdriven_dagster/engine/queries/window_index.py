@@ -40,8 +40,8 @@ def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "
     time = value.cast("timestamp")
     if days and (kind == "date" or len(lengths) > 1):
         # A text may have an offset: its day is that of its instant, not the one that it shows.
-        day = sf.datediff((value if kind == "date" else time).cast("date"), sf.lit(_first(windows)))
-        return _by_day(day, days)
+        date_of_row = value if kind == "date" else time.cast("date")
+        return _by_day(sf.datediff(date_of_row, sf.lit(windows[0].start_clock.date())), days)
     if len(lengths) == 1:
         start = int(windows[0].start.timestamp()) * _MICROSECONDS
         length = int(lengths.pop()) * _MICROSECONDS
@@ -49,10 +49,6 @@ def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "
         since = sf.unix_micros(time) - sf.lit(start)
         return sf.call_function("div", since, sf.lit(length)).cast("int")
     return _search(time, windows, 0, len(windows))
-
-
-def _first(windows: Sequence[TimeWindow]) -> date:
-    return windows[0].start_clock.date()
 
 
 def _days(windows: Sequence[TimeWindow]) -> list[int]:

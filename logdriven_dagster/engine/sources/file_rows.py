@@ -70,11 +70,6 @@ def local_path(uri: str) -> str:
     return unquote(re.sub("^file:/+", "/", uri))
 
 
-def find_counted(files: Collection[FileVersion], known: Iterable[FileRows]) -> list[FileRows]:
-    """Return the rows of the present files that were counted in their present version."""
-    return [rows for rows in known if rows.version in files]
-
-
 def group_by_file(
     frame: "DataFrame", conditions: Mapping[str, str], position: str | None
 ) -> "DataFrame":

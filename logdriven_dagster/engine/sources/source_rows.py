@@ -18,7 +18,6 @@ from logdriven_dagster.engine.queries.quoting import reference
 from logdriven_dagster.engine.queries.window_values import WindowValues
 from logdriven_dagster.engine.sources.file_rows import (
     FileSelection,
-    find_counted,
     group_by_file,
     read_groups,
 )
@@ -94,7 +93,7 @@ def _count_changed(
     if read is None:
         return known or replace(count_rows(reading, step, None), digest=digest)
     earlier = known.files if known is not None else ()
-    counted = find_counted(read, earlier)
+    counted = [rows for rows in earlier if rows.version in read]
     if new := read - {rows.version for rows in counted}:
         found = _count_files(reading, step, new, counted)
         if found is None:

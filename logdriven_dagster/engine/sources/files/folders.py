@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.locations import as_path, resolve_location
+from logdriven_dagster.engine.sources.file_rows import local_path
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, is_hidden
 from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.errors import TerminalStepError
@@ -99,14 +100,14 @@ def refuse_hidden_columns(files: Fingerprint, base: str, names: Collection[str],
 
 
 def _pairs(folder: str, base: str) -> Iterable[tuple[str, str]]:
-    for part in _names_below(folder, base):
+    for part in names_below(folder, base):
         name, sign, text = part.partition("=")
         if sign and name and unquote(text) != _NULL:
             yield unquote(name).lower(), unquote(text)
 
 
 def _refuse_escaped_bytes(folder: str, base: str) -> None:
-    for part in _names_below(folder, base):
+    for part in names_below(folder, base):
         if "=" in part and _ESCAPED.search(part):
             raise TerminalStepError(
                 f"the folder {folder} contains escaped bytes, each of which Spark would read as "
@@ -119,7 +120,7 @@ def _refuse_loose_files(folders: Mapping[str, str], base: str) -> None:
 
     `folders` maps each folder to a file in it.
     """
-    named = {folder: "/".join(_names_below(folder, base)) for folder in folders}
+    named = {folder: "/".join(names_below(folder, base)) for folder in folders}
     some = next(name for name in sorted(named.values()) if name)
     for folder in sorted(folder for folder, name in named.items() if not name):
         raise TerminalStepError(
@@ -129,11 +130,15 @@ def _refuse_loose_files(folders: Mapping[str, str], base: str) -> None:
         )
 
 
-def _names_below(folder: str, base: str) -> list[str]:
-    if folder.startswith("file:"):
-        folder = unquote(re.sub("^file:/+", "/", folder))
-    above = as_path(resolve_location(base)).rstrip("/").count("/") + 1
-    return folder.split("/")[above:]
+def names_below(folder: str, base: str) -> list[str]:
+    """Return the names of a folder and of those above it, below a path or pattern."""
+    path = local_path(folder) if folder.startswith("file:") else folder
+    return path.split("/")[_count_names(base) :]
+
+
+@lru_cache(maxsize=100)
+def _count_names(path: str) -> int:
+    return as_path(resolve_location(path)).rstrip("/").count("/") + 1
 
 
 def _reads_back(text: str, kind: "DataType", zone: ZoneInfo) -> bool:

@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.locations import as_path, is_remote, resolve_location
+from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.sources.file_rows import local_path
 from logdriven_dagster.engine.sources.files.arrivals import arrivals
-from logdriven_dagster.engine.sources.files.folders import values_in_folders
+from logdriven_dagster.engine.sources.files.folders import names_below, values_in_folders
 from logdriven_dagster.engine.sources.known_sources import (
     MOST_FILES,
     PATTERN,
@@ -75,8 +75,7 @@ def refuse_files_too_deep(sources: KnownSources, key: Key) -> None:
     if is_remote(key.path) or _chooses_files(key) or PATTERN & set(key.path):
         return
     found = [file[0] for file in sources.find_files(key) or () if not is_hidden(Path(file[0]).name)]
-    base = as_path(resolve_location(key.path)).rstrip("/").count("/") + 1
-    if found and not any(_has_only_columns(file, base) for file in found):
+    if found and not any(_has_only_columns(file, key.path) for file in found):
         raise TerminalStepError(
             f"{min(found)}: Spark does not read files in folders below {key.path}; add "
             "options: {recursiveFileLookup: true} to the source"
@@ -99,15 +98,14 @@ def remote_files(
         return []
     if "*" in key.path:
         return found
-    base = as_path(resolve_location(key.path)).rstrip("/").count("/") + 1
-    files = [file for file in found if _has_only_columns(file.location, base)]
+    files = [file for file in found if _has_only_columns(file.location, key.path)]
     values_in_folders((file.location for file in files), key.path)
     return files
 
 
-def _has_only_columns(location: str, base: int) -> bool:
-    """Return True if all folders of a file, after the first `base` ones, are columns."""
-    return all("=" in part for part in location.rpartition("/")[0].split("/")[base:])
+def _has_only_columns(location: str, path: str) -> bool:
+    """Return True if all folders of a file below the path are columns."""
+    return all("=" in name for name in names_below(location.rpartition("/")[0], path))
 
 
 def _chooses_files(key: Key) -> bool:
@@ -119,5 +117,4 @@ def _read_below(location: str) -> Fingerprint | None:
     found = fingerprint(location)
     if found is None:
         return None
-    base = as_path(resolve_location(location)).rstrip("/").count("/") + 1
-    return frozenset(file for file in found if _has_only_columns(file[0], base))
+    return frozenset(file for file in found if _has_only_columns(file[0], location))

@@ -95,7 +95,7 @@ class FilesReader(Reader):
         return source.model_copy(update={"path": build_pattern(existing)}) if existing else None
 
     def fingerprint(self, reading: Reading, source: FilesSource) -> Fingerprint | None:
-        # Listed anew: a file that has arrived since the last window must not be left out.
+        # List the files again: one may have arrived since the last window.
         files = fingerprint(build_cache_key(reading, source).path)
         return None if files is None else find_last_changes(files)
 
