@@ -175,6 +175,17 @@ class Store(Protocol):
         ...
 
 
+class SnapshotStore(Store, Protocol):
+    """A store that can also read earlier states of its target."""
+
+    def read_snapshot(self, snapshot: str, window: TimeWindow | None) -> "DataFrame":
+        """Return the rows of a state, as `read` returns those of the current one.
+
+        `snapshot` is the id of a `TableSnapshot`. Raises TerminalStepError if it has expired.
+        """
+        ...
+
+
 def is_newer(data_range_start: str, window: TimeWindow) -> bool:
     """Return True if the window that starts there is newer than this one, and not inside it.
 
