@@ -27,6 +27,7 @@ class EffectName(str, Enum):
     GRAIN = "grain"
     SHAPE = "shape"
     GRID = "grid"
+    CONTRACT = "contract"
 
 
 def changes(

@@ -38,8 +38,9 @@ class StoreContext:
     """Source rows that belong to no window."""
 
     def missing_columns(self, table: str) -> MissingColumns:
-        """Return the table's `missing_columns`: the rule for results that lack a column."""
-        return self.project.table(table).missing_columns
+        """Return the rule for results that lack a column of the target."""
+        config = self.project.table(table)
+        return "refuse" if config.schema_rule == "frozen" else config.missing_columns
 
 
 _UNCOUNTED = (
