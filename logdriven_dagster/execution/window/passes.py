@@ -11,7 +11,8 @@ from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
-from logdriven_dagster.errors import UnmetNeedError
+from logdriven_dagster.errors import DependencyError, UnmetNeedError
+from logdriven_dagster.execution.arrivals import FileArrivals
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
@@ -95,6 +96,7 @@ class Passes:
         following = [each.window for each in orders[1:]]
         assert order.steps
         self.needs.refuse_unmet(order.table)
+        _refuse_without_files(order)
         if not is_open_ended(order.window):
             self._start(engine, order)
         began = time.monotonic()
@@ -211,6 +213,13 @@ class Passes:
         if present is not None and present.steps == order.table.steps:
             return self._processes
         return build_processes({**self._project.tables, order.table.table: order.table}.values())
+
+
+def _refuse_without_files(order: Order) -> None:
+    """Raise DependencyError if a window waits for files; nothing has been claimed for it."""
+    arrivals = FileArrivals(order.project, order.arguments.overrides)
+    if awaited := arrivals.describe_missing(order.table, order.window):
+        raise DependencyError(f"{order.table.table} {order.window} cannot run yet: it {awaited}")
 
 
 def _window_run(order: Order, attempt: Attempt) -> WindowRun:
