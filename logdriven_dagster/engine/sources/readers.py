@@ -87,6 +87,10 @@ class Reader(ABC):
         For a sliced source other than one of keys, only the rows of the window.
         """
 
+    def all_rows(self, reading: Reading, source: Any) -> "DataFrame":
+        """Return all rows of the source, also those that no window reads, to count them."""
+        return self.whole(reading, source.whole())
+
     def select_existing(self, reading: Reading, source: Any) -> Any:
         """Return the source limited to the places of the window that exist; None if none does.
 
