@@ -51,6 +51,7 @@ from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_n
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
 from logdriven_dagster.engine.sources.files.typed.reading import Part, plan_reading
 from logdriven_dagster.engine.sources.known_sources import (
+    PATTERN,
     Fingerprint,
     Key,
     find_last_changes,
@@ -324,7 +325,7 @@ def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -
         return frame
     if is_remote(key.path) and not isinstance(source, RecordsSource):
         # Those of text are listed for their first bytes.
-        remote_files(reading.project, source, reading.run, key)
+        remote_files(reading, source, key)
     zone = reading.project.zone
     declared = mode.parse_columns(source.columns) if source.columns else None
     if declared is not None:
@@ -367,7 +368,9 @@ def list_versions(reading: Reading, source: Any) -> frozenset[Hashable] | None:
         return frozenset(reading.run.files)
     key = build_cache_key(reading, source)
     if is_remote(key.path):
-        return frozenset(remote_files(reading.project, source, reading.run, key)) or None
+        if PATTERN & set(key.path):
+            return None  # Spark also reads the files of folders that a pattern matches
+        return frozenset(remote_files(reading, source, key)) or None
     found = fingerprint(key.path)
     if found is None or reading.files is None:
         return found
