@@ -16,6 +16,7 @@ from logdriven_dagster.config.models.tables import CatchUp, TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.arrivals import FileArrivals
 from logdriven_dagster.execution.auditing import audit
 from logdriven_dagster.execution.catching_up.loop import CatchingUp
 from logdriven_dagster.execution.catching_up.on_running import (
@@ -124,7 +125,12 @@ class Runner:
             project = in_force or self.in_force(job)
             selected = select_tables(project, tuple(tables or filter(None, (job,))))
             logs = self._logs(project, selected)
-            return plan(project.tables, logs, now, selected, mode=mode, backoff=backoff)
+            return plan(
+                *(project.tables, logs, now, selected),
+                mode=mode,
+                backoff=backoff,
+                describe_missing=FileArrivals(project).describe_missing,
+            )
 
     def freshness(self, now: datetime) -> dict[str, Freshness]:
         """Return table → freshness, for the tables with `freshness`. Changes nothing."""
@@ -189,7 +195,12 @@ class Runner:
             return with_replaceable(project, self._logs(project, names), arguments)
 
         mode, backoff = options.get("mode"), options.get("backoff")
-        queue = CatchUpQueue(project.tables, read, now, selected, mode=mode, backoff=backoff)
+        queue = CatchUpQueue(
+            *(project.tables, read, now, selected),
+            mode=mode,
+            backoff=backoff,
+            describe_missing=FileArrivals(project, arguments.overrides).describe_missing,
+        )
         close_finished_requests(self.run_log, queue.plan())
         return CatchingUp(
             project,

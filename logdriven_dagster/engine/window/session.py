@@ -104,7 +104,7 @@ class WindowSession:
             try:
                 staged = self._stage(step)
             except Exception as error:
-                # Several windows run one by one after any error.
+                # Several windows run in smaller passes after any error.
                 if len(self._runs) > 1 or not self._results.may_pass(error):
                     raise
                 staged = self._stage(step)

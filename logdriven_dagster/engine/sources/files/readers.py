@@ -88,7 +88,7 @@ class FilesReader(Reader):
         if len(paths) == 1 and source.missing_files == "fail":
             return source  # Spark itself reports that it does not exist
         existing = [path for path in paths if has_files(reading.project, path)]
-        if source.missing_files == "fail" and len(existing) < len(paths):
+        if source.missing_files != "no_rows" and len(existing) < len(paths):
             missing = [path for path in paths if path not in existing]
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise TerminalStepError(
