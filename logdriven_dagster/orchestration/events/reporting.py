@@ -48,6 +48,7 @@ from logdriven_dagster.orchestration.assets.whole_tables import (
 from logdriven_dagster.orchestration.assets.windows import rows_of_table, window_metadata
 from logdriven_dagster.orchestration.dagster_internals import StepContext
 from logdriven_dagster.orchestration.events.bulk import AT_ONCE, EventBatch
+from logdriven_dagster.orchestration.events.last_lines import print_at_exit
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
@@ -204,6 +205,7 @@ class Reporter:
         texts = [*map(failure_text, self.failed), *(redact(str(e.reason)) for e in self.lost)]
         texts += [str(event.reason) for event in self.unmet]
         if texts:
+            print_at_exit([*heading, *texts])
             texts += [_WHAT_TO_DO] if self.failed else []
             metadata = self._of_failure(self.failed[0]) if self.failed else {}
             raise Failure("\n".join([*heading, *texts]), metadata=metadata, allow_retries=False)
@@ -361,4 +363,5 @@ def errors_as_failures() -> Iterator[None]:
         text = redact(f"{type(error).__name__}: {error}")
     else:
         return
+    print_at_exit([text])
     raise Failure(text, allow_retries=False)
