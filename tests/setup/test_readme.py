@@ -20,9 +20,8 @@ ELSEWHERE = {
     "make demo": "tests/setup/test_readme.py",
     "make ui": "tests/ui/test_command.py",
     "logdriven ui": "tests/ui/test_command.py",
-    "dg scaffold defs logdriven_dagster.LogdrivenProjectComponent shop": _DG,
-    "dg check defs": _DG,
     "dg dev": _DG,
+    "pip install --editable .": "PYTHONPATH of this module has the project",
     "make install": "every test runs in what it installs",
     "python3 -m venv .venv && source .venv/bin/activate": "every test runs in one",
     "pip install '/path/to/this/clone[java]'": "tests/setup/test_release.py",
@@ -182,6 +181,7 @@ def by_hand(where: Path, script: str) -> subprocess.CompletedProcess[str]:
     """What a shell makes of commands that somebody types, with little in its environment."""
     keep = {"PATH", "HOME", "LANG", "TMPDIR", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "XDG_CACHE_HOME"}
     environment = {name: value for name, value in os.environ.items() if name in keep}
+    environment["PYTHONPATH"] = "src"  # of a project of dg in the shell's folder
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],

@@ -162,7 +162,7 @@ def test_the_origins_of_columns_come_with_the_newest_window(world: World, spark:
     assert (dep.asset_key, dep.column_name) == (KEY, "value")
 
 
-def test_windows_that_a_newer_one_replaces_look_finished_and_say_why(world: World) -> None:
+def test_windows_that_a_newer_one_replaces_look_finished_with_the_reason(world: World) -> None:
     full = {"incremental_type": "full", "period": 1440, "checks": []}
     step = {**EVENTS["steps"][0], "target": {"type": "iceberg", "mode": "overwrite"}}
     step["source"] = {k: v for k, v in step["source"].items() if k != "window_column"}
