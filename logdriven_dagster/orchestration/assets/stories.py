@@ -83,7 +83,7 @@ def _describe_state(table: TableConfig, window: TimeWindow, row: wording.Row) ->
             unskip = f"`logdriven unskip {_at(table, window)}`"
             yield f"**Skipped**, so no rows were read: {_why_skipped(table, row)}."
             fix = unskip if by_operator else refresh
-            yield f"Tables that depend on it need not wait for it. To run it: {fix}."
+            yield f"Tables wait for it only with `skipped: wait`. To run it: {fix}."
         case Status.DISCARDED if by_operator:
             yield f"**Pending again**: {_why_skipped(table, row)}."
             yield "`logdriven run`, the sensor or *Materialize* runs it."

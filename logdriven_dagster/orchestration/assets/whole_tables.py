@@ -1,17 +1,19 @@
 """Dagster metadata of a whole table: its columns, their origins, its number of rows."""
 
 import logging
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
-from dagster import TableColumnDep, TableColumnLineage
+from dagster import AssetObservation, MetadataValue, TableColumnDep, TableColumnLineage
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.targets.contents import holdings
+from logdriven_dagster.execution.plots import PlottedWindow, draw_windows
 from logdriven_dagster.model.lineage import Container, QueryLineage, find_outer_origins
 from logdriven_dagster.model.runs import Column
 from logdriven_dagster.model.windows import TimeWindow
@@ -19,10 +21,13 @@ from logdriven_dagster.orchestration.assets.previews import preview_shown
 from logdriven_dagster.orchestration.assets.windows import COLUMNS, columns_shown, rows_of_table
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.history.logs import list_newest_windows
 from logdriven_dagster.runlog.observed.lineage_answers import find_by_table
 
+_PLOTTED = 90
+"""The number of windows in the picture of a table."""
 _SHARE = 0.02
-"""The share of a run's time that counting the rows of one table may take."""
+"""The share of a run's time that inspections of one table may take."""
 
 
 def lineage_shown(
@@ -69,6 +74,33 @@ def _describe_holdings(project: Project, table: TableConfig) -> dict[str, Any]:
 
 def _preview(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, Any]:
     return _if_known(table, lambda: preview_shown(project, table, window))
+
+
+def plot_windows(
+    location: Location, table: TableConfig, run_log: RunLog
+) -> AssetObservation | None:
+    """Return a picture of the newest windows of a table, their states and rows, as an observation.
+
+    It belongs to no partition: the page of a partition begins with the story of its window.
+    """
+
+    def draw() -> dict[str, Any]:
+        rows = run_log.ask(lambda conn: list_newest_windows(conn, table.table, _PLOTTED))
+        if not rows:
+            return {}
+        image = draw_windows([PlottedWindow.from_row(row) for row in rows])
+        data = b64encode(image.encode()).decode()
+        text = "Rows and states of the newest windows"
+        legend = (
+            "Bars: rows. Squares: states. Band: the middle half of the windows, with the median."
+        )
+        markdown = f"![{text}](data:image/svg+xml;base64,{data})\n\n{legend}"
+        return {"windows": MetadataValue.md(markdown)}
+
+    found = _if_known(table, draw)
+    if not found:
+        return None
+    return AssetObservation(location.key(table.table), metadata=found)
 
 
 def _if_known(table: TableConfig, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:

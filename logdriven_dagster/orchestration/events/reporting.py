@@ -43,6 +43,7 @@ from logdriven_dagster.orchestration.assets.stories import (
 from logdriven_dagster.orchestration.assets.whole_tables import (
     Looks,
     lineage_shown,
+    plot_windows,
     table_shown,
 )
 from logdriven_dagster.orchestration.assets.windows import rows_of_table, window_metadata
@@ -76,6 +77,9 @@ class Reporter:
     """Partitions whose windows this step has begun, or finished in a pass of several."""
     running: dict[int, tuple[AssetKey, str]] = field(default_factory=dict)
     """The partition of each running window, by job id."""
+
+    unplotted: dict[str, None] = field(default_factory=dict)
+    """Tables of which a window has succeeded since the last picture of their windows."""
 
     def __post_init__(self) -> None:
         """Set all counts to zero."""
@@ -200,6 +204,14 @@ class Reporter:
         """True if any window was processed or tried."""
         return bool(self.succeeded or self.failed or self.lost or self.skipped or self.unmet)
 
+    def plot_windows(self) -> None:
+        """Log a picture of the windows of each table of which a window has succeeded."""
+        for table in self.unplotted:
+            config = self.project.tables.get(table)
+            if config and (found := plot_windows(self.location, config, self._run_log)):
+                self.context.log_event(found)
+        self.unplotted.clear()
+
     def raise_failures(self, *heading: str) -> None:
         """Raise the Failure that ends a step some of whose windows failed or were lost."""
         texts = [*map(failure_text, self.failed), *(redact(str(e.reason)) for e in self.lost)]
@@ -292,6 +304,7 @@ class Reporter:
             shown = of_window | whole
             made = AssetMaterialization(key, partition=partition, metadata=shown, tags=tags)
             self._batch.log(self.context, made)
+            self.unplotted[attempt.table] = None
             self._report_checks(event, partition)
 
     def _check_refreshes(self) -> None:

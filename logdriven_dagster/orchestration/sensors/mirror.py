@@ -44,7 +44,7 @@ from logdriven_dagster.orchestration.assets.stories import (
     list_attempts_shown,
 )
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
-from logdriven_dagster.orchestration.assets.whole_tables import table_shown
+from logdriven_dagster.orchestration.assets.whole_tables import plot_windows, table_shown
 from logdriven_dagster.orchestration.assets.windows import window_metadata
 from logdriven_dagster.orchestration.events.bulk import EventBatch
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
@@ -126,6 +126,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
                 if time.monotonic() > until:
                     break
             window.check_refreshes([*begun, *rows[:looked_at]])
+            window.plot_windows()
         if new_tables:  # after those that were run: Dagster lists partitions as they come
             add_first_partitions(context.instance, location, runner, now, new_tables)
             _forget_removed_tables(context.instance, location, run_log, renamed.earlier)
@@ -180,6 +181,8 @@ class _Shown:
         done = [row for row in rows if row["status"] == Status.SUCCESS.value]
         self._newest = set({row["job_name"]: row["job_id"] for row in done}.values())
         """The newest attempt of each table, with which the state of the whole table is reported."""
+        self._unplotted: dict[str, None] = {}
+        """Tables of which a window was reported."""
 
         self._add_partitions([row for row in rows if row["dagster_run_id"] not in self._own])
 
@@ -219,6 +222,14 @@ class _Shown:
         for evaluation in found:
             self._batch.add(past_entry(evaluation, datetime.now(timezone.utc)))
 
+    def plot_windows(self) -> None:
+        """Report pictures of the windows of tables of which a window was reported."""
+        now = datetime.now(timezone.utc)
+        for name in self._unplotted:
+            table = self._location.project.tables[name]
+            if found := plot_windows(self._location, table, self._run_log):
+                self._batch.add(past_entry(found, now))
+
     def _partition(self, row: dict[str, Any]) -> tuple[TableConfig, TimeWindow, str] | None:
         shown = row["job_name"] in self._location.keys
         table = self._location.project.tables[row["job_name"]] if shown else None
@@ -244,6 +255,7 @@ class _Shown:
         run: DagsterRun | None = None,
     ) -> None:
         metadata = self._describe(table, window, row)
+        self._unplotted[table.table] = None
         if row["job_id"] in self._newest:
             metadata |= table_shown(self._location, table, self._run_log, window)
         key = self._location.key(table.table)
