@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.engine.queries.nested_values import sql_type
+from logdriven_dagster.engine.queries.nested_values import of_each, sql_type
 from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
 from logdriven_dagster.engine.queries.schemas import ddl
 from logdriven_dagster.engine.spark import functions as sf
@@ -11,7 +11,7 @@ from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 
 def build_first_state(spark: "SparkSession", table: TableConfig) -> "DataFrame":
@@ -58,25 +58,60 @@ def refuse_undeclared(spark: "SparkSession", frame: "DataFrame", table: TableCon
 def require_values(spark: "SparkSession", frame: "DataFrame", table: TableConfig) -> "DataFrame":
     """Return the frame, whose query fails at a row with NULL in a column that is NOT NULL.
 
-    The query that writes the rows checks them, so that no other one is needed.
+    So it does for fields of structs that are NOT NULL. The query that writes the rows checks them,
+    so that no other one is needed.
     """
     if table.columns is None:
         return frame
     fields = {field.name.lower(): field for field in frame.schema.fields}
     for declared in build_first_state(spark, table).schema.fields:
         field = fields.get(declared.name.lower())
-        if declared.nullable or field is None or not field.nullable:
+        if field is None:
             continue
-        problem = (
-            f"column {declared.name} of {table.table} must not be NULL, but the result has a row "
-            "with NULL in it; change the query, or remove NOT NULL from `columns`"
-        )
-        name = quote_name(field.name)
-        kind = sql_type(field.dataType)
-        failed = f"CAST(raise_error({text_literal(problem)}) AS {kind})"
-        value = sf.expr(f"CASE WHEN {name} IS NULL THEN {failed} ELSE {name} END")
-        frame = frame.withColumn(field.name, value)
+        name, value = quote_name(field.name), ""
+        if not declared.nullable and field.nullable:
+            value += _fail_if(f"{name} IS NULL", f"column {declared.name}", field, table)
+        if (lacks := _lacks_field(name, declared.dataType)) is not None:
+            value += _fail_if(lacks, f"a field of column {declared.name}", field, table)
+        if value:
+            frame = frame.withColumn(field.name, sf.expr(f"CASE {value}ELSE {name} END"))
     return frame
+
+
+def _fail_if(is_null: str, place: str, field: "StructField", table: TableConfig) -> str:
+    """Return SQL of the branch of a CASE that fails."""
+    problem = (
+        f"{place} of {table.table} must not be NULL, but the result has a row with NULL in it; "
+        "change the query, or remove NOT NULL from `columns`"
+    )
+    failed = f"CAST(raise_error({text_literal(problem)}) AS {sql_type(field.dataType)})"
+    return f"WHEN {is_null} THEN {failed} "
+
+
+def _lacks_field(v: str, declared: "DataType", depth: int = 0) -> str | None:
+    """Return SQL that is true if a field within `v` is NULL that is NOT NULL; None if none is."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(declared, StructType):
+        parts = []
+        for field in declared.fields:
+            part = f"{v}.{quote_name(field.name)}"
+            own = None if field.nullable else f"{part} IS NULL"
+            parts += [own, _lacks_field(part, field.dataType, depth)]
+        found = " OR ".join(part for part in parts if part is not None)
+        return f"({v} IS NOT NULL AND ({found}))" if found else None
+    if isinstance(declared, MapType):
+        maps = f"map_keys({v})", f"map_values({v})"
+        kinds = ArrayType(declared.keyType), ArrayType(declared.valueType)
+        either = [_lacks_field(*each, depth) for each in zip(maps, kinds, strict=True)]
+        return " OR ".join(part for part in either if part is not None) or None
+    if isinstance(declared, ArrayType):
+        element = declared.elementType
+        if _lacks_field(v, element, depth + 1) is None:
+            return None
+        found = of_each(v, lambda x: str(_lacks_field(x, element, depth + 1)), depth)
+        return f"array_contains({found}, true)"
+    return None
 
 
 def _list_types(schema: "StructType") -> dict[str, str]:

@@ -35,6 +35,42 @@ def test_null_in_a_required_column_stops_before_publication(lab: Lab, target: st
     assert lab.rows("ods.t") == before
 
 
+@pytest.mark.parametrize(
+    ("columns", "good", "bad"),
+    [
+        ("v STRUCT<n: INT NOT NULL>", "named_struct('n', 1)", "named_struct('n', {})"),
+        (
+            "v STRUCT<`o p`: STRUCT<n: INT NOT NULL, m: INT>> NOT NULL",
+            "named_struct('o p', CAST(NULL AS STRUCT<n: INT, m: INT>))",
+            "named_struct('o p', named_struct('n', {}, 'm', 1))",
+        ),
+        (
+            "v ARRAY<STRUCT<n: INT NOT NULL>>",
+            "array(NULL, named_struct('n', 1))",
+            "array(NULL, named_struct('n', 1), named_struct('n', {}))",
+        ),
+        (
+            "v MAP<STRING, ARRAY<STRUCT<n: INT NOT NULL>>>",
+            "map('a', NULL, 'b', array(named_struct('n', 1)))",
+            "map('a', NULL, 'b', array(named_struct('n', {})))",
+        ),
+    ],
+    ids=["struct", "struct-in-struct", "array", "map"],
+)
+def test_null_in_a_required_field_stops_before_publication(
+    lab: Lab, columns: str, good: str, bad: str
+):
+    bad = bad.format("IF(day(:data_range_start) = 2, NULL, 1)")
+    sql = f"SELECT {good} AS v UNION ALL SELECT {bad}"
+    lab.table("ods.t", {"sql": sql, "target": {"type": "parquet"}}, columns=columns)
+    lab.run("ods.t", day(1))
+    before = lab.rows("ods.t")
+    assert len(before) == 2
+    with pytest.raises(TerminalStepError, match="a field of column v of ods"):
+        lab.run("ods.t", day(2))
+    assert lab.rows("ods.t") == before
+
+
 def test_null_in_a_required_column_stops_a_pass_of_many_windows(lab: Lab):
     lab.table(
         "ods.t",
