@@ -7,6 +7,7 @@ or the database's default, and is unchanged in rows that an upsert updates). Any
 refused with both schemas. Column names match in any case.
 """
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 WINDOW_START = "_window_start"
 """Technical column: start of the window that wrote a row. It is hidden from readers by name."""
+
+
+_SMALL_INTEGERS = re.compile(r"\b(?:tinyint|smallint)\b")
+"""Types that table formats store as INT."""
 
 
 def window_column(target: Target) -> str:
@@ -95,6 +100,18 @@ def conform(
         value = sf.expr(as_type(quote_name(new.name), new.dataType, goal))
         columns.append(value.alias(old.name if old else new.name))
     return frame.select(*columns)
+
+
+def refuse_wider_columns(frame: "DataFrame", fitting: "DataFrame", table: str) -> None:
+    """Raise TerminalStepError if conforming gave a column another type than its frozen one."""
+    stored = {field.name.lower(): field.dataType for field in fitting.schema.fields}
+    for field in frame.schema.fields:
+        old, new = stored[field.name.lower()].simpleString(), field.dataType.simpleString()
+        if _SMALL_INTEGERS.sub("int", old) != _SMALL_INTEGERS.sub("int", new):
+            raise TerminalStepError(
+                f"{table}: the frozen column {field.name} is {new}, but the table has it as {old}; "
+                f"write {old} into `columns` and the query, or load a new table"
+            )
 
 
 def select_given_columns(fitting: "DataFrame", frame: "DataFrame") -> "DataFrame":

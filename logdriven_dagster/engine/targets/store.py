@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.models.tables import MissingColumns
+from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.sources.known_sources import KnownSources, Looks
 from logdriven_dagster.engine.spark.actions import QueryCounts
@@ -41,6 +42,11 @@ class StoreContext:
         """Return the rule for results that lack a column of the target."""
         config = self.project.table(table)
         return "refuse" if config.schema_rule == "frozen" else config.missing_columns
+
+    def is_frozen(self, table: str, target: Target) -> bool:
+        """Return True if a target has the frozen columns of a table."""
+        config = self.project.table(table)
+        return config.schema_rule == "frozen" and target == config.output
 
 
 _UNCOUNTED = (

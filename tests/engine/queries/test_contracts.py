@@ -125,14 +125,50 @@ def test_frozen_columns_must_all_be_there(lab: Lab):
     assert schemas in str(refused.value)
 
 
-def test_frozen_columns_exclude_a_former_column_of_the_target(lab: Lab):
+@pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
+def test_frozen_columns_exclude_a_former_column_of_the_target(lab: Lab, kind: str):
+    kept = TARGETS[kind] | ({"table": "former"} if kind == "sqlite" else {})
     sql = "SELECT 1 AS id, 'x' AS word, 1 AS former"
-    lab.table("ods.t", {"sql": sql, "target": {"type": "iceberg"}})
+    lab.table("ods.t", {"sql": sql, "target": kept})
     lab.run("ods.t", day(1))
     frozen = {"columns": "id INT, word STRING", "schema": "frozen", "missing_columns": "allow"}
-    lab.table("ods.t", {"sql": GOOD, "target": {"type": "iceberg"}}, **frozen)
+    lab.table("ods.t", {"sql": GOOD, "target": kept}, **frozen)
     with pytest.raises(TerminalStepError, match="the result has no column former"):
         lab.run("ods.t", day(2))
+    assert lab.rows("ods.t") == [(1, "x", 1)]
+    if kind == "sqlite":
+        return
     project = lab.project
     target = project.table("ods.t").output
     assert len(contents_of(target).holdings(project, "ods.t", target).columns) == 3
+
+
+@pytest.mark.parametrize("target", ["iceberg", "delta", "parquet", "upsert"])
+def test_frozen_columns_have_their_types_in_the_target(lab: Lab, target: str):
+    kept = TARGETS[target]
+    lab.table("ods.t", {"sql": "SELECT 1L AS id, 'x' AS word", "target": kept})
+    lab.run("ods.t", day(1))
+    narrow = "SELECT 1 AS id, 'x' AS word"
+    lab.table("ods.t", {"sql": narrow, "target": kept}, columns=COLUMNS, schema="frozen")
+    with pytest.raises(TerminalStepError, match="frozen column id is int, but the table has it as"):
+        lab.run("ods.t", day(2))
+    assert lab.rows("ods.t") == [(1, "x")]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_frozen_columns_of_every_type_are_written_again(lab: Lab, target: str):
+    columns = (
+        "word STRING, a TINYINT, b SMALLINT, c STRUCT<n: ARRAY<SMALLINT>>, d DECIMAL(9,2), "
+        "e TIMESTAMP, f TIMESTAMP_NTZ, g DATE, h BINARY, i FLOAT, j MAP<STRING, TINYINT>"
+    )
+    if target == "sqlite":
+        columns = "word STRING, a INT, d DECIMAL(9,2), e TIMESTAMP, g DATE, h BINARY"
+    names = [each.split()[0] for each in columns.split(", ") if each.split()[0].islower()]
+    values = f"from_json('{{}}', '{columns}')"
+    sql = f"SELECT {', '.join(f'v.{name}' for name in names)} FROM (SELECT {values} AS v)"
+    if target == "upsert":
+        sql = sql.replace("v.word", "'x' AS word")
+    kept = TARGETS[target] | ({"table": "again"} if target == "sqlite" else {})
+    lab.table("ods.t", {"sql": sql, "target": kept}, columns=columns, schema="frozen")
+    for n in (1, 2):
+        lab.run("ods.t", day(n))

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.models.types.files import FileTarget
-from logdriven_dagster.engine.queries.schemas import conform, merge_schemas
+from logdriven_dagster.engine.queries.schemas import conform, merge_schemas, refuse_wider_columns
 from logdriven_dagster.engine.sources.files.records import NOTHING
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import name_of
@@ -100,8 +100,10 @@ class WindowFiles:
         """Write files into folders that no pointer names yet."""
         self._refuse_others()
         missing = self._context.missing_columns(runs[0].table)
-        frame = conform(frame, self._read_known_schema(), self._table, missing=missing)
-        frame = storable(frame, self._target.type)
+        fitting = conform(frame, self._read_known_schema(), self._table, missing=missing)
+        if self._context.is_frozen(runs[0].table, self._target):
+            refuse_wider_columns(frame, fitting, self._table)
+        frame = storable(fitting, self._target.type)
         form, options = self._target.type, self._options
         return stage_files(frame, self._data, runs, form=form, options=options)
 

@@ -36,6 +36,7 @@ from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.schemas import (
     WINDOW_START,
     conform,
+    refuse_wider_columns,
     select_given_columns,
     window_column,
 )
@@ -141,6 +142,8 @@ class IcebergTable:
         upserts = self._target.write_mode.merges_by_key
         fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
         fitting = conform(frame, schema, self._name, missing=missing, missing_fields=fields)
+        if self._context.is_frozen(runs[0].table, self._target):
+            refuse_wider_columns(frame, fitting, self._name)
         frame = select_given_columns(fitting, frame) if upserts else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
         options, check = option_texts(self._target.options), partial(self._check, known)

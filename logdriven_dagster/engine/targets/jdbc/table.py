@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.config.sql.committing import find_publication_mistake
 from logdriven_dagster.engine.databases.connections import (
@@ -115,7 +116,7 @@ class JdbcTable:
             if mistake := find_publication_mistake(statement, self._backend):
                 raise TerminalStepError(": ".join(filter(None, ("target.pre_sql", *mistake))))
         with database(self._connection) as engine:
-            frame = self._conform(_with_start_texts(frame, runs), engine)
+            frame = self._conform(_with_start_texts(frame, runs), engine, runs[0].table)
             schema = frame.drop(WINDOW_INDEX).schema
             with engine.connect() as conn:
                 refuse_without_transactions(conn, self._schema, self._name, MARKERS)
@@ -294,11 +295,11 @@ class JdbcTable:
         zone = self._context.project.zone
         return read_exactly(self._context.spark, self._connection, options, zone)
 
-    def _conform(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
+    def _conform(self, frame: "DataFrame", engine: "Engine", table: str) -> "DataFrame":
         """Convert the frame to the types of the target, with new columns last.
 
         Columns that only the target has are left to the database: new rows get its defaults, and an
-        upsert leaves them unchanged.
+        upsert leaves them unchanged. Frozen columns exclude them.
         """
         target = reflect_table(self._name, self._schema, engine)
         known = None if target is None else schema_for(target, self._backend, frame.schema)
@@ -308,7 +309,10 @@ class JdbcTable:
         if target is None or known is None:
             return conform(frame, None, self._target.table)
         refuse_in_database(engine, target, self._target)
-        fitting = conform(frame, known, self._target.table)
+        missing: MissingColumns = "allow"
+        if self._context.is_frozen(table, self._target):
+            missing = "refuse"
+        fitting = conform(frame, known, self._target.table, missing=missing)
         for old, new in zip(known.fields, fitting.schema.fields, strict=False):
             if old.dataType != new.dataType:
                 raise TerminalStepError(

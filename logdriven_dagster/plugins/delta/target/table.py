@@ -13,6 +13,7 @@ from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.schemas import (
     conform,
+    refuse_wider_columns,
     select_given_columns,
     window_column,
 )
@@ -96,6 +97,8 @@ class DeltaTable:
         upserts = self._target.write_mode.merges_by_key
         fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
         fitting = conform(frame, schema, self._table, missing=missing, missing_fields=fields)
+        if self._context.is_frozen(runs[0].table, self._target):
+            refuse_wider_columns(frame, fitting, self._table)
         frame = select_given_columns(fitting, frame) if upserts else fitting
         # Before any work: every column must have a type in Delta, and keep it.
         _ = new_columns(known, frame.schema) if known else delta_fields(frame.schema)
