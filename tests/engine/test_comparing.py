@@ -161,6 +161,9 @@ def test_a_query_on_a_database_is_a_side(lab: Lab):
     assert [(each.left, each.right) for each in found.examples] == [("b", None)]
     with pytest.raises(StepError):
         lab.engine.compare(TableRows("ods.one"), QueryRows("lite", "SELECT x FROM no"), Rule())
+    twice = QueryRows("lite", "SELECT id, word, id AS WORD FROM compared")
+    with pytest.raises(TerminalStepError, match="two columns of one name"):
+        lab.engine.compare(TableRows("ods.one"), twice, Rule())
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])

@@ -56,7 +56,7 @@ def _compare_frozen(before: TableConfig, after: TableConfig | None) -> Iterator[
     for name, column in _by_name(before).items():
         if name not in new:
             yield f"removed frozen column {column.name}"
-        elif new[name].type.lower().split() != column.type.lower().split():
+        elif _normalize(new[name].type) != _normalize(column.type):
             yield f"frozen column {column.name} is {new[name].type}, not {column.type}"
         elif column.is_required and not new[name].is_required:
             yield f"frozen column {column.name} may be NULL"
@@ -82,6 +82,11 @@ def _may_change_columns(changes: Sequence[TableChange]) -> bool:
     """Return True if a change may add, remove or retype columns that readers see."""
     classes = (Effect.ADDITIVE, Effect.SHAPE)
     return any(change.effect in classes and change.ages_windows for change in changes)
+
+
+def _normalize(kind: str) -> str:
+    """Return a type without spaces and letter case, such as that of `DECIMAL(9, 2)`."""
+    return "".join(kind.lower().split())
 
 
 def _by_name(table: TableConfig) -> dict[str, DeclaredColumn]:

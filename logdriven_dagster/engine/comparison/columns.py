@@ -39,9 +39,9 @@ def match_columns(left: "StructType", right: "StructType", rule: Rule) -> Matche
     """Match the columns of two sides; names match in any case.
 
     Raises TerminalStepError for an unknown column of the rule, a key that cannot be compared, and
-    sides without a common column.
+    sides without a common column or with two columns of one name.
     """
-    known = _by_name(left), _by_name(right)
+    known = _by_name(left, "left"), _by_name(right, "right")
     names = list({**known[0], **known[1]})
     for option, given in (
         ("--key", rule.key if rule.requires_key else ()),
@@ -85,8 +85,15 @@ def _type_of(field: "StructField | None") -> str | None:
     return None if field is None else field.dataType.simpleString()
 
 
-def _by_name(schema: "StructType") -> "dict[str, StructField]":
-    return {field.name.lower(): field for field in schema.fields}
+def _by_name(schema: "StructType", side: str) -> "dict[str, StructField]":
+    found: dict[str, StructField] = {}
+    for field in schema.fields:
+        if (other := found.setdefault(field.name.lower(), field)) is not field:
+            raise TerminalStepError(
+                f"the {side} side must not have two columns of one name in any case, {other.name} "
+                f"and {field.name}; rename one of them in the query of --sql"
+            )
+    return found
 
 
 def _refuse_unknown(option: str, given: Iterable[str], names: Sequence[str]) -> None:

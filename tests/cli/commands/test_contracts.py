@@ -60,6 +60,13 @@ def test_an_edit_of_frozen_columns_has_the_class_contract(
     assert "contract" in logdriven("changes", *NOW).out
 
 
+def test_spaces_within_a_type_break_no_contract(null_project: Path, logdriven: CommandLine):
+    write(null_project, FROZEN, QUERY, schema="frozen", columns="id BIGINT, n DECIMAL(9,2)")
+    assert logdriven("run", *NOW).code == 0
+    write(null_project, FROZEN, QUERY, schema="frozen", columns="id bigint, n DECIMAL( 9, 2 )")
+    assert found(logdriven)[0] == "cosmetic"
+
+
 def test_a_result_with_other_names_than_the_frozen_columns_breaks_the_contract(
     folder: Path, logdriven: CommandLine
 ):
