@@ -23,6 +23,7 @@ from logdriven_dagster.cli.options import (
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from logdriven_dagster.config.models.tables import TableConfig
     from logdriven_dagster.config.project import Project
     from logdriven_dagster.engine.comparison.values import Rule, Side, TableRows
     from logdriven_dagster.execution.inspection.comparing import Before, ReportedComparison, State
@@ -246,11 +247,8 @@ class _Limits:
 
         project, config = runner.project, runner.project.table(table)
         is_limited = any(value is not None for value in (self.window, self.start, self.end))
-        if is_limited and config.output.write_mode.replaces_whole_table:
-            raise UsageError(
-                f"{config.table} is replaced completely, so it has no rows of single windows; "
-                "leave out --window, --from and --to"
-            )
+        if is_limited:
+            _refuse_without_windows(config)
         if self.window is not None:
             return TableRows(config.table, find_window(runner, config.table, self.window))
         if is_limited and config.is_sliced:
@@ -333,10 +331,24 @@ class _Others:
         if self.sql is not None and self.connection is not None:
             return QueryRows(self.connection, self.sql.strip().rstrip(";"))
         if self.table is not None:
-            return replace(rows, table=runner.project.table(self.table).table)
+            config = runner.project.table(self.table)
+            if rows.window is not None:
+                _refuse_without_windows(config)
+            return replace(rows, table=config.table)
         if self.window is not None:
             return replace(rows, window=find_window(runner, rows.table, self.window))
         return rows if self.snapshot is None else State(self.snapshot)
+
+
+def _refuse_without_windows(config: "TableConfig") -> None:
+    """Raise UsageError if a table has no rows of single windows."""
+    from logdriven_dagster.errors import UsageError
+
+    if config.output.write_mode.replaces_whole_table:
+        raise UsageError(
+            f"{config.table} is replaced completely, so it has no rows of single windows; "
+            "leave out --window, --from and --to"
+        )
 
 
 def _parse_before(text: str) -> "Before":

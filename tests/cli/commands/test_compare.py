@@ -282,3 +282,16 @@ def test_json_and_markdown_hold_no_values_of_rows_by_default(
     markdown = compare_other(null_project, logdriven, "--markdown").out
     assert engine.asked[-1][2].examples == 0
     assert "| delayed | 2 |" in markdown
+
+
+@pytest.mark.parametrize("sides", [("ods.one", "ods.whole"), ("ods.whole", "ods.one")])
+def test_a_window_of_a_table_without_windows_is_refused(
+    engine: Comparing, null_project: Path, logdriven: CommandLine, sides: tuple[str, str]
+):
+    write(null_project, "ods.one", OLD, "parquet")
+    step = {"step": "load", "sql": OLD, "target": {"type": "parquet", "mode": "overwrite"}}
+    whole = {"table": "ods.whole", "period": "1 day", "default_start": "2022-01-01"}
+    (null_project / "tables" / "whole.yaml").write_text(json.dumps({**whole, "steps": [step]}))
+    result = logdriven("compare", sides[0], "--with", sides[1], "--window", "2022-01-01")
+    assert result.code == 2
+    assert "ods.whole is replaced completely, so it has no rows of single windows" in result.err
