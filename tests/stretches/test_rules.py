@@ -271,7 +271,7 @@ def test_the_log_names_the_window_that_breaks_a_rule(tmp_path: Path, spark: Any)
 OBSTACLES = {
     "sql: count(*) OVER (PARTITION BY id) < 2": "a window function reads rows of all windows",
     "sql: id < (SELECT max(id) FROM rows)": "it aggregates rows of all windows",
-    "sql: SELECT id FROM rows GROUP BY id HAVING count(*) > 1": "GROUP BY names no column",
+    "sql: SELECT id FROM rows GROUP BY id HAVING count(*) > 1": "GROUP BY must name a column",
     "sql: SELECT id FROM rows WHERE n > 2": "an id may be in several windows",
     "sql: 'day < :data_range_end'": "not only to select the rows of its window",
     "fails_when: id = :job_id": "it uses :job_id",

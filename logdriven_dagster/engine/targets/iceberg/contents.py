@@ -1,6 +1,7 @@
 """Contents of Iceberg tables, read from the catalog."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
@@ -39,7 +40,10 @@ class IcebergContents(Contents):
         if found is None:
             return Holdings()
         refuse_unreadable_types(found.schema(), name_of_table(found))
-        return Holdings(columns_of(spark_schema(found.schema())), total_rows(found))
+        comments = {field.name: field.doc for field in found.schema().fields}
+        columns = columns_of(spark_schema(found.schema()))
+        described = (replace(each, comment=comments[each.name]) for each in columns)
+        return Holdings(tuple(described), total_rows(found))
 
     def rows(
         self, project: Project, table: str, target: IcebergTarget, window: TimeWindow | None
