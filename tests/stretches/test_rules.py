@@ -263,8 +263,9 @@ def test_the_log_names_the_window_that_breaks_a_rule(tmp_path: Path, spark: Any)
     world.write("data/numbers.csv", "\n".join(["day,id,n,v", *LINES, "2022-01-04,9,,9"]))
     world.catch_up(now=NOW)
     together = [(f"0{day}", "DISCARDED") for day in DAYS]
+    half = [("03", "DISCARDED"), ("04", "DISCARDED")]
     alone = [("03", "SUCCESS"), ("04", "FAILURE")]
-    assert world.statuses("ods.numbers") == together + alone
+    assert world.statuses("ods.numbers") == together + half + alone
 
 
 OBSTACLES = {

@@ -10,6 +10,7 @@ from dagster import (
     LocalFileCodeReference,
     MetadataValue,
     TableColumn,
+    TableColumnConstraints,
     TableSchema,
 )
 
@@ -36,7 +37,15 @@ def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
     }
     if table.columns:
         declared = describe_columns(table.columns)
-        columns = [TableColumn(each.name, each.type, each.comment) for each in declared]
+        columns = [
+            TableColumn(
+                each.name,
+                each.type,
+                each.comment,
+                TableColumnConstraints(nullable=not each.is_required),
+            )
+            for each in declared
+        ]
         metadata["dagster/column_schema"] = TableSchema(columns)
     if table.owners:
         metadata["owners"] = ", ".join(table.owners)
