@@ -6,7 +6,13 @@ from typing import Annotated
 import typer
 
 from logdriven_dagster.cli.installed import show_in_panel
-from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_project
+from logdriven_dagster.cli.options import (
+    JsonOption,
+    ProjectOption,
+    find_window,
+    open_in_force,
+    open_project,
+)
 
 SelectionArgument = Annotated[
     list[str] | None,
@@ -25,6 +31,19 @@ def run_tests(
         Path | None,
         typer.Option("--junit", metavar="FILE", help="Also write the results as JUnit XML."),
     ] = None,
+    create: Annotated[
+        str | None,
+        typer.Option(
+            "--create", metavar="TABLE", help="Write a test from real rows of a window, instead."
+        ),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(metavar="START", help="With --create: the start of the window.")
+    ] = None,
+    rows: Annotated[
+        int,
+        typer.Option(min=1, help="With --create: the maximum number of rows of each input."),
+    ] = 10,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -32,6 +51,11 @@ def run_tests(
 
     Exits with 1 if a test fails, and with 2 if a test has a mistake.
     """
+    if create is not None:
+        _create_test(create, window, rows, project)
+        return
+    if window is not None:
+        raise typer.BadParameter("only together with --create", param_hint="--window")
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.plugins.table_tests import printing as shown
     from logdriven_dagster.plugins.table_tests.files import load_tests
@@ -41,7 +65,8 @@ def run_tests(
     loaded = open_project(project)
     tests = load_tests(loaded, selection or ())
     outcomes = []
-    with rendering.redirect_output() as output, open_tests(loaded, tests) as opened:
+    tables = {each.spec.table for each in tests}
+    with rendering.redirect_output() as output, open_tests(loaded, tables) as opened:
         for each in tests:
             outcomes.append(opened.run(each))
             if not as_json:
@@ -64,3 +89,24 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         problem = f"could not write {path}: {error.strerror}"
         raise typer.BadParameter(problem, param_hint="--junit") from None
+
+
+def _create_test(table: str, window: str | None, rows: int, folder: str | None) -> None:
+    """Write a test from real rows, and print its path."""
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.execution.opening import open_runner
+    from logdriven_dagster.plugins.table_tests.creation import Creation
+
+    registered = open_in_force(folder)
+    config = registered.project.table(table)
+    if config.is_sliced:
+        problem = f"{table} has no windows of time; write the test by hand"
+        raise typer.BadParameter(problem, param_hint="--create")
+    if window is None:
+        problem = "missing; name the start of a window whose rows the test gives"
+        raise typer.BadParameter(problem, param_hint="--window")
+    runner = open_runner(registered.project, run_log=registered.run_log)
+    chosen = find_window(runner, table, window)
+    with rendering.redirect_output():
+        path = Creation(runner, config, chosen, rows).write()
+    rendering.print_line(f"Wrote {path}. Name its rule, and remove rows that it does not need.")

@@ -106,12 +106,13 @@ class Expected:
 
         if found is None:
             return self.reader.read(self.test, rows, location)
+        place = (*location, rows.origins[0])
         texts = self.reader.read_texts(self.test, rows, location)
         names = list(dict.fromkeys(name for row in texts.rows for name in row))
         try:
             schema = select_columns(found.schema, names or found.column_names)
         except ValueError as error:
-            raise self.test.build_error(location, str(error)) from None
+            raise self.test.build_error(place, str(error)) from None
         return self.reader.read(self.test, rows, location, schema)
 
     def _build(self, problem: str, *field: str | int) -> Failure:

@@ -12,6 +12,7 @@ from logdriven_dagster.errors import ConfigError
 from logdriven_dagster.plugins.table_tests.files import LoadedTest
 from logdriven_dagster.plugins.table_tests.models import Rows
 from logdriven_dagster.plugins.table_tests.stand_ins import (
+    OFFSET,
     Input,
     build_offline_project,
     list_inputs,
@@ -90,7 +91,7 @@ class RowReader:
 
         `given` has the rows by the name of the input. Raises ConfigError for a mistake.
         """
-        from logdriven_dagster.plugins.table_tests.given.rows import write_rows
+        from logdriven_dagster.plugins.table_tests.given.rows import number_rows, write_rows
 
         files: dict[str, Path] = {}
         empty: list[str] = []
@@ -98,6 +99,7 @@ class RowReader:
             schema = self._find_columns(each)
             if each.name in given:
                 table = self.read(test, *given[each.name], schema)
+                table = number_rows(table, OFFSET) if each.has_offsets else table
             elif schema is not None:
                 table = schema.empty_table()
                 empty.append(each.name)

@@ -1,7 +1,7 @@
 """Running tests of tables, each in a project of its own with its own run log and warehouse."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -17,6 +17,7 @@ from logdriven_dagster.config.project import Project, suggest_nearest
 from logdriven_dagster.config.yaml.documents import Location
 from logdriven_dagster.errors import ConfigError, RefusedError, StepError, UnmetNeedError
 from logdriven_dagster.execution.events import (
+    NeedUnmet,
     WindowEvent,
     WindowFailed,
     WindowLost,
@@ -35,24 +36,32 @@ from logdriven_dagster.plugins.table_tests.results import Failure, Outcome, Prob
 from logdriven_dagster.plugins.table_tests.stand_ins import (
     build_config,
     build_test_project,
+    with_deliveries,
     with_existing_rows,
 )
-from logdriven_dagster.plugins.table_tests.windows import choose_windows, list_locations
+from logdriven_dagster.plugins.table_tests.windows import (
+    choose_deliveries,
+    choose_keys,
+    choose_windows,
+    list_locations,
+)
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts import coverage
+from logdriven_dagster.testing.null_engine import NullEngine, null_runner
 
 if TYPE_CHECKING:
     from logdriven_dagster.engine import SparkSession
 
 _FOREVER = datetime(2200, 1, 1, tzinfo=timezone.utc)
 """A time after every window of a test."""
+_ENDED = (WindowSucceeded, WindowFailed, WindowLost)
 
 
 @contextmanager
 def open_tests(
-    project: Project, tests: Sequence[LoadedTest], spark: "SparkSession | None" = None
+    project: Project, tables: Collection[str], spark: "SparkSession | None" = None
 ) -> Iterator["TableTests"]:
-    """Start Spark for tests of a project, in a temporary folder that is removed at the end.
+    """Start Spark for tests of some tables, in a temporary folder that is removed at the end.
 
     `spark` is the session to use; by default that of this process, with the project's settings.
     """
@@ -63,8 +72,8 @@ def open_tests(
         session = spark or spark_session(
             replace(project, root=folder, config=build_config(project, folder))
         )
-        tables = frozenset(test.spec.table for test in tests)
-        yield TableTests(project, folder, session, RowReader(project, session, tables))
+        reader = RowReader(project, session, frozenset(tables))
+        yield TableTests(project, folder, session, reader)
 
 
 @dataclass(slots=True)
@@ -112,70 +121,111 @@ class _Scene:
     given: dict[str, tuple[Rows, Location]] = field(default_factory=dict)
     variables: dict[str, Option] = field(default_factory=dict)
     last: TimeWindow | None = None
-    """The window that ran last."""
+    """The window of time that ran last."""
+    keys: tuple[int, int | None] | None = None
+    """The key after which the first window begins, and its last key."""
     parts: int = 0
 
     def run_part(self, part: WindowsPart, place: Location) -> Iterator[Failure]:
         """Run the windows of a part, and yield the expectations that are not met."""
-        windows = choose_windows(self.test, self.table, part, place, self.last)
+        sliced = self.table.is_sliced
+        windows = [] if sliced else self._choose_windows(part, place)
         self.given |= name_inputs(self.test, self.tests.project, part.given, place)
         self._refuse_unknown_variables(part, place)
         self.variables |= part.variables
         rows_folder = self.folder / f"given{self.parts}"
         files, empty = self.tests.reader.write_inputs(self.test, self.given, rows_folder)
+        if sliced and self.parts == 0 and not self.table.batch_dependencies:
+            self.keys = choose_keys(self.test, self.table, part, place)
         project = build_test_project(
-            self.tests.project, self.table, self.folder, files, self.variables
+            *(self.tests.project, self.table, self.folder, files, self.variables), keys=self.keys
         )
         runner = self._open_runner(project)
         if self.parts == 0:
             self._cover_upstreams(project)
             if self.test.spec.existing is not None:
-                self._write_existing(project, self.test.spec.existing, windows[0])
+                self._write_existing(project, self.test.spec.existing, windows)
         self.parts += 1
-        event = None
-        for number, window in enumerate(windows, 1):
-            event = self._run_window(runner, window, place)
-            is_expected = number == len(windows) and part.expect and part.expect.fails
-            if isinstance(event, WindowFailed) and not is_expected:
-                problem = f"{self.table.table} {window} failed: {event.error}"
+        runs = self._run_slice if sliced else self._run_windows
+        yield from self._judge(runner, runs(runner, windows, part, place), part, place, empty)
+
+    def _choose_windows(self, part: WindowsPart, place: Location) -> list[TimeWindow]:
+        found = choose_windows(self.test, self.table, part, place, self.last)
+        self.last = found[-1]
+        return found
+
+    def _judge(
+        self,
+        runner: Runner,
+        ended: Iterator[WindowEvent],
+        part: WindowsPart,
+        place: Location,
+        empty: Sequence[str],
+    ) -> Iterator[Failure]:
+        """Yield the failed windows that a part does not expect, or else its unmet expectations."""
+        events = list(ended)
+        must_fail = part.expect is not None and part.expect.fails is not None
+        for event in events[:-1] if must_fail else events:
+            if isinstance(event, WindowFailed):
+                problem = f"{self.table.table} {event.attempt.window} failed: {event.error}"
                 yield Failure(problem, self._find_line((*place, "window")))
                 return
-            self.last = window
         if part.expect is not None:
-            expected = Expected(
-                self.test, (*place, "expect"), part.expect, self.tests.reader, empty
-            )
-            yield from expected.find_failures(runner, event)
+            location = (*place, "expect")
+            expected = Expected(self.test, location, part.expect, self.tests.reader, empty)
+            yield from expected.find_failures(runner, events[-1] if events else None)
 
-    def _run_window(self, runner: Runner, window: TimeWindow, place: Location) -> WindowEvent:
-        """Run a window. Raises ConfigError if the table never has it."""
-        name = self.table.table
-        try:
-            events = list(runner.refresh_windows(name, [window], max(window.end, _FOREVER)))
-        except RefusedError as refused:
-            raise self.test.build_error((*place, "window"), str(refused)) from None
-        ended = (WindowSucceeded, WindowFailed, WindowLost)
-        return next(event for event in events if isinstance(event, ended))
+    def _run_windows(
+        self, runner: Runner, windows: Sequence[TimeWindow], part: WindowsPart, place: Location
+    ) -> Iterator[WindowEvent]:
+        """Run windows of time in order. Raises ConfigError for one that the table never has."""
+        location = (*place, "windows" if part.windows else "window")
+        for window in windows:
+            try:
+                events = list(runner.refresh_windows(self.table.table, [window], _FOREVER))
+            except RefusedError as refused:
+                raise self.test.build_error(location, str(refused)) from None
+            yield next(event for event in events if isinstance(event, _ENDED))
+
+    def _run_slice(
+        self, runner: Runner, _: Sequence[TimeWindow], part: WindowsPart, place: Location
+    ) -> Iterator[WindowEvent]:
+        """Run the next window of a table of keys, messages, files or deliveries."""
+        for dependency in self.table.batch_dependencies:
+            upstream = runner.project.table(dependency.table)
+            windows = choose_deliveries(self.test, part, place, upstream)
+            project = with_deliveries(runner.project, upstream)
+            delivering = null_runner(project, self.run_log, NullEngine())
+            delivering.listeners = Listeners()
+            list(delivering.refresh_windows(upstream.table, windows, _FOREVER))
+        grid = self.table.grid
+        now = grid.get_bound(grid.index(_FOREVER) + self.parts)  # due after the earlier part
+        for event in runner.catch_up(now, [self.table.table], max_windows=1):
+            if isinstance(event, NeedUnmet):
+                raise event.reason
+            if isinstance(event, _ENDED):
+                yield event
 
     def _open_runner(self, project: Project, run_log: RunLog | None = None) -> Runner:
-        spark, log = self.tests.spark, run_log or self.run_log
-        runner = open_runner(project, spark=lambda: spark, run_log=log)
+        log = run_log or self.run_log
+        runner = open_runner(project, spark=lambda: self.tests.spark, run_log=log)
         runner.listeners = Listeners()  # those of the project report to other systems
         return runner
 
     def _cover_upstreams(self, project: Project) -> None:
         """Record all windows of the upstream tables as finished."""
-        upstreams = [each.table for each in self.table.managed_dependencies]
+        delivering = {each.table for each in self.table.batch_dependencies}
+        read = {each.table for each in self.table.managed_dependencies}
 
         def cover(conn: Connection) -> None:
-            for name in upstreams:
+            for name in sorted(read - delivering):
                 grid = project.table(name).grid
                 whole = TimeWindow(grid.origin, _FOREVER, zone=grid.zone)
                 coverage.cover(conn, name, Status.SUCCESS, whole)
 
         self.run_log.write(cover)
 
-    def _write_existing(self, project: Project, rows: Rows, first: TimeWindow) -> None:
+    def _write_existing(self, project: Project, rows: Rows, first: Sequence[TimeWindow]) -> None:
         """Write the rows that the table has before the first window, by their windows."""
         from logdriven_dagster.plugins.table_tests.given.rows import create_frame, split_by_window
 
@@ -183,7 +233,7 @@ class _Scene:
         declared = reader.known.get(name)
         found = reader.read(self.test, rows, ("existing",), declared)
         grid = self.table.grid
-        before = grid.window(grid.index(first.start) - 1)
+        before = grid.window((grid.index(first[0].start) if first else 0) - 1)
         output = project.table(name).output
         column = output.window_column if output.write_mode.keeps_windows_apart else None
         try:
@@ -192,7 +242,9 @@ class _Scene:
             raise self.test.build_error(("existing",), str(error)) from None
         start = min(window.start for window in groups).astimezone(grid.zone)
         written = with_existing_rows(project, project.table(name), start)
-        runner = self._open_runner(written)
+        # Windows of time in the log of a table without them would be its next windows.
+        run_log = RunLog.open("sqlite://") if self.table.is_sliced else self.run_log
+        runner = self._open_runner(written, run_log)
         for window, part in sorted(groups.items(), key=lambda item: item[0].start):
             frame = create_frame(self.tests.spark, part)
             for event in runner.write_frame(written.table(name), window, frame, _FOREVER):

@@ -32,6 +32,12 @@ _FOR_FEW_ROWS: Mapping[str, Option] = {
     "spark.sql.shuffle.partitions": 1,
 }
 """Settings with which Spark processes a few rows faster; they do not change a result."""
+_MESSAGES = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    "timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+"""The columns of a topic's messages."""
+OFFSET = "offset"
 SOURCE = "source"
 """The name of the only source of a table, in `given`."""
 
@@ -45,6 +51,8 @@ class Input:
     columns: str | None
     """The declared columns of the source."""
     is_table: bool = False
+    has_offsets: bool = False
+    """True if the rows are messages, which are read by their offsets."""
 
     @property
     def title(self) -> str:
@@ -56,7 +64,8 @@ def list_inputs(table: TableConfig) -> Iterator[Input]:
     """Yield the sources and the upstream tables whose rows a test of the table gives."""
     for step in table.steps:
         if step.source is not None:
-            yield Input(step.step, get_declared_columns(step.source))
+            columns = get_declared_columns(step.source)
+            yield Input(step.step, columns, has_offsets=step.source.has_offsets)
     for dependency in table.managed_dependencies:
         if dependency.read != "none":
             yield Input(dependency.table, None, is_table=True)
@@ -66,6 +75,8 @@ def get_declared_columns(source: Source) -> str | None:
     """Return the columns of a source as Spark DDL, or None if they are not declared."""
     if isinstance(source, TextSource):
         return "value STRING"
+    if source.has_offsets:
+        return _MESSAGES
     columns = getattr(source, "columns", None)
     return None if columns is None or "${" in columns else str(columns)
 
@@ -83,6 +94,8 @@ def build_test_project(
     folder: Path,
     files: Mapping[str, Path],
     variables: Mapping[str, Option],
+    *,
+    keys: tuple[int, int | None] | None = None,
 ) -> Project:
     """Return the project of a test, which reads given rows and writes below a folder.
 
@@ -92,13 +105,15 @@ def build_test_project(
         folder: the temporary folder of the test.
         files: the Parquet file of each input, by its name.
         variables: values that replace those of the table and the project.
+        keys: the key after which the first window begins, and its last key, if there is one.
     """
     tables = {
         name: _build_upstream(project.tables[name], files.get(name))
         for dependency in table.managed_dependencies
         if (name := dependency.table) != table.table
     }
-    tables[table.table] = built = _build_table(table, files, variables)
+    built = _with_keys(_build_table(table, files, variables), keys)
+    tables[table.table] = built
     tables |= {each.table: each for each in _list_rejected(built)}
     config = build_config(project, folder)
     own = {name: value for name, value in variables.items() if name in config.variables}
@@ -155,6 +170,14 @@ def build_offline_project(project: Project, names: Collection[str]) -> Project:
         if name in needed
     }
     return replace(project, tables=tables, jobs={}, registering=None)
+
+
+def with_deliveries(project: Project, upstream: TableConfig) -> Project:
+    """Return the project in which an upstream table can run, to deliver windows without rows."""
+    target = IcebergTarget(type="iceberg")
+    written = StepConfig.model_construct(step="given", sql="SELECT 1", target=target)
+    delivering = upstream.model_copy(update={"steps": (written,)})
+    return project.with_tables({upstream.table: delivering})
 
 
 def _find_with_upstreams(project: Project, names: Collection[str]) -> set[str]:
@@ -215,6 +238,19 @@ def _build_table(
     )
 
 
+def _with_keys(table: TableConfig, keys: tuple[int, int | None] | None) -> TableConfig:
+    """Return a table whose windows begin after a key; messages are read by offset as a key."""
+    update: dict[str, Any] = {}
+    if table.incremental_type == "kafka_offset":
+        size = table.max_offsets_per_window
+        update = {"incremental_type": "auto_inc_id", "default_start": -1, "window_size": size}
+    if keys is not None:
+        start, end = keys
+        update["default_start"] = start
+        update |= {} if end is None else {"window_size": end - start}
+    return table.model_copy(update=update) if update else table
+
+
 def _without_conditions(dependency: Dependency) -> Dependency:
     met = {"condition": "success", "delay": timedelta(0), "skipped": "ignore"}
     return dependency.model_copy(update=met)
@@ -230,7 +266,8 @@ def _build_step(step: StepConfig, file: Path | None) -> StepConfig:
 
 
 def _build_source(source: Source, file: Path) -> FileSource:
-    kept = {"window_column": source.window_column, "key_column": source.key_column}
+    key = OFFSET if source.has_offsets else source.key_column
+    kept: dict[str, Any] = {"window_column": source.window_column, "key_column": key}
     if isinstance(source, FilesSource):
         kept |= {"on_empty": source.on_empty, "detect_changes_by": source.detect_changes_by}
     found = FileSource(type="parquet", path=str(file))
@@ -256,6 +293,7 @@ def _build_upstream(table: TableConfig, file: Path | None) -> TableConfig:
         "steps": (step,),
         "checks": (),
         "depends_on": (),
+        "ordered": False,
         "notify": (),
         "freshness": None,
     }

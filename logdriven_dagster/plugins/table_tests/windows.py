@@ -43,6 +43,41 @@ def choose_windows(
     raise test.build_error((*place, "window"), "missing", example)
 
 
+def choose_keys(
+    test: LoadedTest, table: TableConfig, part: WindowsPart, place: Location
+) -> tuple[int, int | None] | None:
+    """Return the key after which the window of a table of keys begins, and its last key.
+
+    Raises ConfigError for a window that a table without windows of time does not have.
+    """
+    if not part.bounds:
+        return None
+    location = (*place, "window" if part.window is not None else "windows")
+    bounds, *others = part.bounds
+    start, end = bounds.start, bounds.end
+    if others or table.incremental_type != "auto_inc_id" or place:
+        problem = f"{table.table} reads its next rows, so its windows cannot be chosen"
+        raise test.build_error(location, problem, "remove it")
+    if not isinstance(start, int) or not (end is None or isinstance(end, int)):
+        raise test.build_error(location, "must be keys, such as {start: 0, end: 100}")
+    if end is not None and end <= start:
+        raise test.build_error((*location, "end"), "must be greater than start")
+    return start, end
+
+
+def choose_deliveries(
+    test: LoadedTest, part: WindowsPart, place: Location, upstream: TableConfig
+) -> list[TimeWindow]:
+    """Return the windows of an upstream table that a table of deliveries takes.
+
+    Raises ConfigError if the part has no window.
+    """
+    if not part.bounds:
+        hint = f"write the start of a window of {upstream.table} that it takes"
+        raise test.build_error((*place, "window"), "missing", hint)
+    return choose_windows(test, upstream, part, place, None)
+
+
 def _find_windows(
     test: LoadedTest, table: TableConfig, bounds: WindowBounds, location: Location
 ) -> Iterator[TimeWindow]:

@@ -46,7 +46,8 @@ class Bench:
             self.write(f"tests/{number}.yaml", text)
         project = load_project(self.folder)
         loaded = load_tests(project)
-        with open_tests(project, loaded, self._spark) as opened:
+        tables = {test.spec.table for test in loaded}
+        with open_tests(project, tables, self._spark) as opened:
             return [opened.run(test) for test in loaded]
 
     def problems(self, *tests: str) -> list[str]:

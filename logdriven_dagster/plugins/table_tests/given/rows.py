@@ -184,6 +184,16 @@ def build_table(
     return pa.Table.from_pylist(converted, schema=nullable)
 
 
+def number_rows(table: "pa.Table", name: str) -> "pa.Table":
+    """Return rows with their numbers, from 0, in a column in which they have no value."""
+    import pyarrow as pa
+
+    known = table.column(name).to_pylist()
+    values = [number if value is None else value for number, value in enumerate(known)]
+    place, field = table.column_names.index(name), table.schema.field(name)
+    return table.set_column(place, field, pa.array(values, field.type))
+
+
 def write_rows(table: "pa.Table", path: Path) -> None:
     """Write rows as a Parquet file."""
     from pyarrow import parquet
