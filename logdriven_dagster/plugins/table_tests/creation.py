@@ -12,6 +12,7 @@ import yaml
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.engine.arrow.values import text_of
 from logdriven_dagster.errors import TerminalStepError, UsageError
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.runs import WindowRun
@@ -66,7 +67,7 @@ class Creation:
         path = project.root / FOLDER / f"{self.table.table}_{start}.yaml"
         if path.exists():
             raise UsageError(f"{path} exists already; delete or rename it first")
-        text = redact("".join(self._describe()))
+        text = "".join(self._describe())
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         try:
@@ -80,7 +81,7 @@ class Creation:
     def _describe(self) -> Iterator[str]:
         """Yield the parts of the file, without the expected rows."""
         clock = f"{self.window.start_clock:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
-        yield f"test: the rows of {clock} are as on the day when this test was created\n"
+        yield f"test: the rows of {clock} are those of the day on which this test was created\n"
         yield f"table: {self.table.table}\nwindow: {clock}\n"
         given = list(self._read_inputs())
         yield "given:\n" if given else ""
@@ -156,10 +157,12 @@ def format_row(row: Mapping[str, Any]) -> str:
 
 
 def _simplify(value: Any) -> Any:
+    """Return a value that YAML shows plainly, without secrets."""
     match value:
+        case str():
+            return redact(value)
         case datetime():
-            is_clear = value.utcoffset() == value.replace(fold=1 - value.fold).utcoffset()
-            return value.replace(tzinfo=None) if is_clear else value
+            return text_of(value)
         case Mapping():
             return {str(key): _simplify(each) for key, each in value.items()}
         case list() | tuple():
