@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt scripts/build.txt scripts/uv.
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		--only-binary :all: -r scripts/uv.txt
-	$(UV_INSTALL) --editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]'
+	$(UV_INSTALL) --editable '.[demo,dg,postgres,mysql,kafka,connect$(JAVA)]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

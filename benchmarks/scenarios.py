@@ -112,6 +112,14 @@ COURSES = (
         (Stage("U", _zero, _days, _BY_DAY), Stage("V", _days, _one_more, _BY_DAY)),
     ),
     Course(
+        lambda scale: replace(scale.month, by_day=True),
+        "map",
+        (
+            Stage("W load", _zero, _days, ("logdriven-restated",)),
+            Stage("W restate", _zero, _days, ("logdriven-restated",)),
+        ),
+    ),
+    Course(
         lambda scale: scale.large,
         "digest",
         (Stage("T", _zero, _days, _ONE_CORE_EACH),),
@@ -130,5 +138,7 @@ TITLES = {
     "I": "A standalone cluster of two workers with a core each, {days} windows, {rows:,} rows",
     "U": "Folders by day, as Spark writes them: catch-up of {days} windows over {rows:,} rows",
     "V": "Folders by day, as Spark writes them: one more day",
+    "W load": "Windows that a changed query runs again: {days} windows, {rows:,} rows, first load",
+    "W restate": "Windows that a changed query runs again: the same windows restated",
     "T": "Workers with a core each against one core: {days} windows of digests of {rows:,} rows",
 }

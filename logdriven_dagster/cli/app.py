@@ -97,6 +97,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "status": plan_commands.status,
         "log": log_commands.log,
         "show": show_commands.show,
+        "compare": show_commands.compare,
         "metrics": metrics_commands.metrics,
         "audit": audit_commands.audit,
         "quality": quality_commands.quality,

@@ -51,6 +51,13 @@ WindowOption = Annotated[
     str | None,
     typer.Option(metavar="START", help="Only this window: its start time, key or number."),
 ]
+RangeStartOption = Annotated[
+    str | None,
+    typer.Option("--from", metavar="START", help="The start of the range; default: all windows."),
+]
+RangeEndOption = Annotated[
+    str | None, typer.Option("--to", metavar="END", help="The end of the range.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON to standard output.")]
 
 
@@ -199,6 +206,22 @@ def parse_time(project: "Project", text: str, option: str) -> datetime:
         return read_instant(text, project.zone)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def parse_range(
+    project: "Project", table: str, start: str | None, end: str | None, now: datetime
+) -> "TimeWindow | None":
+    """Return the range of the options; an open end is that of the table's windows."""
+    from logdriven_dagster.model.windows import TimeWindow
+
+    if start is None and end is None:
+        return None
+    grid = project.table(table).grid
+    first = grid.origin if start is None else parse_time(project, start, "--from")
+    last = now if end is None else parse_time(project, end, "--to")
+    if first.timestamp() >= last.timestamp():
+        raise typer.BadParameter("must be later than --from", param_hint="--to")
+    return TimeWindow(first, last, zone=project.zone)
 
 
 def find_window(runner: "Runner", table: str, text: str) -> "TimeWindow":

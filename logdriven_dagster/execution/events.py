@@ -82,7 +82,7 @@ class WindowLost:
 class WindowSetBack:
     """A window that ran in one pass with others, which did not succeed as a whole.
 
-    The attempt is DISCARDED; the window is pending as before and runs by itself next.
+    The attempt is DISCARDED; the window is pending as before and runs in a smaller pass next.
     """
 
     attempt: Attempt

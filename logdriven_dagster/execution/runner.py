@@ -13,10 +13,12 @@ from logdriven_dagster.config.derived.relations import apply_job
 from logdriven_dagster.config.derived.selection import select_tables
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
+from logdriven_dagster.config.models.types.engines import SPARK
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.comparison.values import Comparison, Rule, Side
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.arguments import RunArguments
-from logdriven_dagster.execution.auditing import audit
+from logdriven_dagster.execution.arrivals import FileArrivals
 from logdriven_dagster.execution.catching_up.loop import CatchingUp
 from logdriven_dagster.execution.catching_up.on_running import (
     with_replaceable,
@@ -34,6 +36,7 @@ from logdriven_dagster.execution.events import (
     WindowSkipped,
     WindowSucceeded,
 )
+from logdriven_dagster.execution.inspection.auditing import audit
 from logdriven_dagster.execution.listeners.lineage import LineageRecorder
 from logdriven_dagster.execution.listeners.registered import load_installed_listeners
 from logdriven_dagster.execution.logs import read_logs
@@ -124,7 +127,12 @@ class Runner:
             project = in_force or self.in_force(job)
             selected = select_tables(project, tuple(tables or filter(None, (job,))))
             logs = self._logs(project, selected)
-            return plan(project.tables, logs, now, selected, mode=mode, backoff=backoff)
+            return plan(
+                *(project.tables, logs, now, selected),
+                mode=mode,
+                backoff=backoff,
+                describe_missing=FileArrivals(project).describe_missing,
+            )
 
     def freshness(self, now: datetime) -> dict[str, Freshness]:
         """Return table → freshness, for the tables with `freshness`. Changes nothing."""
@@ -189,7 +197,12 @@ class Runner:
             return with_replaceable(project, self._logs(project, names), arguments)
 
         mode, backoff = options.get("mode"), options.get("backoff")
-        queue = CatchUpQueue(project.tables, read, now, selected, mode=mode, backoff=backoff)
+        queue = CatchUpQueue(
+            *(project.tables, read, now, selected),
+            mode=mode,
+            backoff=backoff,
+            describe_missing=FileArrivals(project, arguments.overrides).describe_missing,
+        )
         close_finished_requests(self.run_log, queue.plan())
         return CatchingUp(
             project,
@@ -356,6 +369,10 @@ class Runner:
             raise UsageError(f"{table} has no window {', '.join(unknown)}; {fix}")
         chosen = [item for key, item in known.items() if keys is None or key in keys]
         return sorted(chosen, key=lambda item: item.number)
+
+    def compare(self, left: Side, right: Side, rule: Rule) -> Comparison:
+        """Compare the rows of two sides on Spark, which every project can use."""
+        return self._engine(SPARK).compare(left, right, rule)
 
     def audit(self, table: str, now: datetime) -> list[SourceRows]:
         """Count the rows of a table's sources by window; see `auditing.audit`."""

@@ -251,6 +251,10 @@ class StepOutcome:
     target_type: str | None = None
     output: str = ""
     error: str | None = None
+    target: str | None = None
+    """The published table, folder or topic, as readers name it."""
+    snapshot_id: str | None = None
+    """The snapshot or version of the target that has the rows, if it has one."""
 
 
 CURRENT_FILE_LENGTH = 1024

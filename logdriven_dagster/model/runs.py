@@ -81,6 +81,8 @@ class Column:
 
     name: str
     type: str
+    comment: str | None = None
+    """Description of the column in the table's metadata."""
 
 
 @dataclass(frozen=True, slots=True)

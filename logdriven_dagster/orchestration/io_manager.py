@@ -25,13 +25,15 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import partitions_of
-from logdriven_dagster.orchestration.assets.stories import story_shown
 from logdriven_dagster.orchestration.assets.whole_tables import Looks
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.records import report_planned
-from logdriven_dagster.orchestration.events.reporting import errors_as_failures, failure_text
+from logdriven_dagster.orchestration.events.reporting import (
+    describe_attempt,
+    errors_as_failures,
+    failure_text,
+)
 from logdriven_dagster.orchestration.hand_written import hand_written_table
 from logdriven_dagster.orchestration.location import Location
 
@@ -70,13 +72,15 @@ class TableIOManager(IOManager):
             now, window = data_clock(run, project), _window(context, table)
             for event in self._events(context, runner.write_frame(table, window, obj, now)):
                 if isinstance(event, WindowFailed):
-                    raise Failure(failure_text(event), metadata=failure_metadata(event))
+                    shown = describe_attempt(project, runner.run_log, event.attempt)
+                    raise Failure(failure_text(event), metadata=shown)
                 if isinstance(event, WindowLost):
                     raise event.reason
                 if isinstance(event, WindowSucceeded):
-                    story = story_shown(project, runner.run_log, table.table, window)
-                    whole = Looks(project).describe(table, window)
-                    context.add_output_metadata(whole | success_metadata(event) | story)
+                    shown = describe_attempt(project, runner.run_log, event.attempt)
+                    columns = event.steps[-1].columns if event.steps else ()
+                    whole = Looks(project).describe(table, window, columns)
+                    context.add_output_metadata(shown | whole)
 
     def _events(
         self, context: OutputContext, events: Iterator[WindowEvent]

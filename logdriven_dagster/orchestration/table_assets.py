@@ -43,6 +43,7 @@ from logdriven_dagster.orchestration.events.backfills import behind_earlier_runs
 from logdriven_dagster.orchestration.events.endings import (
     forget_interrupted_windows,
     forget_untried_windows,
+    plot_at_end,
     unmade_checks_forgotten,
 )
 from logdriven_dagster.orchestration.events.reporting import (
@@ -164,6 +165,7 @@ def _run(context: AssetExecutionContext, table: TableConfig, location: Location)
         unmade_checks_forgotten(reporter),
         forget_untried_windows(reporter, keys, read_unfinished),
         forget_interrupted_windows(reporter),
+        plot_at_end(reporter),
     ):
         runner = open_runner_of_run(context, location)
         UpstreamAssets(location.project).note(context, runner)

@@ -11,7 +11,7 @@ from logdriven_dagster.config.models.tables import CatchUp, TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow, normalize_instant
-from logdriven_dagster.planning.context import PlanningContext
+from logdriven_dagster.planning.context import DescribeMissing, PlanningContext, describe_none
 from logdriven_dagster.planning.dependencies import (
     Upstreams,
     find_awaited_range,
@@ -300,15 +300,16 @@ def plan(
     *,
     mode: CatchUp | None = None,
     backoff: timedelta | None = None,
+    describe_missing: DescribeMissing = describe_none,
 ) -> Plan:
     """Plan the pending queues of the selected tables (all by default).
 
     `tables` holds every table of the project, upstreams first; `logs` holds those of the selected
     tables and their upstreams (a missing one is empty). `mode` overrides the tables' own
     `catch_up`. `backoff` is the first pause after a failure; without it, failed windows are ready
-    at once.
+    at once. `describe_missing` describes the files that windows wait for.
     """
-    context = PlanningContext(tables, logs, normalize_instant(now))
+    context = PlanningContext(tables, logs, normalize_instant(now), describe_missing)
     chosen = {
         name: plan_table(tables[name], context, mode)
         for name in (tables if selected is None else selected)

@@ -38,7 +38,7 @@ class EarlierUnfinished:
 
 @dataclass(frozen=True, slots=True)
 class DependenciesMissing:
-    """Upstream windows that do not meet the conditions of the table's dependencies."""
+    """Upstream windows that do not meet the conditions of the table, or files that do not exist."""
 
     reason: str
 
@@ -114,11 +114,14 @@ class Readiness(ABC):
         return self.find_dependencies_missing(window)
 
     def find_dependencies_missing(self, window: TimeWindow) -> DependenciesMissing | None:
-        """Return the unfinished upstream ranges as an obstacle; its reason names the first of them.
+        """Return the unfinished upstream ranges or missing files as an obstacle.
 
-        Source: Sharp ETL, JobDependenciesError.
+        Its reason names the first of them. Source: Sharp ETL, JobDependenciesError.
         """
-        return _summarize_missing(self._upstreams.find_missing(window))
+        if missing := _summarize_missing(self._upstreams.find_missing(window)):
+            return missing
+        awaited = self._context.describe_missing(self._table, window)
+        return DependenciesMissing(awaited) if awaited else None
 
     def find_obstacle_to_rerun(
         self, window: TimeWindow, trigger: Trigger

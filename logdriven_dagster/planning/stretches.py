@@ -20,19 +20,25 @@ _ROWS = 50_000_000
 
 
 class BatchSizes:
-    """The numbers of windows for `batch_size: auto`, by table.
+    """The numbers of windows in the next passes of tables.
 
-    The time and the rows of each pass determine the size of the next one.
+    The time and the rows of each pass determine the size of the next one with `batch_size: auto`.
+    A pass that fails is halved, with any `batch_size`, until the window that cannot run fails by
+    itself.
     """
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
         self._limits: dict[str, int] = {}
-        """Table → half the number of windows of its smallest pass that failed."""
+        """Table → half the number of windows of its last pass that failed."""
 
     def suggest(self, table: str) -> int:
-        """Return the maximum number of windows of the table's next pass."""
-        return min(self._next.get(table, _FIRST), self._limits.get(table, MOST))
+        """Return the maximum number of windows of the table's next pass, by the last one."""
+        return self.limit(table, self._next.get(table, _FIRST))
+
+    def limit(self, table: str, size: int) -> int:
+        """Return a size, or less if a pass of the table has failed."""
+        return min(size, self._limits.get(table, MOST))
 
     def record_success(self, table: str, windows: int, seconds: float, rows: int) -> None:
         """Record the time of a pass that succeeded, and the rows that it read."""
@@ -41,8 +47,15 @@ class BatchSizes:
         self._next[table] = max(int(min(by_time, by_rows, windows * _GROWTH, MOST)), 1)
 
     def record_failure(self, table: str, windows: int) -> None:
-        """Record that a pass of several windows failed, so that later passes are smaller."""
-        self._limits[table] = max(windows // 2, 1)
+        """Record that a pass failed.
+
+        If it had several windows, later passes are smaller. A single window is the cause of the
+        failures before it, so that passes may be larger again.
+        """
+        if windows > 1:
+            self._limits[table] = self.limit(table, windows // 2)
+        else:
+            self._limits.pop(table, None)
 
 
 def find_stretch(plan: Plan, planned: PlannedWindow, most: int) -> list[TimeWindow]:

@@ -180,7 +180,7 @@ class NullEngine(Engine):
     def stage(self, run: WindowRun, step: StepConfig, zone: ZoneInfo, *, alone: bool) -> int:
         """Return the number of rows of a step, or raise its failure.
 
-        `alone` is False in a batch: after a failure its windows run one by one, and fail again.
+        `alone` is False in a batch: its windows run again in smaller ones, and fail there.
         """
         for failure in self._failures:
             if failure.concerns(run, step, zone):

@@ -18,7 +18,7 @@ def test_defaults_hold_where_a_table_is_silent(folder):
         """
         project: p
         timezone: Europe/Berlin
-        defaults: {default_start: 2020-02-01, period: 1 hour, retries: 2}
+        defaults: {default_start: 2020-02-01, period: 1 hour, retries: 2, on_change: restate}
         """,
     )
     folder.write(
@@ -28,6 +28,7 @@ def test_defaults_hold_where_a_table_is_silent(folder):
     table = folder.load().table("t")
     assert (str(table.period), table.retries) == ("1 hour", 5)
     assert table.default_start.isoformat() == "2020-02-01T00:00:00+01:00"
+    assert table.on_change.restates
 
 
 def test_sharp_etl_start_texts_are_read(folder):

@@ -166,7 +166,7 @@ def test_an_attempt_takes_over_what_a_dead_one_has_staged(tmp_path: Path):
     assert attempts(sandbox) == [("many", 2), ("many", 2)]
 
 
-def test_windows_of_one_pass_run_one_by_one_after_a_failure(tmp_path: Path):
+def test_windows_of_one_pass_run_in_smaller_ones_after_a_failure(tmp_path: Path):
     together = NUMBERS.replace("{type: iceberg}", "{type: iceberg, window_column: day}")
     sandbox = sandbox_of(tmp_path, NullEngine(), together + "    batch_size: all\n")
     sandbox.engine.fail("ods.numbers", "2022-01-02")

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 
 from tests.faults.driver import OFTEN, driving
@@ -34,19 +33,32 @@ def scenarios(
     days = windows // _TABLES if windows else _DAYS
     turns = enumerate(itertools.islice(names, 2 if windows else None))
     if log == "sqlite":
-        make = partial(make_scenario, stores=stores)
-        yield ((make(name, folder / str(turn), days), None) for turn, name in turns)
+
+        def make(turn: int, name: str) -> tuple[Scenario, Peer | None]:
+            scenario = make_scenario(
+                name, folder / str(turn), days, stores=stores, batch_size=_choose_batch_size(turn)
+            )
+            return scenario, None
+
+        yield itertools.starmap(make, turns)
         return
     with private_server(log) as root:
-        make = partial(_on_server, root, stores)
-        yield (make(name, folder / str(turn), days) for turn, name in turns)
+
+        def make_on_server(turn: int, name: str) -> tuple[Scenario, Peer | None]:
+            peer, url = new_peer(root, f"faults_{turn}"), f"${{env:{URL_VARIABLE}}}"
+            scenario = make_scenario(
+                *(name, folder / str(turn), days, url),
+                stores=stores,
+                batch_size=_choose_batch_size(turn),
+            )
+            return scenario, peer
+
+        yield itertools.starmap(make_on_server, turns)
 
 
-def _on_server(
-    root: Path, stores: Stores | None, name: str, folder: Path, days: int
-) -> tuple[Scenario, Peer]:
-    peer, url = new_peer(root, f"faults_{folder.name}"), f"${{env:{URL_VARIABLE}}}"
-    return make_scenario(name, folder, days, url, stores=stores), peer
+def _choose_batch_size(turn: int) -> str:
+    """Return the `batch_size` of a project: in turn single windows and batches, of both kinds."""
+    return "1" if turn // 2 % 2 == 0 else "auto"
 
 
 def rounds(

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import select
 
+from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.runlog.schema.attempts import job_log
 from tests.faults.invariants import violations
@@ -32,6 +33,8 @@ TICK = 0.25
 """Seconds between two looks at the plan."""
 _AT_A_MOMENT, _OF_A_SERVER = 0.2, 0.3
 """The shares of faults that come at a random time, or hurt the server, not at a named point."""
+_OF_A_CHANGE = 0.2
+"""The share of faults before which a query changes."""
 _AT_THE_START = 0.2
 """The share of them that may come before a runner has begun a window; a start takes long."""
 _CATALOG, _TARGET = "in a transaction of the catalog", "before a commit"
@@ -65,7 +68,7 @@ class Driver:
         self.scenario, self.random, self._peer = scenario, random.Random(seed), peer
         self._rate = rate
         self.report = Report()
-        self._runner = open_runner(scenario.project)
+        self._open_runner()
         self._hosts = 0
         self._started: list[Process] = []
 
@@ -75,13 +78,29 @@ class Driver:
             end_group(process.pid)
             process.wait()
 
+    def _open_runner(self) -> None:
+        registered = register(self.scenario.folder)
+        self._runner = open_runner(registered.project, run_log=registered.run_log)
+
+    def change_query(self) -> None:
+        """Change a query of the lake, and restate its windows and those of the tables behind it."""
+        self.scenario = self.scenario.change_query()
+        self._open_runner()
+
     @property
     def pending(self) -> int:
         """How many windows are left to run."""
         return sum(table.pending for table in self._runner.plan(NOW).tables.values())
 
     def hurt_at_random(self) -> None:
-        """One fault of any kind, at a named point or at some instant; kills most of all."""
+        """One fault of any kind, at a named point or at some instant; kills most of all.
+
+        Once in a lake, somebody changes a query before it.
+        """
+        may_change = self.scenario.name == "lake" and not self.scenario.is_changed
+        if may_change and self.random.random() < _OF_A_CHANGE:
+            self.report.faults["query changed, windows restated"] += 1
+            self.change_query()
         draw = self.random.random()
         if draw < _AT_A_MOMENT:
             self.kill_after(self._some_seconds())

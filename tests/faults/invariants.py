@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -54,16 +54,27 @@ def _in_data(scenario: Scenario) -> list[str]:
 
 
 def _in_log(scenario: Scenario, jobs: list[Any], set_back: timedelta) -> list[str]:
-    """Each window succeeded once, in order, with growing tokens, and nothing is left running."""
+    """Each window succeeded, in order, with growing tokens, and nothing is left running.
+
+    Each succeeded once, except those of a changed query and the tables behind it.
+    """
     found = [f"job {job.job_id} is still RUNNING" for job in jobs if job.status == "RUNNING"]
     for name in scenario.project.tables:
         mine = [job for job in jobs if job.job_name == name]
         done = {j.window_start: j for j in mine if j.latest == 1 and j.status == "SUCCESS"}
-        if len(done) != scenario.days or sum(j.status == "SUCCESS" for j in mine) != scenario.days:
+        successes = [job for job in mine if job.status == "SUCCESS"]
+        again = scenario.is_changed and name in ("dwd.twice", "dws.sums")
+        if len(done) != scenario.days or (len(successes) != scenario.days and not again):
             found.append(f"{name}: {len(done)} of {scenario.days} windows are done, each once")
+        first_ends: dict[int, datetime] = {}
+        for job in successes:
+            first_ends.setdefault(job.window_start, job.job_end_time)
+        begun = {(job.window_start, job.job_start_time) for job in mine}
         for job in mine:
-            before = done.get(job.window_start - 86_400)
-            if before is not None and before.job_end_time - set_back > job.job_start_time:
+            before = job.window_start - 86_400
+            in_one_pass = (before, job.job_start_time) in begun
+            ended = None if in_one_pass else first_ends.get(before)
+            if ended is not None and ended - set_back > job.job_start_time:
                 found.append(f"{name}: job {job.job_id} began before its predecessor was done")
         for start in done:
             tokens = [job.fencing_token for job in mine if job.window_start == start]

@@ -2,7 +2,8 @@
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets.files.pointers import Pointers
 from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution.catching_up.restating import list_with_downstream, restate
+from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.runlog.definitions.rows import Author
 from tests.builders import UTC
 from tests.faults.stores import Stores
 
@@ -25,7 +30,12 @@ SETTINGS = """
     run_log: "{run_log}"
     {catalog}
     connections: {{db: {{url: "{database}"}}}}
-    defaults: {{period: 1 day, default_start: 2022-01-01, end: {end}, retries: 1}}
+    defaults:
+      period: 1 day
+      default_start: 2022-01-01
+      end: {end}
+      retries: 1
+      batch_size: {batch_size}
     spark:
       master: local[1]
       config:
@@ -95,6 +105,13 @@ class Scenario:
     folder: Path
     days: int
     has_sql_catalog: bool = True
+    factor: int = 2
+    """The factor in the query of the lake."""
+
+    @property
+    def is_changed(self) -> bool:
+        """True if the query has changed since the first window."""
+        return self.factor != 2
 
     @property
     def project(self) -> Project:
@@ -106,16 +123,32 @@ class Scenario:
         days = [(_FIRST + timedelta(d), d) for d in range(self.days)]
         return [(day, (d + 1) * 10 + n) for day, d in days for n in (1, 2, 3)]
 
+    def change_query(self) -> "Scenario":
+        """Multiply by another number, and restate the windows before the change.
+
+        Returns the scenario with what the tables must have in the end.
+        """
+        changed = replace(self, factor=self.factor + 1)
+        path = self.folder / "tables/twice.yaml"
+        path.write_text(path.read_text().replace(f"n * {self.factor}", f"n * {changed.factor}"))
+        registered = register(self.folder)
+        project, run_log = registered.project, registered.run_log
+        tables = list_with_downstream(project, "dwd.twice")
+        with suppress(UsageError):  # no window of the table has finished yet
+            restate(project, run_log, tables, None, Author("ann", "another factor"))
+        return changed
+
     def expected(self) -> dict[str, Rows]:
         """Target → its rows, in order."""
         if self.name == "database":
             state = {n % 5: (n % 5, day, n) for day, n in self.numbers}
             return {"state": sorted(state.values()), "history": list(self.numbers)}
-        totals = {d: sum(2 * n for day, n in self.numbers if day == d) for d, _ in self.numbers}
+        numbers, factor = self.numbers, self.factor
+        totals = {d: sum(factor * n for day, n in numbers if day == d) for d, _ in numbers}
         return {
             "ods.numbers": list(self.numbers),
-            "dwd.first": [(day, n, 2 * n) for day, n in self.numbers],
-            "dwd.twice": [(day, 2 * n) for day, n in self.numbers],
+            "dwd.first": [(day, n, factor * n) for day, n in numbers],
+            "dwd.twice": [(day, factor * n) for day, n in numbers],
             "dws.sums": list(totals.items()),
         }
 
@@ -183,6 +216,7 @@ def make_scenario(
     target: str = "",
     *,
     stores: Stores | None = None,
+    batch_size: str = "1",
 ) -> Scenario:
     """Write a project; its run log, catalog and target are SQLite files or one server's database.
 
@@ -196,6 +230,7 @@ def make_scenario(
         catalog=catalog if stores is None else "",
         database=target or server or "sqlite:///target.db",
         end=_FIRST + timedelta(days),
+        batch_size=batch_size,
     )
     settings = textwrap.dedent(settings).rstrip()
     if stores is not None:

@@ -63,6 +63,22 @@ def hurt_in_turn(folder: Path, faults: Faults, days: int) -> Driver:
 
 
 @pytest.mark.usefixtures("long")
+def test_a_query_that_changes_in_between_is_restated_whatever_happens(tmp_path):
+    with driving(make_scenario("lake", tmp_path, days=4), seed=1) as driver:
+        driver.hurt("kill", "between verify and switch", 7)
+        driver.change_query()  # some windows are finished, one is staged by the old query
+        driver.hurt("kill", "persisted", 3)
+        driver.hurt("kill", "published", 3)
+        driver.finish()
+        driver.change_query()  # all are finished
+        driver.hurt("kill", "staged", 2)
+        driver.hurt(*FREEZE)
+        driver.finish()
+    assert driver.report.violations == []
+    assert driver.report.faults.total() == 5
+
+
+@pytest.mark.usefixtures("long")
 @pytest.mark.parametrize(
     ("name", "point"),
     [

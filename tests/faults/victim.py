@@ -15,11 +15,11 @@ from typing import Any
 import psutil
 from sqlalchemy.orm import Session
 
-from logdriven_dagster.config import load_project
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.engine.targets.jdbc import table as jdbc
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.execution import owners
+from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.events import WindowFailed, WindowLost
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.window.journal import Journal
@@ -109,7 +109,8 @@ def main(folder: str, fault: str, point: str, call: str, host: str, *refresh: st
         owners._host = lambda: host
     if fault:
         hurt_at(point, int(call), FAULTS[fault])
-    runner = open_runner(load_project(folder))
+    registered = register(folder)
+    runner = open_runner(registered.project, run_log=registered.run_log)
     events = runner.catch_up(NOW)
     if refresh:
         table, key = refresh

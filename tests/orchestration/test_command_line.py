@@ -50,6 +50,54 @@ def test_definitions_validate(world: World, dagster) -> None:
     assert "Validation successful" in result.stderr + result.stdout
 
 
+ON_NULL_ENGINE = """
+import os
+from logdriven_dagster import build_definitions
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.testing.null_engine import NullEngine, null_engine
+
+def stage(run, step):
+    if "[2022-01-02" in str(run.window):
+        raise TerminalStepError("check small finds 4 rows")
+    return 4
+
+engine = null_engine(NullEngine(stage=stage))
+engine.__enter__()
+defs = build_definitions(os.environ["LOGDRIVEN_PROJECT"])
+"""
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("command", ["job execute", "asset materialize"])
+def test_the_cause_of_a_failure_is_the_last_line(
+    world: World, dagster, tmp_path: Path, command: str
+) -> None:
+    world.write({**EVENTS, "checks": [], "end": "2022-01-03"})
+    (tmp_path / "location.py").write_text(ON_NULL_ENGINE)
+    what = {
+        "job execute": ["-j", "catch_up"],
+        "asset materialize": ["--select", "ods/events", "--partition-range"],
+    }
+    days = ["2022-01-01...2022-01-02"] if command == "asset materialize" else []
+    words = [*command.split(), "-f", str(tmp_path / "location.py"), *what[command], *days]
+    result = dagster(*words)
+    assert result.returncode == 1, result.stderr
+    last = result.stderr.rstrip().splitlines()[-1]
+    assert last == (
+        "ods.events [2022-01-02, 2022-01-03): step load failed: check small finds 4 rows"
+    )
+    assert world.log("ods.events") == [("20220101", "SUCCESS"), ("20220102", "FAILURE")]
+
+
+@pytest.mark.usefixtures("slow")
+def test_the_cause_of_a_refusal_is_the_last_line(world: World, dagster) -> None:
+    world.write(EVENTS)
+    words = ["--select", "ods/events", "--partition", "2022-01-05"]
+    result = dagster("asset", "materialize", *MODULE, *words)
+    assert result.returncode == 1, result.stderr
+    assert "run [2022-01-01, 2022-01-02) first" in result.stderr.rstrip().splitlines()[-1]
+
+
 @pytest.mark.usefixtures("long")
 @pytest.mark.usefixtures("spark_processes")
 def test_job_execute_runs_the_catch_up(world: World, dagster) -> None:

@@ -40,6 +40,22 @@ def test_a_pass_that_failed_is_followed_by_smaller_ones():
     assert sizes.suggest("ods.others") == 4
 
 
+def test_halving_ends_with_the_window_that_fails_by_itself():
+    sizes = BatchSizes()
+    for windows, next_size in ((100, 50), (50, 25), (3, 1)):
+        sizes.record_failure(TABLE, windows)
+        assert sizes.limit(TABLE, MOST) == next_size
+    sizes.record_failure(TABLE, 1)
+    assert sizes.limit(TABLE, MOST) == MOST
+
+
+def test_a_larger_pass_that_fails_later_does_not_raise_the_limit():
+    sizes = BatchSizes()
+    sizes.record_failure(TABLE, 4)
+    sizes.record_failure(TABLE, 100)
+    assert sizes.limit(TABLE, MOST) == 2
+
+
 @given(st.integers(1, MOST), st.floats(0, 1e6), st.integers(0, 10**12))
 def test_any_pass_is_followed_by_one_of_at_least_a_window(windows, seconds, rows):
     assert 1 <= size_after(windows, seconds, rows) <= MOST

@@ -133,6 +133,12 @@ def test_what_lies_in_the_window_because_the_source_does(sql: str, expected: set
     assert find_source_keys(sql, DAYS, "AT") == expected
 
 
+def test_the_reason_names_the_table_that_a_query_calls_by_an_alias():
+    sql = "SELECT s.at FROM source s JOIN ods.months m ON m.id = s.id"
+    with pytest.raises(TogetherError, match=r"other windows' rows of ods\.months.*`m\.at >= "):
+        keys(sql)
+
+
 def test_a_day_is_not_made_of_hours_that_are_windows():
     assert keys("SELECT CAST(at AS DATE) AS day FROM source", HOURS) == set()
 

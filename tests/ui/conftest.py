@@ -31,6 +31,8 @@ def load(spark):
     return spark.range(4).selectExpr("java_method('java.lang.Thread', 'sleep', 120000L)")
 """
 BROKEN: dict[str, Any] = {**EVENTS, "table": "ods.broken"}
+MONTH: dict[str, Any] = {**EVENTS, "table": "ods.month"}
+HALTING: dict[str, Any] = {**EVENTS, "table": "ods.halting"}
 FILES: dict[str, Any] = {**EVENTS, "table": "ods.files", "tags": ON_SPARK}
 
 
@@ -39,7 +41,7 @@ def ui_world(tmp_path_factory: pytest.TempPathFactory) -> World:
     root = tmp_path_factory.mktemp("ui") / "project"
     root.mkdir()
     world = World(root, DagsterInstance.ephemeral())
-    world.write(EVENTS, DAILY, SLOW, BROKEN, FILES).events()
+    world.write(EVENTS, DAILY, SLOW, BROKEN, MONTH, HALTING, FILES).events()
     (root / "tables" / "slow.py").write_text(SLOW_STEP)
     return world
 

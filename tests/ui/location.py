@@ -23,9 +23,14 @@ STUCK_SECONDS = 600
 
 
 def stage(run: WindowRun, _step: StepConfig) -> int:
-    """Deliver four rows; a stuck table does not end, and the 3rd day of a broken one fails."""
+    """Deliver four rows; a stuck table does not end, and the 3rd day of a broken one fails.
+
+    A halting table does not end its 11th day.
+    """
     if run.table.endswith(".stuck"):
         time.sleep(STUCK_SECONDS)
+    if run.table.endswith(".halting") and run.window == day(11):
+        NullEngine.wait(STUCK_SECONDS)
     if run.table.endswith(".broken") and run.window == day(3):
         raise TerminalStepError("check small finds 4 rows")
     return 4

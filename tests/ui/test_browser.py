@@ -44,6 +44,28 @@ def test_a_backfilled_range_stops_at_the_window_that_fails(dev: DagsterDev, page
     }
 
 
+@pytest.mark.usefixtures("long")
+def test_a_backfill_of_thirty_days_finishes(dev: DagsterDev, page: Page) -> None:
+    launch(page, dev, "ods.month", "[2022-01-01...2022-01-30]")
+    assert ended_run(dev, "ods.month")["status"] == "SUCCESS"
+    assert dev.states("ods.month") == {"2022-01-01": "MATERIALIZED to 2022-01-30"}
+
+
+@pytest.mark.usefixtures("long")
+def test_a_cancelled_backfill_of_thirty_days_keeps_its_finished_days(
+    dev: DagsterDev, page: Page, ui_world: World
+) -> None:
+    launch(page, dev, "ods.halting", "[2022-01-01...2022-01-30]")
+    run = wait_for(lambda: dev.run("ods.halting"))
+    wait_for(lambda: ui_world.log("ods.halting")[10:] == [("20220111", "RUNNING")])
+    page.goto(f"{dev.url}/runs/{run['runId']}")
+    page.get_by_role("button", name="Terminate").click()
+    page.get_by_role("button", name="Terminate 1 run").click()
+    assert ended_run(dev, "ods.halting")["status"] == "CANCELED"
+    assert ui_world.log("ods.halting")[10:] == [("20220111", "DISCARDED")]
+    assert dev.states("ods.halting") == {"2022-01-01": "MATERIALIZED to 2022-01-10"}
+
+
 @pytest.mark.parametrize("table", ["ods.events", *rarely("ods.files")])
 def test_a_partition_materializes_and_a_later_one_is_refused(
     dev: DagsterDev, page: Page, table: str

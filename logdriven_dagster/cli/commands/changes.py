@@ -1,8 +1,7 @@
 """`changes` and `restate`: the effects of edited files, and windows that follow them."""
 
-from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,21 +10,13 @@ from logdriven_dagster.cli.options import (
     JsonOption,
     NowOption,
     ProjectOption,
+    RangeEndOption,
+    RangeStartOption,
     open_in_force,
     open_to_run,
-    parse_time,
+    parse_range,
     read_data_clock,
 )
-
-if TYPE_CHECKING:
-    from logdriven_dagster.config.project import Project
-    from logdriven_dagster.model.windows import TimeWindow
-
-StartOption = Annotated[
-    str | None,
-    typer.Option("--from", metavar="START", help="The start of the range; default: all windows."),
-]
-EndOption = Annotated[str | None, typer.Option("--to", metavar="END", help="The end of the range.")]
 
 
 class EffectName(str, Enum):
@@ -36,6 +27,7 @@ class EffectName(str, Enum):
     GRAIN = "grain"
     SHAPE = "shape"
     GRID = "grid"
+    CONTRACT = "contract"
 
 
 def changes(
@@ -75,8 +67,8 @@ def changes(
 def restate(
     table: Annotated[str, typer.Argument(help="The table.")],
     *,
-    start: StartOption = None,
-    end: EndOption = None,
+    start: RangeStartOption = None,
+    end: RangeEndOption = None,
     downstream: Annotated[
         bool,
         typer.Option(
@@ -105,7 +97,7 @@ def restate(
     loaded.table(table)
     names = list_with_downstream(loaded, table) if downstream else (table,)
     ordered = [table, *(name for name in names if name != table)]
-    span = _parse_range(loaded, table, start, end, clock)
+    span = parse_range(loaded, table, start, end, clock)
     found = request(loaded, runner.run_log, ordered, span, author(reason, operator))
     if as_json:
         print_json_list({"table": each.table, "windows": each.windows} for each in found)
@@ -114,19 +106,3 @@ def restate(
         number = "1 window is" if each.windows == 1 else f"{each.windows:,} windows are"
         print_line(f"{each.table}: {number} pending again")
     print_line("Run them with: logdriven run")
-
-
-def _parse_range(
-    project: "Project", table: str, start: str | None, end: str | None, now: datetime
-) -> "TimeWindow | None":
-    """Return the range of the options; an open end is that of the table's windows."""
-    from logdriven_dagster.model.windows import TimeWindow
-
-    if start is None and end is None:
-        return None
-    grid = project.table(table).grid
-    first = grid.origin if start is None else parse_time(project, start, "--from")
-    last = now if end is None else parse_time(project, end, "--to")
-    if first.timestamp() >= last.timestamp():
-        raise typer.BadParameter("must be later than --from", param_hint="--to")
-    return TimeWindow(first, last, zone=project.zone)

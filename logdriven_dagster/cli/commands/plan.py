@@ -79,7 +79,7 @@ def plan(
         _print_tables(found)
     point_to_errors(name for name, table in found.tables.items() if _errors(table))
     for name, reason in apart.items():
-        print_line(f"{name} runs one window at a time: {reason}")
+        print_line(f"{name} runs its windows one by one, not in batches: {reason}")
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
     _print_notes(found, renames, without, changed, old.values())

@@ -240,7 +240,7 @@ def _list_not_analyzed(project: str | None) -> "tuple[ConfigError, ...]":
     from logdriven_dagster.cli.shown.rendering import redirect_output
     from logdriven_dagster.config.loading import read_sources
     from logdriven_dagster.errors import InvalidProjectError
-    from logdriven_dagster.execution.analysing import analysis_of
+    from logdriven_dagster.execution.inspection.analysing import analysis_of
 
     with redirect_output():
         analysis = analysis_of(read_sources(project or "."))

@@ -179,7 +179,7 @@ def _report_single_windows(project: "Project", plan: "Plan") -> None:
 
     pending = {name: table.pending for name, table in plan.tables.items()}
     for name, reason in find_single_windows(project, pending).items():
-        text = f"{name} runs one window at a time: {reason}"
+        text = f"{name} runs its windows one by one, not in batches: {reason}"
         make_console(sys.stderr).print(format_plain(text), soft_wrap=True)
 
 

@@ -15,6 +15,7 @@ _STYLES = {
     Effect.GRAIN: "yellow",
     Effect.SHAPE: "red",
     Effect.GRID: "red",
+    Effect.CONTRACT: "bold red",
 }
 
 

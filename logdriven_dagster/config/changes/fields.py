@@ -50,6 +50,8 @@ class Effect(IntEnum):
     """Columns may be missing, renamed, reordered or retyped, or the rows are in another place."""
     GRID = 5
     """The windows are others: period, start, end, type of windows."""
+    CONTRACT = 6
+    """Frozen columns of a table, or of one that reads it, may not be kept."""
 
     @property
     def label(self) -> str:
@@ -79,7 +81,7 @@ _FIELDS: Mapping[type[BaseModel], Mapping[Effect, str]] = {
         "timeout_strategy table renamed_from description owners tags delay ordered catch_up "
         "batch_size on_running retry_version on_upstream_refresh on_change on_key_reset "
         # Checks only decide whether a window is published.
-        "rows_outside notify freshness preview checks columns",
+        "rows_outside notify freshness preview checks columns schema_rule",
         _VALUES: "lookback depends_on overlap max_batches missing_columns variables properties "
         "steps",
         _GRID: "incremental_type period default_start end window_size lag max_offsets_per_window",

@@ -26,6 +26,7 @@ from logdriven_dagster.config.models.settings import RetryVersion
 from logdriven_dagster.config.models.tables import (
     BatchSize,
     MissingColumns,
+    OnChangeField,
     Preview,
     RowsOutside,
 )
@@ -162,6 +163,7 @@ class Defaults(Model):
     ordered: bool | None = None
     batch_size: BatchSize | None = None
     on_upstream_refresh: Literal["rerun", "ignore"] | None = None
+    on_change: OnChangeField | None = None
     missing_columns: MissingColumns | None = None
     rows_outside: RowsOutside | None = None
     notify: tuple[NotifyRule, ...] | None = Field(

@@ -74,6 +74,8 @@ With `latest_only`, older windows are recorded as SKIPPED. Source: Sharp ETL.
 
 
 MissingColumns = Literal["refuse", "allow"]
+SchemaRule = Literal["evolve", "frozen"]
+"""Rule for changes of a table's columns: `frozen` ones are those that `columns` declares."""
 RowsOutside = Literal["fail", "count", "ignore"]
 
 BatchSize = Annotated[int, Field(ge=1)] | Literal["all", "auto"]
@@ -165,9 +167,16 @@ class TableConfig(Settings):
     columns: str | None = Field(
         None,
         description="the columns of the rows that other tables read, with types and comments, as "
-        "Spark DDL: a result with other columns is refused, and a query that reads its own "
-        "table begins with these columns and no rows",
-        examples=["day DATE, total DECIMAL(12,2) COMMENT 'the sum of all days so far'"],
+        "Spark DDL: a result with other columns is refused, and so is NULL in a column that is NOT "
+        "NULL. A query that reads its own table begins with these columns and no rows",
+        examples=["day DATE NOT NULL, total DECIMAL(12,2) COMMENT 'the sum of all days so far'"],
+    )
+    schema_rule: SchemaRule = Field(
+        "evolve",
+        alias="schema",
+        description="frozen: the declared columns are a contract with the readers of the table. "
+        "The result must have all of them, also with missing_columns: allow, and an edit that "
+        "breaks them has the class contract in `logdriven changes`",
     )
     owners: tuple[str, ...] = Field(
         (),
@@ -333,6 +342,8 @@ class TableConfig(Settings):
             raise ValueError("a step must not have the name source, which is the input of a step")
         if not any(step.target for step in self.steps):
             raise ValueError("no step has a target; add `target: {type: iceberg}` to the last one")
+        if self.schema_rule == "frozen" and not self.columns:
+            raise ValueError("schema: frozen needs columns, the columns that are frozen")
         self._check_start()
         if contradictions := [*mistakes(self), *self._explain_absent_freshness()]:
             raise ValueError("; ".join(contradictions))

@@ -80,10 +80,10 @@ class Scope:
             if alias in chosen and not relation.is_apart:
                 relation = NamedRows(frozenset({chosen[alias]}))
             elif relation.must_name:
-                names = ", ".join(sorted(relation.must_name))
-                condition = f"`{names} >= :{START} AND {names} < :{END}`"
+                column = f"{alias}.{min(relation.must_name)}"
                 raise TogetherError(
-                    f"{alias} also has rows of other windows; restrict it with {condition}"
+                    f"a batch would mix in other windows' rows of {_format_name(item)}; restrict "
+                    f"them with `{column} >= :{START} AND {column} < :{END}`"
                 )
             self._add(alias, relation, join)
 
@@ -235,7 +235,9 @@ class Scope:
             keyed = keyed or self._is_key(by) or self._is_key(named.get(each.name.lower()))
         if not keyed:
             keys = self._format_keys()
-            raise TogetherError(f"GROUP BY names no column that tells the window ({keys})")
+            raise TogetherError(
+                f"GROUP BY must name a column that identifies the window of a row ({keys})"
+            )
 
     def _has_aggregates(self, part: Any) -> bool:
         from sqlglot import exp
@@ -311,6 +313,15 @@ class Scope:
     def _format_keys(self) -> str:
         names = sorted(set().union(*self.keys.values()))
         return ", ".join(names) or "no column of its input does"
+
+
+def _format_name(item: Any) -> str:
+    """Return the name of a table as the query writes it; for a subquery its alias."""
+    from sqlglot import exp
+
+    if isinstance(item, exp.Table):
+        return ".".join(part.name for part in item.parts)
+    return str(item.alias_or_name)
 
 
 def _list_conjuncts(condition: Any) -> Iterator[Any]:

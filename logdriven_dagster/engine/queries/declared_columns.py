@@ -3,6 +3,10 @@
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.engine.queries.nested_values import sql_type
+from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
+from logdriven_dagster.engine.queries.schemas import ddl
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -25,18 +29,18 @@ def build_first_state(spark: "SparkSession", table: TableConfig) -> "DataFrame":
 
 
 def refuse_undeclared(spark: "SparkSession", frame: "DataFrame", table: TableConfig) -> None:
-    """Raise TerminalStepError if a result has other columns or types than its table declares."""
+    """Raise TerminalStepError if a result has other columns or types than its table declares.
+
+    Frozen columns must all be there.
+    """
     if table.columns is None:
         return
-    declared = _list_types(build_first_state(spark, table).schema)
-    found = _list_types(frame.schema)
+    schema = build_first_state(spark, table).schema
+    declared, found = _list_types(schema), _list_types(frame.schema)
+    may_lack = table.missing_columns == "allow" and table.schema_rule != "frozen"
     problems = [
         *(f"column {name} is not among them" for name in found.keys() - declared.keys()),
-        *(
-            f"column {name} is missing"
-            for name in declared.keys() - found.keys()
-            if table.missing_columns == "refuse"
-        ),
+        *(f"column {name} is missing" for name in declared.keys() - found.keys() if not may_lack),
         *(
             f"column {name} is {found[name]}, not {declared[name]}"
             for name in declared.keys() & found.keys()
@@ -47,8 +51,32 @@ def refuse_undeclared(spark: "SparkSession", frame: "DataFrame", table: TableCon
         listed = "; ".join(sorted(problems))
         raise TerminalStepError(
             f"the result does not have the columns of {table.table}: {listed}; change the query or "
-            "`columns`"
+            f"`columns`\n\n  columns: {ddl(schema)}\n  result:  {ddl(frame.schema)}"
         )
+
+
+def require_values(spark: "SparkSession", frame: "DataFrame", table: TableConfig) -> "DataFrame":
+    """Return the frame, whose query fails at a row with NULL in a column that is NOT NULL.
+
+    The query that writes the rows checks them, so that no other one is needed.
+    """
+    if table.columns is None:
+        return frame
+    fields = {field.name.lower(): field for field in frame.schema.fields}
+    for declared in build_first_state(spark, table).schema.fields:
+        field = fields.get(declared.name.lower())
+        if declared.nullable or field is None or not field.nullable:
+            continue
+        problem = (
+            f"column {declared.name} of {table.table} must not be NULL, but the result has a row "
+            "with NULL in it; change the query, or remove NOT NULL from `columns`"
+        )
+        name = quote_name(field.name)
+        kind = sql_type(field.dataType)
+        failed = f"CAST(raise_error({text_literal(problem)}) AS {kind})"
+        value = sf.expr(f"CASE WHEN {name} IS NULL THEN {failed} ELSE {name} END")
+        frame = frame.withColumn(field.name, value)
+    return frame
 
 
 def _list_types(schema: "StructType") -> dict[str, str]:

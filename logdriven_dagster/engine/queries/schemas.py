@@ -40,7 +40,7 @@ def window_column(target: Target) -> str:
 def columns_of(schema: "StructType") -> tuple[Column, ...]:
     """Return the columns that a reader of the table sees."""
     return tuple(
-        Column(field.name, field.dataType.simpleString())
+        Column(field.name, field.dataType.simpleString(), field.metadata.get("comment"))
         for field in schema.fields
         if field.name != WINDOW_START
     )

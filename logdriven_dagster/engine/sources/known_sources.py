@@ -56,7 +56,7 @@ class KnownSources:
 
     def __init__(self) -> None:
         self._known: OrderedDict[Key, _Known] = OrderedDict()
-        self._trusted: OrderedDict[tuple[Hashable, str], Hashable] = OrderedDict()
+        self._trusted: OrderedDict[Hashable, frozenset[Hashable]] = OrderedDict()
         self._adding = Lock()
 
     def load(
@@ -85,18 +85,19 @@ class KnownSources:
         known = self._known.get(key)
         return fingerprint(key.path) if known is None else known.found
 
-    def trust(self, what: Hashable, path: str, files: Hashable) -> None:
-        """Record a fact about files: `files`, or all below the path."""
-        if (found := files or fingerprint(path)) is not None:
-            with self._adding:
-                self._trusted[what, path] = found
-                if len(self._trusted) > _MOST_SOURCES:
-                    self._trusted.popitem(last=False)
+    def trust(self, what: Hashable, files: frozenset[Hashable] | None) -> None:
+        """Record a fact about versions of files; None, if they are not known, is ignored."""
+        if files is None:
+            return
+        with self._adding:
+            known = self._trusted.get(what, frozenset())
+            self._trusted[what] = files if len(known) > MOST_FILES else files | known
+            if len(self._trusted) > _MOST_SOURCES:
+                self._trusted.popitem(last=False)
 
-    def are_trusted(self, what: Hashable, path: str, files: Hashable) -> bool:
-        """Return True if a fact was recorded for these files in their current state."""
-        known = self._trusted.get((what, path))
-        return known is not None and known == (files or fingerprint(path))
+    def are_trusted(self, what: Hashable, files: frozenset[Hashable] | None) -> bool:
+        """Return True if a fact was recorded for all of these versions of files."""
+        return files is not None and files <= self._trusted.get(what, frozenset())
 
     def names(self, key: Key, ask: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
         """Return the files behind a loaded frame; cached if windows read all of them."""

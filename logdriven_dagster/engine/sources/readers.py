@@ -17,6 +17,7 @@ from logdriven_dagster.engine.sources import keys
 from logdriven_dagster.engine.sources.file_rows import FileSelection
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, KnownSources
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
@@ -44,6 +45,8 @@ class Reading:
     """The malformed records of sources that tolerate them."""
     files: FileSelection | None = None
     """The files to read, if their rows are known; None for all."""
+    listed: dict[str, list[FoundFile]] = field(default_factory=dict)
+    """Path in an object store → its files, once they have been listed."""
 
     @property
     def table(self) -> TableConfig:
@@ -86,6 +89,10 @@ class Reader(ABC):
 
         For a sliced source other than one of keys, only the rows of the window.
         """
+
+    def all_rows(self, reading: Reading, source: Any) -> "DataFrame":
+        """Return all rows of the source, also those that no window reads, to count them."""
+        return self.whole(reading, source.whole())
 
     def select_existing(self, reading: Reading, source: Any) -> Any:
         """Return the source limited to the places of the window that exist; None if none does.

@@ -110,10 +110,9 @@ def _count_files(
     """Count the rows of files by file, without those `counted`; None if Spark reads others, too."""
     table, source = reading.table, step.source
     assert source is not None
-    whole = source.whole()
     names = frozenset(rows.location for rows in counted if rows.location)
     others = FileSelection(names, is_inverted=True, with_names=True)
-    frame = reader_of(whole).whole(replace(reading, files=others), whole)
+    frame = reader_of(source).all_rows(replace(reading, files=others), source)
     with columns_named_by(source):
         conditions = _conditions(reading, source, frame, None, None)
         conditions = {name: conditions[name] for name in ("unplaced", "before", "after")}
@@ -194,8 +193,7 @@ def count_rows(
     """
     table, source = reading.table, step.source
     assert source is not None
-    whole = source.whole()
-    frame = reader_of(whole).whole(reading, whole)
+    frame = reader_of(source).all_rows(reading, source)
     with columns_named_by(source):
         conditions = _conditions(reading, source, frame, now, done)
     counts = [
@@ -233,8 +231,7 @@ def _conditions(
 def count_rows_of_files(reading: Reading, step: StepConfig) -> int:
     """Count the rows of a step's source in the files of the run."""
     assert step.source is not None
-    whole = step.source.whole()
-    frame = reader_of(whole).whole(reading, whole)
+    frame = reader_of(step.source).all_rows(reading, step.source)
     return run_action(reading.spark, f"{reading.run.table} {step.step}: rows", frame.count)
 
 

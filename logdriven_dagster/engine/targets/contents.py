@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pkgutil import resolve_name
 from typing import Any, TypeAlias
 
@@ -26,6 +27,26 @@ class Holdings:
     rows: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TableSnapshot:
+    """One state of a target that can still be read."""
+
+    id: str
+    """The snapshot of Iceberg, or the version of a Delta table."""
+    committed_at: datetime
+    job_ids: tuple[int, ...] = ()
+    """The attempts that published or fenced windows in it; empty for other writers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotHistory:
+    """The states of a target that can still be read, the oldest first, the current one last."""
+
+    snapshots: tuple[TableSnapshot, ...]
+    others: tuple[TableSnapshot, ...] = ()
+    """States that the current one does not follow, such as those of branches."""
+
+
 class Contents:
     """Reader of the contents of targets of one type; the default returns no information."""
 
@@ -43,6 +64,15 @@ class Contents:
         published.
         """
         _ = project, table, target, window
+        return None
+
+    def list_snapshots(self, project: Project, table: str, target: Any) -> SnapshotHistory | None:
+        """Return the states of the target; None if this type keeps only the current one.
+
+        The store of a type that keeps more is a `SnapshotStore`. Raises NotPublishedError if
+        nothing was ever published.
+        """
+        _ = project, table, target
         return None
 
     def effects_on_existing_rows(

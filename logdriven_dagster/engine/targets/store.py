@@ -38,8 +38,9 @@ class StoreContext:
     """Source rows that belong to no window."""
 
     def missing_columns(self, table: str) -> MissingColumns:
-        """Return the table's `missing_columns`: the rule for results that lack a column."""
-        return self.project.table(table).missing_columns
+        """Return the rule for results that lack a column of the target."""
+        config = self.project.table(table)
+        return "refuse" if config.schema_rule == "frozen" else config.missing_columns
 
 
 _UNCOUNTED = (
@@ -171,6 +172,17 @@ class Store(Protocol):
 
         The technical column is still included. Raises TerminalStepError if nothing was ever
         published.
+        """
+        ...
+
+
+class SnapshotStore(Store, Protocol):
+    """A store that can also read earlier states of its target."""
+
+    def read_snapshot(self, snapshot: str, window: TimeWindow | None) -> "DataFrame":
+        """Return the rows of a state, as `read` returns those of the current one.
+
+        `snapshot` is the id of a `TableSnapshot`. Raises TerminalStepError if it has expired.
         """
         ...
 

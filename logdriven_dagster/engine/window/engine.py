@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import cached_property, reduce
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from logdriven_dagster.config.checking.engines import EngineContext
 from logdriven_dagster.config.models.quality import resolve_rules
@@ -14,6 +14,10 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query, replace_tables
 from logdriven_dagster.engine.arrow.types import arrow_schema
+from logdriven_dagster.engine.comparison.comparing import compare_frames
+from logdriven_dagster.engine.comparison.values import Comparison, QueryRows, Rule, Side
+from logdriven_dagster.engine.databases.connections import reader_options
+from logdriven_dagster.engine.databases.exact_columns import read_exactly
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
@@ -29,7 +33,7 @@ from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session, quieten
 from logdriven_dagster.engine.storage.file_lists import listing_files
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
-from logdriven_dagster.engine.targets.store import StoreContext
+from logdriven_dagster.engine.targets.store import SnapshotStore, StoreContext
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.engine.window.session import WindowSession
 from logdriven_dagster.errors import TerminalStepError
@@ -131,6 +135,27 @@ class Engine:
             shown = frame.limit(limit).select(*map(_in_arrow, frame.schema.fields))
             found: pa.Table = run_action(spark, f"{table}: look", shown.toArrow)
             return found
+
+    def compare(self, left: Side, right: Side, rule: Rule) -> Comparison:
+        """Compare the rows of two sides; see `comparing.compare_frames`.
+
+        Raises StepError if a side cannot be read.
+        """
+        with step_errors(), fresh_session(self._spark, self._project) as spark:
+            one, other = (self._read_side(spark, side) for side in (left, right))
+            return compare_frames(spark, one, other, rule)
+
+    def _read_side(self, spark: "SparkSession", side: Side) -> "DataFrame":
+        if isinstance(side, QueryRows):
+            connection = self._project.connection(side.connection)
+            options = reader_options(connection) | {"query": side.sql}
+            return read_exactly(spark, connection, options, self._project.zone).convert()
+        if side.snapshot is None:
+            return self.read(side.table, side.window, spark)
+        target = self._project.table(side.table).output
+        keeper = store(self._context(spark, self._project), side.table, target)
+        found = cast("SnapshotStore", keeper).read_snapshot(side.snapshot, side.window)
+        return found.drop(WINDOW_START)
 
     def reading(self, run: WindowRun) -> Reading:
         """Return the context in which a source determines its range, in the shared session."""

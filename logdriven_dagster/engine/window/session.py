@@ -20,7 +20,11 @@ from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.quality.checks import refuse_violations
 from logdriven_dagster.engine.quality.inspected_store import InspectedStore
 from logdriven_dagster.engine.quality.inspector import Inspector
-from logdriven_dagster.engine.queries.declared_columns import build_first_state, refuse_undeclared
+from logdriven_dagster.engine.queries.declared_columns import (
+    build_first_state,
+    refuse_undeclared,
+    require_values,
+)
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_check import (
@@ -104,7 +108,7 @@ class WindowSession:
             try:
                 staged = self._stage(step)
             except Exception as error:
-                # Several windows run one by one after any error.
+                # Several windows run in smaller passes after any error.
                 if len(self._runs) > 1 or not self._results.may_pass(error):
                     raise
                 staged = self._stage(step)
@@ -234,7 +238,9 @@ class WindowSession:
         if target == self._table.output:
             refuse_undeclared(self._context.spark, frame, self._table)
         if step.quality is None:
-            ready = self._prepare_write(frame, target, key=key, chosen=made.chosen)
+            ready = self._prepare_write(
+                self._require_values(frame, target), target, key=key, chosen=made.chosen
+            )
         else:
             ready = frame if key is None else add_window_index(frame, key, self._windows)
         staged = self._reads.assign_counts(keeper.stage(ready, runs), frame)
@@ -250,6 +256,11 @@ class WindowSession:
         self, frame: "DataFrame", target: Target, *, key: str | None = None, chosen: bool = False
     ) -> "DataFrame":
         return in_few_files(assign_windows(frame, target, self._windows, key=key, chosen=chosen))
+
+    def _require_values(self, frame: "DataFrame", target: Target) -> "DataFrame":
+        """Return the frame, whose query fails at NULL in a declared column that is NOT NULL."""
+        is_output = target == self._table.output
+        return require_values(self._context.spark, frame, self._table) if is_output else frame
 
     def _keep(self, step: StepConfig, keeper: Store, staged: tuple[StagedRows, ...]) -> None:
         """Record the staged rows, and offer them to later steps and checks."""
@@ -286,7 +297,7 @@ class WindowSession:
             keeper,
             store(self._context, *apart) if apart else None,
             inspector,
-            lambda frame: self._prepare_write(frame, target),
+            lambda frame: self._prepare_write(self._require_values(frame, target), target),
             lambda frame: self._prepare_write(frame, apart[1] if apart else target),
         )
 

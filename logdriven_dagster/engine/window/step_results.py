@@ -15,6 +15,7 @@ from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_check import chosen_by_source, refuse_texts
 from logdriven_dagster.engine.sources.file_rows import FileSelection, choose_files
 from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
+from logdriven_dagster.engine.sources.files.window_times import refuse_window_times
 from logdriven_dagster.engine.sources.readers import Malformed, Reading, read_source, reader_of
 from logdriven_dagster.engine.sources.source_rows import look, look_for_any
 from logdriven_dagster.engine.spark.actions import run_action, run_checks
@@ -173,6 +174,7 @@ class StepResults:
         else:
             frame = read_source(reading, existing)
             refuse_keys(reading, existing, frame)
+            refuse_window_times(reading, existing, self._files_of.get(step.step, ()))
         self._malformed[step.step] += reading.malformed
         if len(self._windows) > 1:
             refuse_texts(step.source, frame)

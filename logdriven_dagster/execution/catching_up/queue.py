@@ -20,6 +20,7 @@ from logdriven_dagster.model.attempts import Attempt, Status, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow, normalize_instant
 from logdriven_dagster.planning.agenda import Agenda
+from logdriven_dagster.planning.context import DescribeMissing
 from logdriven_dagster.planning.pending import find_unfinished_windows
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, plan
 from logdriven_dagster.planning.stretches import find_stretch
@@ -40,10 +41,12 @@ class CatchUpQueue:
         *,
         mode: CatchUp | None,
         backoff: timedelta | None,
+        describe_missing: DescribeMissing,
     ) -> None:
         """Create the queue.
 
-        `read_logs` returns the current logs of tables and of their upstreams.
+        `read_logs` returns the current logs of tables and of their upstreams, and
+        `describe_missing` describes the files that windows wait for.
         """
         self._tables, self._read_logs, self._now = tables, read_logs, normalize_instant(now)
         self._mode = mode
@@ -56,7 +59,13 @@ class CatchUpQueue:
         """Windows whose claims were refused, and that were planned again."""
         self._plain = _plain(tables)
         logs = read_logs(selected)
-        self._agenda = Agenda(plan(tables, logs, self._now, selected, mode=mode, backoff=backoff))
+        found = plan(
+            *(tables, logs, self._now, selected),
+            mode=mode,
+            backoff=backoff,
+            describe_missing=describe_missing,
+        )
+        self._agenda = Agenda(found)
         self._fresh = True
         self._changed: set[str] = set()
         """Tables whose log has changed since it was read."""

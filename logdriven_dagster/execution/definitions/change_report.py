@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config.changes.contracts import find_broken_contracts
 from logdriven_dagster.config.changes.fields import Effect, get_project_effect
 from logdriven_dagster.config.changes.readers import Reader, find_readers
 from logdriven_dagster.config.changes.tables import (
@@ -169,10 +170,12 @@ def _report_table(
     change: VersionChange,
     readers: tuple[Reader, ...],
 ) -> ReportedChange:
-    if change.after is None:
-        lost = TableChange(Effect.SHAPE, "the table is deleted")
-        return ReportedChange(change.name, Kind.TABLE, change.operation, Effect.SHAPE, (lost,))
-    changes = _compare(before, change)
+    lost = TableChange(Effect.SHAPE, "the table is deleted")
+    changes = (lost,) if change.after is None else _compare(before, change)
+    after = None if change.after is None else project.tables[change.name]
+    content = None if before is None else json.loads(before)
+    broken = tuple(find_broken_contracts(project, content, after, changes, readers))
+    changes = (*broken, *changes)
     return ReportedChange(
         change.name,
         Kind.TABLE,
@@ -180,7 +183,7 @@ def _report_table(
         find_largest_effect(changes),
         changes,
         readers,
-        gone=tuple(_list_gone(project.tables[change.name])),
+        gone=() if after is None else tuple(_list_gone(after)),
     )
 
 

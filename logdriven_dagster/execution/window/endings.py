@@ -66,7 +66,7 @@ class Ending:
     def fail(
         self, state: PassState, error: Exception, clean: Callable[[Lost], None]
     ) -> list[WindowEvent]:
-        """Log the failure of the windows; several run one by one next (WindowSetBack).
+        """Log the failure of the windows; several run in smaller batches next (WindowSetBack).
 
         `clean` removes staged results, given the lost attempts.
         """
@@ -77,7 +77,7 @@ class Ending:
         if not state.is_single:
             status, others = Status.DISCARDED, len(state.attempts) - 1
             text = (
-                f"runs again by itself: in a batch with {others} other windows, step "
+                f"runs again in a smaller batch: in one with {others} other windows, step "
                 f"{state.step} failed: {text}"
             )
         lost = self.stop(state, status, text, max(state.failures, 1))

@@ -14,7 +14,7 @@ from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.execution.window.state import PassState
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, Status, StepOutcome
 from logdriven_dagster.model.batches import Processes
-from logdriven_dagster.model.runs import Staged
+from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.runlog import RunLog, transitions
 from logdriven_dagster.runlog.attempts import progress, steps
 from logdriven_dagster.runlog.attempts.steps import StepKey
@@ -87,8 +87,11 @@ class Journal:
         ends = _keyed(
             state.attempts,
             {
-                step: [build_success(each) for each in state.staged[step]]
-                for step in state.published
+                step: [
+                    _with_target(build_success(staged), done)
+                    for staged, done in zip(state.staged[step], published, strict=True)
+                ]
+                for step, published in state.published.items()
             },
         )
 
@@ -204,6 +207,10 @@ def build_success(staged: Staged) -> StepOutcome:
         staged.target_type,
         redact(staged.output),
     )
+
+
+def _with_target(outcome: StepOutcome, published: Published) -> StepOutcome:
+    return replace(outcome, target=redact(published.target), snapshot_id=published.snapshot_id)
 
 
 def unsuccessful(staged: Staged | None, status: Status, error: str) -> StepOutcome:

@@ -2,7 +2,7 @@
 
 A pass has one window, or several adjoining ones of a table, each with its own attempt, lease, steps
 and counts in the log. If a pass of several fails, for any reason, its attempts end as DISCARDED and
-the windows run one by one, so that the log names the bad one.
+the windows run in smaller passes, until the one that cannot run fails by itself.
 """
 
 import logging

@@ -11,7 +11,8 @@ from logdriven_dagster.config.derived.processes import build_processes
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
-from logdriven_dagster.errors import UnmetNeedError
+from logdriven_dagster.errors import DependencyError, UnmetNeedError
+from logdriven_dagster.execution.arrivals import FileArrivals
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
@@ -79,8 +80,6 @@ class Passes:
         self._started: set[str] = set()
         self.needs = Needs(project, choice)
         self._sizes = BatchSizes()
-        self._alone: set[tuple[str, str]] = set()
-        """Tables and keys of windows whose pass with others failed: each runs by itself next."""
 
     def run(self, orders: Sequence[Order]) -> Generator[WindowEvent]:
         """Claim adjoining windows, or the first few of them, and run them in one pass.
@@ -94,9 +93,10 @@ class Passes:
         engine = self._engine_of(order)
         if not self._choice.type_of(engine).supports_batching:
             orders = orders[:1]
-        following = [each.window for each in self._in_one_pass(orders)[1:]]
+        following = [each.window for each in orders[1:]]
         assert order.steps
         self.needs.refuse_unmet(order.table)
+        _refuse_without_files(order)
         if not is_open_ended(order.window):
             self._start(engine, order)
         began = time.monotonic()
@@ -109,22 +109,9 @@ class Passes:
             yield WindowSkipped(order.table.table, window, f"skipped in favor of {order.window}")
         ended = []
         for event in self._run_claimed(order, engine, processes, attempts, began):
-            self._note(event)
             ended.append(event)
             yield event
         self._record_size(order.table.table, ended, time.monotonic() - began)
-
-    def _in_one_pass(self, orders: Sequence[Order]) -> list[Order]:
-        """Return the first window, and those after it up to the first that has to run by itself."""
-        together = [order.window.key for order in orders]
-        alone = [n for n, key in enumerate(together) if (orders[0].table.table, key) in self._alone]
-        return list(orders[: max(alone[0], 1) if alone else len(orders)])
-
-    def _note(self, event: WindowEvent) -> None:
-        if isinstance(event, WindowSetBack):
-            self._alone.add((event.attempt.table, event.attempt.window.key))
-        elif isinstance(event, WindowSucceeded):
-            self._alone.discard((event.attempt.table, event.attempt.window.key))
 
     def most_together(self, order: Order, *, side_by_side: bool = False) -> int:
         """Return the maximum number of windows of the table that may run in one pass.
@@ -138,16 +125,16 @@ class Passes:
             return 1
         if size == "auto":
             return 1 if side_by_side else self._sizes.suggest(table.table)
-        return MOST if size == "all" else min(size, MOST)
+        return self._sizes.limit(table.table, MOST if size == "all" else size)
 
     def _record_size(self, table: str, events: Sequence[WindowEvent], seconds: float) -> None:
         done = [event for event in events if isinstance(event, WindowSucceeded)]
-        set_back = sum(isinstance(event, WindowSetBack) for event in events)
+        failed = [event for event in events if isinstance(event, (WindowFailed, WindowSetBack))]
         if done:
             rows = sum(count.source or 0 for event in done for count in event.counts)
             self._sizes.record_success(table, len(done), seconds, rows)
-        elif set_back:
-            self._sizes.record_failure(table, set_back)
+        elif failed:
+            self._sizes.record_failure(table, len(failed))
 
     def record_inapplicable(
         self, order: Order, windows: Sequence[TimeWindow]
@@ -226,6 +213,13 @@ class Passes:
         if present is not None and present.steps == order.table.steps:
             return self._processes
         return build_processes({**self._project.tables, order.table.table: order.table}.values())
+
+
+def _refuse_without_files(order: Order) -> None:
+    """Raise DependencyError if a window waits for files; nothing has been claimed for it."""
+    arrivals = FileArrivals(order.project, order.arguments.overrides)
+    if awaited := arrivals.describe_missing(order.table, order.window):
+        raise DependencyError(f"{order.table.table} {order.window} cannot run yet: it {awaited}")
 
 
 def _window_run(order: Order, attempt: Attempt) -> WindowRun:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.comparison.values import Comparison, Rule, Side
 from logdriven_dagster.errors import TerminalStepError, UsageError
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
@@ -126,6 +127,10 @@ class Engine(Protocol):
     def look(self, table: str, window: TimeWindow | None, sql: str | None, limit: int) -> Any:
         """Return the first published rows of a table, or of the query `sql`, as an Arrow table."""
         _refuse(self, f"rows of {table} cannot be read", window, sql, limit)
+
+    def compare(self, left: Side, right: Side, rule: Rule) -> Comparison:
+        """Compare the rows of two sides."""
+        _refuse(self, "rows cannot be compared", left, right, rule)
 
     def reading(self, run: WindowRun) -> Any:
         """Return the context in which a source of ours determines the end of a key range."""

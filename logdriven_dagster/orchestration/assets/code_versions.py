@@ -25,11 +25,6 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions.effects import read_effect_versions
 
 
-def version_shown(version: int | None) -> dict[str, int]:
-    """Return the metadata of a window: the version of its table that made it, if that is known."""
-    return {} if version is None else {"table_version": version}
-
-
 class VersionTags:
     """The tags of a code location's materializations with their versions."""
 

@@ -37,6 +37,17 @@ def forget_interrupted_windows(reporter: Reporter) -> Iterator[None]:
 
 
 @contextmanager
+def plot_at_end(reporter: Reporter) -> Iterator[None]:
+    """Log pictures of the windows when a step ends or fails, but not if it is terminated."""
+    try:
+        yield
+    except Exception:
+        reporter.plot_windows()
+        raise
+    reporter.plot_windows()
+
+
+@contextmanager
 def unmade_checks_forgotten(reporter: Reporter) -> Iterator[None]:
     """Take back the planned checks of windows that an asset's step did not write.
 

@@ -9,6 +9,7 @@ from typing import Any
 from dagster import AssetKey, AssetMaterialization, Failure
 
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import (
     AlreadyDoneError,
@@ -32,22 +33,23 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
-from logdriven_dagster.orchestration.assets.code_versions import VersionTags, version_shown
-from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
+from logdriven_dagster.orchestration.assets.code_versions import VersionTags
 from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
 from logdriven_dagster.orchestration.assets.refresh_check import refresh_evaluations
 from logdriven_dagster.orchestration.assets.stories import (
     describe_failed_refresh,
-    stories_shown,
-    story_shown,
+    list_attempts_shown,
 )
 from logdriven_dagster.orchestration.assets.whole_tables import (
     Looks,
     lineage_shown,
+    plot_windows,
     table_shown,
 )
+from logdriven_dagster.orchestration.assets.windows import rows_of_table, window_metadata
 from logdriven_dagster.orchestration.dagster_internals import StepContext
 from logdriven_dagster.orchestration.events.bulk import AT_ONCE, EventBatch
+from logdriven_dagster.orchestration.events.last_lines import print_at_exit
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
@@ -76,6 +78,9 @@ class Reporter:
     running: dict[int, tuple[AssetKey, str]] = field(default_factory=dict)
     """The partition of each running window, by job id."""
 
+    unplotted: dict[str, None] = field(default_factory=dict)
+    """Tables of which a window has succeeded since the last picture of their windows."""
+
     def __post_init__(self) -> None:
         """Set all counts to zero."""
         self.project = self.location.project
@@ -90,7 +95,7 @@ class Reporter:
         """By job id, those of its pass whose windows have not ended yet."""
         self._batch = EventBatch(self.context.instance)
         self._unlogged: list[tuple[WindowSucceeded, str, dict[str, Any]]] = []
-        """Successes that are not in the batch yet: partition, and metadata without the story."""
+        """Successes that are not in the batch yet: partition, and metadata of the table."""
 
     def report(self, event: WindowEvent) -> None:
         """Report one event to Dagster; successes of a pass when its last window ends."""
@@ -167,7 +172,7 @@ class Reporter:
     def _report_failure(self, event: WindowFailed) -> None:
         self.running.pop(event.attempt.job_id, None)
         self.failed.append(event)
-        self.context.log.error(failure_text(event), extra=failure_metadata(event))
+        self.context.log.error(failure_text(event))
         # Again, because another run may have planned the same partition meanwhile.
         planned = self._plan_partition(event.attempt.table, event.attempt.window)
         self._report_checks(event, planned[1] if planned else None)
@@ -199,11 +204,20 @@ class Reporter:
         """True if any window was processed or tried."""
         return bool(self.succeeded or self.failed or self.lost or self.skipped or self.unmet)
 
+    def plot_windows(self) -> None:
+        """Log a picture of the windows of each table of which a window has succeeded."""
+        for table in self.unplotted:
+            config = self.project.tables.get(table)
+            if config and (found := plot_windows(self.location, config, self._run_log)):
+                self.context.log_event(found)
+        self.unplotted.clear()
+
     def raise_failures(self, *heading: str) -> None:
         """Raise the Failure that ends a step some of whose windows failed or were lost."""
         texts = [*map(failure_text, self.failed), *(redact(str(e.reason)) for e in self.lost)]
         texts += [str(event.reason) for event in self.unmet]
         if texts:
+            print_at_exit([*heading, *texts])
             texts += [_WHAT_TO_DO] if self.failed else []
             metadata = self._of_failure(self.failed[0]) if self.failed else {}
             raise Failure("\n".join([*heading, *texts]), metadata=metadata, allow_retries=False)
@@ -217,10 +231,9 @@ class Reporter:
         return VersionTags(self.location, self.context.instance, self._run_log)
 
     def _of_failure(self, event: WindowFailed) -> dict[str, Any]:
-        return failure_metadata(event) | self._story(event.attempt)
-
-    def _story(self, attempt: Attempt) -> dict[str, Any]:
-        return story_shown(self.project, self._run_log, attempt.table, attempt.window)
+        shown = describe_attempt(self.project, self._run_log, event.attempt)
+        other = event.attempt.claim.other_version
+        return shown | ({"definition": other} if other else {})
 
     def _terminate(self, owner: Owner) -> None:
         """End the Dagster run whose attempt was replaced; ignore a failure, which is harmless."""
@@ -266,9 +279,9 @@ class Reporter:
 
     def _report_success(self, event: WindowSucceeded) -> None:
         table = event.attempt.table
-        metadata = success_metadata(event) | lineage_shown(self.location, table, event.lineage)
-        if config := self.project.tables.get(table):
-            metadata = self._of_whole_table(event, config) | metadata
+        config = self.project.tables.get(table)
+        metadata = self._of_whole_table(event, config) if config else {}
+        metadata |= lineage_shown(self.location, table, event.lineage)
         if partition := self._partition(table, event.attempt.window):
             self.tried.add((self.location.key(table), partition))
             self._unlogged.append((event, partition, metadata))
@@ -276,20 +289,22 @@ class Reporter:
             self._log_successes()
 
     def _log_successes(self) -> None:
-        """Add the successes to the batch; the stories of all windows are queried together."""
+        """Add the successes to the batch; the attempts at all windows are queried together."""
         if not self._unlogged:
             return
         unlogged, self._unlogged = self._unlogged, []
         windows = [(event.attempt.table, event.attempt.window) for event, _, _ in unlogged]
         self._add_partitions(windows)
-        stories = stories_shown(self.project, self._run_log, windows)
-        for (event, partition, metadata), story in zip(unlogged, stories, strict=True):
-            key = self.location.key(event.attempt.table)
+        stories = list_attempts_shown(self._run_log, windows)
+        for (event, partition, whole), rows in zip(unlogged, stories, strict=True):
             attempt = event.attempt
+            key, table = self.location.key(attempt.table), self.project.table(attempt.table)
             tags = self._versions.build(attempt.table, attempt.claim.version, attempt.job_id)
-            shown = metadata | story | version_shown(attempt.claim.version)
+            of_window = window_metadata(self.project, table, attempt.window, rows, attempt.job_id)
+            shown = of_window | whole
             made = AssetMaterialization(key, partition=partition, metadata=shown, tags=tags)
             self._batch.log(self.context, made)
+            self.unplotted[attempt.table] = None
             self._report_checks(event, partition)
 
     def _check_refreshes(self) -> None:
@@ -300,9 +315,14 @@ class Reporter:
                 self._batch.log(self.context, evaluation)
 
     def _of_whole_table(self, event: WindowSucceeded, table: TableConfig) -> dict[str, Any]:
-        if event.steps:
-            return self._looks.describe(table, event.attempt.window)
-        return table_shown(self.location, table, self._run_log)  # nothing changed
+        if not event.steps:  # nothing changed
+            return table_shown(self.location, table, self._run_log)
+        published = event.published[-1] if event.published else None
+        written = next((each for each in reversed(event.steps) if each.target_type), None)
+        found = self._looks.describe(
+            table, event.attempt.window, written.columns if written else ()
+        )
+        return found | rows_of_table(published.table_rows if published else None)
 
     def _report_checks(self, event: WindowSucceeded | WindowFailed, partition: str | None) -> None:
         """Report the results of rules and checks of a window, published or not."""
@@ -327,6 +347,13 @@ class Reporter:
         add_partitions(self.context.instance, self.location, of_tables)
 
 
+def describe_attempt(project: Project, run_log: RunLog, attempt: Attempt) -> dict[str, Any]:
+    """Return the metadata of the window of an attempt, as the run log has it now."""
+    table, window = project.table(attempt.table), attempt.window
+    (rows,) = list_attempts_shown(run_log, [(attempt.table, window)])
+    return window_metadata(project, table, window, rows, attempt.job_id)
+
+
 def failure_text(event: WindowFailed) -> str:
     """Return the step and the reason of a window's failure."""
     attempt, problem = event.attempt, in_brief(event.error)
@@ -344,7 +371,10 @@ def errors_as_failures() -> Iterator[None]:
     except Failure:
         raise
     except LogdrivenError as error:
-        raise Failure(redact(str(error)), allow_retries=False) from None
+        text = redact(str(error))
     except Exception as error:  # noqa: BLE001 - any error: Dagster stores its text
-        text = f"{type(error).__name__}: {error}"
-        raise Failure(redact(text), allow_retries=False) from None
+        text = redact(f"{type(error).__name__}: {error}")
+    else:
+        return
+    print_at_exit([text])
+    raise Failure(text, allow_retries=False)

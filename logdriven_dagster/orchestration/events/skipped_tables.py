@@ -46,7 +46,11 @@ def run_skipped_tables(reporter: Reporter, run: Run, failed: Iterable[AssetKey] 
     for name, key in reporter.location.keys.items():
         if key in skipped:
             own_reporter = Reporter(
-                context, reporter.location, tried=reporter.tried, running=reporter.running
+                context,
+                reporter.location,
+                tried=reporter.tried,
+                running=reporter.running,
+                unplotted=reporter.unplotted,
             )
             try:
                 run(reporter.project.tables[name], own_reporter)

@@ -39,7 +39,10 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.orchestration.assets.next_partitions import add_next_partitions
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.clock import data_clock
-from logdriven_dagster.orchestration.events.endings import forget_interrupted_windows
+from logdriven_dagster.orchestration.events.endings import (
+    forget_interrupted_windows,
+    plot_at_end,
+)
 from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
 from logdriven_dagster.orchestration.jobs.op_jobs import op_job, summary
 from logdriven_dagster.orchestration.jobs.run_tags import (
@@ -141,7 +144,7 @@ def _description(config: JobConfig) -> str:
 
 def _run(context: OpExecutionContext, location: Location, name: str, config: JobRunConfig) -> None:
     reporter = Reporter(context, location)
-    with errors_as_failures(), forget_interrupted_windows(reporter):
+    with errors_as_failures(), forget_interrupted_windows(reporter), plot_at_end(reporter):
         runner = open_runner_of_run(context, location)
         UpstreamAssets(location.project).note(context, runner)
         now = data_clock(context.run, location.project, config.now)

@@ -10,7 +10,6 @@ from typing import Any
 
 from dagster import (
     AssetMaterialization,
-    AssetObservation,
     DagsterInstance,
     DagsterRun,
     DefaultSensorStatus,
@@ -30,15 +29,8 @@ from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
-from logdriven_dagster.orchestration.assets.code_versions import VersionTags, version_shown
+from logdriven_dagster.orchestration.assets.code_versions import VersionTags
 from logdriven_dagster.orchestration.assets.freshness import FreshnessShown
-from logdriven_dagster.orchestration.assets.metadata import (
-    counts_shown,
-    duration_shown,
-    identity_shown,
-    rows_shown,
-    window_metadata,
-)
 from logdriven_dagster.orchestration.assets.next_partitions import add_first_partitions
 from logdriven_dagster.orchestration.assets.partitions import (
     add_partitions,
@@ -48,11 +40,12 @@ from logdriven_dagster.orchestration.assets.partitions import (
 from logdriven_dagster.orchestration.assets.refresh_check import refresh_evaluations
 from logdriven_dagster.orchestration.assets.stories import (
     describe_failed_refresh,
-    story_of,
-    story_shown,
+    is_failed_refresh,
+    list_attempts_shown,
 )
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
-from logdriven_dagster.orchestration.assets.whole_tables import table_shown
+from logdriven_dagster.orchestration.assets.whole_tables import plot_windows, table_shown
+from logdriven_dagster.orchestration.assets.windows import window_metadata
 from logdriven_dagster.orchestration.events.bulk import EventBatch
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.events.records import (
@@ -65,7 +58,6 @@ from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.sensors.cursors import Seen, parse_log_time
 from logdriven_dagster.orchestration.sensors.renamed import RenamedTables
 from logdriven_dagster.runlog import RunLog, forgetting
-from logdriven_dagster.runlog.attempts.steps import read_counts
 from logdriven_dagster.runlog.history.windows import build_window
 from logdriven_dagster.runlog.observed import quality
 from logdriven_dagster.runlog.observed.mirror import list_begun_in, list_ended_since, present
@@ -134,6 +126,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
                 if time.monotonic() > until:
                     break
             window.check_refreshes([*begun, *rows[:looked_at]])
+            window.plot_windows()
         if new_tables:  # after those that were run: Dagster lists partitions as they come
             add_first_partitions(context.instance, location, runner, now, new_tables)
             _forget_removed_tables(context.instance, location, run_log, renamed.earlier)
@@ -188,23 +181,21 @@ class _Shown:
         done = [row for row in rows if row["status"] == Status.SUCCESS.value]
         self._newest = set({row["job_name"]: row["job_id"] for row in done}.values())
         """The newest attempt of each table, with which the state of the whole table is reported."""
+        self._unplotted: dict[str, None] = {}
+        """Tables of which a window was reported."""
 
         self._add_partitions([row for row in rows if row["dagster_run_id"] not in self._own])
 
     def report(self, row: dict[str, Any]) -> bool:
         """Report one attempt; False if this instance has reported it itself, or cannot show it."""
         found = self._partition(row)
-        reported = row["dagster_run_id"] in self._own and not _is_dead_refresh(row)
-        if found is None or reported:
+        if found is None or (row["dagster_run_id"] in self._own and _is_reported_by_its_run(row)):
             return False
         table, window, partition = found
-        if _is_failed_refresh(row):
+        if is_failed_refresh(row):
             self._report_observation(table, window, partition, row)
             return True
-        if _is_decision(row):
-            self._report_decision(table, partition, row)
-            return True
-        if row["status"] == Status.SUCCESS.value:
+        if row["status"] in (Status.SUCCESS, Status.SKIPPED):
             self._report_materialization(table, window, partition, row)
         else:
             self._report_failure(table, window, partition, row)
@@ -231,6 +222,14 @@ class _Shown:
         for evaluation in found:
             self._batch.add(past_entry(evaluation, datetime.now(timezone.utc)))
 
+    def plot_windows(self) -> None:
+        """Report pictures of the windows of tables of which a window was reported."""
+        now = datetime.now(timezone.utc)
+        for name in self._unplotted:
+            table = self._location.project.tables[name]
+            if found := plot_windows(self._location, table, self._run_log):
+                self._batch.add(past_entry(found, now))
+
     def _partition(self, row: dict[str, Any]) -> tuple[TableConfig, TimeWindow, str] | None:
         shown = row["job_name"] in self._location.keys
         table = self._location.project.tables[row["job_name"]] if shown else None
@@ -255,8 +254,8 @@ class _Shown:
         row: dict[str, Any],
         run: DagsterRun | None = None,
     ) -> None:
-        metadata = _metadata(table, row, window) | self._story(table, window, row)
-        metadata |= version_shown(row["table_version"])
+        metadata = self._describe(table, window, row)
+        self._unplotted[table.table] = None
         if row["job_id"] in self._newest:
             metadata |= table_shown(self._location, table, self._run_log, window)
         key = self._location.key(table.table)
@@ -272,14 +271,8 @@ class _Shown:
         if row["dagster_run_id"] in self._own:  # it died, and planned to materialize it
             self._batch.write()  # earlier events must be stored earlier
             report_planned(self._instance, key, partition, None)
-        metadata = _identity(row, window) | self._story(table, window, row)
+        metadata = self._describe(table, window, row)
         event = describe_failed_refresh(key, partition, _end_text(row), metadata)
-        self._batch.add(past_entry(event, parse_log_time(row["job_end_time"])))
-
-    def _report_decision(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
-        """Show that an operator has skipped the window, or made it pending again."""
-        key, decision = self._location.key(table.table), redact(row["steps"][0]["output"])
-        event = AssetObservation(key, partition=partition, metadata={"decision": decision})
         self._batch.add(past_entry(event, parse_log_time(row["job_end_time"])))
 
     def _report_failure(
@@ -295,14 +288,16 @@ class _Shown:
             ended=parse_log_time(row["job_end_time"]),
             tags={JOB_TAG: str(row["job_id"])},
             text=_end_text(row),
-            metadata=self._story(table, window, row),
+            metadata=self._describe(table, window, row),
         )
 
-    def _story(self, table: TableConfig, window: TimeWindow, row: dict[str, Any]) -> dict[str, Any]:
-        project = self._location.project
-        if row["attempt_number"] == 1:  # it is the whole story; there may be thousands
-            return story_of(project, table.table, window, [row])
-        return story_shown(project, self._run_log, table.table, window)
+    def _describe(
+        self, table: TableConfig, window: TimeWindow, row: dict[str, Any]
+    ) -> dict[str, Any]:
+        rows = [row]
+        if row["attempt_number"] > 1:  # the first attempts may be thousands: no query for them
+            (rows,) = list_attempts_shown(self._run_log, [(table.table, window)])
+        return window_metadata(self._location.project, table, window, rows, row["job_id"])
 
     def _report_checks(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
         """Report the results of rules; a window that succeeded has passed all of its `checks:`.
@@ -329,10 +324,13 @@ def _own_runs(instance: DagsterInstance, rows: Sequence[dict[str, Any]]) -> set[
     return {run.run_id for run in records}
 
 
-def _is_failed_refresh(row: dict[str, Any]) -> bool:
-    """Return True if an attempt failed at a window that is finished nevertheless."""
-    unsuccessful = row["status"] != Status.SUCCESS.value
-    return unsuccessful and (row["standing"] is not None or row["failed_refresh"] is not None)
+def _is_reported_by_its_run(row: dict[str, Any]) -> bool:
+    """Return False for skipped windows, decisions of operators, and refreshes whose run died.
+
+    An attempt with an expiry did not end by itself.
+    """
+    died = is_failed_refresh(row) and row["lease_expires_at"] is not None
+    return not (died or row["status"] == Status.SKIPPED or _is_decision(row))
 
 
 def _is_decision(row: dict[str, Any]) -> bool:
@@ -340,27 +338,9 @@ def _is_decision(row: dict[str, Any]) -> bool:
     return bool(row["run_trigger"] == Trigger.SKIP.value)
 
 
-def _is_dead_refresh(row: dict[str, Any]) -> bool:
-    """Return True if its run died: an attempt with an expiry did not end by itself."""
-    return _is_failed_refresh(row) and row["lease_expires_at"] is not None
-
-
 def _end_text(row: dict[str, Any]) -> str:
+    if _is_decision(row):
+        return redact(row["steps"][0]["output"])
     errors = [step["error"] for step in row["steps"] if step["error"]]
     text = f"job {row['job_id']} of {row['owner']} ended as {row['status']}"
     return redact(": ".join([text, *map(in_brief, errors[:1])]))
-
-
-def _identity(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
-    shown = identity_shown(row["job_id"], row["attempt_number"])
-    return {**window_metadata(window), **shown, "owner": row["owner"] or ""}
-
-
-def _metadata(table: TableConfig, row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
-    began, ended = parse_log_time(row["job_start_time"]), parse_log_time(row["job_end_time"])
-    metadata = _identity(row, window)
-    metadata |= duration_shown(window, (ended - began).total_seconds(), ended)
-    has_rules = any(step.quality for step in table.steps)
-    counts = [read_counts(step) for step in row["steps"]]
-    metadata |= counts_shown(counts, row["error_count"], has_rules)
-    return metadata | rows_shown(metadata.get("target_count"), None)

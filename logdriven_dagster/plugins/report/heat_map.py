@@ -7,6 +7,7 @@ from statistics import median
 
 from logdriven_dagster.config.models.incremental.registered import get_incremental_type
 from logdriven_dagster.execution.notifications import wording as shown
+from logdriven_dagster.execution.plots import PlottedWindow
 
 MOST_COLUMNS = 96
 """The maximum number of windows in a heat map: the newest ones."""
@@ -22,6 +23,8 @@ LOOK = {
 _SLOW, _VERY_SLOW = 1.5, 3.0
 """Multiples of the median duration of its table from which a window is shown darker."""
 _WIDE = 48
+_NARROW = 3
+"""The number of columns into which the label of a year fits."""
 _NOTICEABLE = 5.0
 """Seconds; shorter windows are never slow."""
 
@@ -79,6 +82,13 @@ class TableWindows:
     @property
     def latest(self) -> list[shown.Row]:
         return [rows[-1] for rows in self.by_start.values()]
+
+    @property
+    def plotted(self) -> list[PlottedWindow]:
+        """The newest windows for the plot of their rows, oldest first."""
+        starts = sorted(self.by_start)[-MOST_COLUMNS:]
+        rows = [self.by_start[start] for start in starts]
+        return [PlottedWindow.from_row(each[-1], self._hint(each[-1], len(each))) for each in rows]
 
     def count(self, status: str) -> int:
         return sum(row["status"] == status for row in self.latest)
@@ -166,8 +176,8 @@ def _ticks(columns: Sequence[str]) -> tuple[tuple[str, int], ...]:
         labels = [column[:length] for column in columns]
         groups: list[tuple[str, int]] = []
         for label in labels:
-            if groups and groups[-1][0] == label:
-                groups[-1] = (label, groups[-1][1] + 1)
+            if groups and (groups[-1][0] == label or (length == 4 and groups[-1][1] < _NARROW)):
+                groups[-1] = (groups[-1][0], groups[-1][1] + 1)
             else:
                 groups.append((label, 1))
         if len(columns) / len(groups) >= 4 or length == 4:

@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.execution.notifications.messages import run_link, templates
+from logdriven_dagster.execution.plots import draw_windows
 from logdriven_dagster.plugins.report.flow import Flow, flow
 from logdriven_dagster.plugins.report.heat_map import LOOK, TableWindows, heat_maps, number
+from logdriven_dagster.plugins.report.longest_chain import LongestChain, find_longest_chain
 
 MOST_FAILURES = 100
+MOST_PLOTS = 60
+"""The maximum number of tables whose rows are plotted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,8 @@ def as_html(
             recovered=recovered[:MOST_FAILURES],
             recovered_count=len(recovered),
             maps=heat_maps(tables.values()),
+            plots=_plots(tables.values()),
+            chain=_chain(project, attempts),
             lines=_lines(tables.values()),
             moves=_moves(attempts),
             flow=_flow(project, tables),
@@ -158,6 +166,24 @@ def _failure(project: Project, row: shown.Row, times: int) -> Failure:
         " · ".join(filter(None, details)),
         run_link(project, row["dagster_run_id"]),
     )
+
+
+def _plots(tables: Iterable[TableWindows]) -> list[tuple[str, Markup]]:
+    """Return for each table with at least three windows the plot of their rows."""
+    found = []
+    for table in tables:
+        windows = table.plotted
+        if len(windows) > 2 and any(window.rows is not None for window in windows):
+            found.append((table.table, Markup(draw_windows(windows))))  # noqa: S704 - escaped there
+    return found[:MOST_PLOTS]
+
+
+def _chain(project: Project, attempts: Sequence[shown.Row]) -> LongestChain | None:
+    upstreams = {
+        name: [dependency.table for dependency in table.table_dependencies]
+        for name, table in project.tables.items()
+    }
+    return find_longest_chain(attempts, upstreams)
 
 
 def _lines(tables: Iterable[TableWindows]) -> list[TableLine]:

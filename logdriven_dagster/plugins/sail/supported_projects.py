@@ -14,6 +14,7 @@ from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.declared_columns import describe_columns
 from logdriven_dagster.config.models.types.files import CsvSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import TableTarget, Target
@@ -148,6 +149,8 @@ class _Table:
             yield _build_error(document, ("incremental_type",), what)
         if table.missing_columns != "refuse":
             yield _build_error(document, ("missing_columns",), "missing_columns: allow")
+        if any(column.is_required for column in describe_columns(table.columns or "")):
+            yield _build_error(document, ("columns",), "NOT NULL in columns")
         for n, step in enumerate(table.steps):
             place = ("steps", n)
             found = list(_check_fields(step, document, place))

@@ -177,7 +177,7 @@ class WindowSpans:
         if error:
             _fail(span, error)
             _fail(self._doing, error)
-            # A window of a pass that is set back runs again by itself.
+            # A window of a pass that is set back runs again.
             if self._run is not None and status != Status.DISCARDED.value:
                 _fail(self._run, "a window failed")
         span.end()

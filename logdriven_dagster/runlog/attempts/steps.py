@@ -79,6 +79,8 @@ _FRESH: dict[str, Any] = {
     "end_time": utc_now(),
     "duration": 0,
     "output": "",
+    "target": None,
+    "snapshot_id": None,
 }
 """The values of a step that has just started."""
 _ADDED = insert(step_log).values(**_FRESH)
@@ -306,4 +308,6 @@ def _build_columns(outcome: StepOutcome) -> dict[str, Any]:
         "error": None if outcome.error is None else clean_text(outcome.error, _ERROR_LENGTH),
         "source_type": outcome.source_type,
         "target_type": outcome.target_type,
+        "target": outcome.target,
+        "snapshot_id": outcome.snapshot_id,
     }

@@ -297,6 +297,22 @@ def list_attempts_at(
     return [[known[job_id] for job_id in ids[name] if job_id in known] for name in called]
 
 
+def list_newest_windows(conn: Connection, table: str, limit: int) -> list[dict[str, Any]]:
+    """Return the latest attempts at the newest windows of a table, by ascending start.
+
+    Rows have the form of `list_attempts`.
+    """
+    query = (
+        select(job_log.c.job_id)
+        .where(match_project(job_log), job_log.c.job_name == table, job_log.c.latest == 1)
+        .where(job_log.c.window_start.is_not(None))
+        .order_by(job_log.c.window_start.desc())
+        .limit(limit)
+    )
+    newest = conn.execute(query).scalars().all()
+    return list_attempts_by_id(conn, newest[::-1])
+
+
 def list_attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
     """Return the rows of attempts with their `steps`, in the order of the ids."""
     rows: dict[int, dict[str, Any]] = {}

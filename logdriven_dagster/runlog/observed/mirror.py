@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Table, and_, bindparam, or_, select
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.model.attempts import Owner, Status, Trigger
+from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.runlog.attempts.failed_refreshes import MARKED
 from logdriven_dagster.runlog.history.logs import list_attempts_by_id
 from logdriven_dagster.runlog.schema.attempts import job_log
@@ -18,7 +18,12 @@ from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 from logdriven_dagster.runlog.sql.unions import execute_each
 
-_ENDED = (Status.SUCCESS.value, Status.FAILURE.value, Status.DISCARDED.value)
+_ENDED = (
+    Status.SUCCESS.value,
+    Status.FAILURE.value,
+    Status.DISCARDED.value,
+    Status.SKIPPED.value,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +103,10 @@ def list_ended_since(
 ) -> list[dict[str, Any]]:
     """Return the latest attempts and failed refreshes that ended since a naive UTC time, in order.
 
-    Of skipped windows, only those skipped by an operator are returned. Rows that ended in the
-    future of a clock that was set back are returned when the clock reaches their end. Rows have the
-    form of `history.list_attempts`. `job_end_time` is written a little before its transaction is
-    committed, so a reader queries an overlapping period and passes the ids that it has already seen
-    as `leave_out`.
+    Rows that ended in the future of a clock that was set back are returned when the clock reaches
+    their end. Rows have the form of `history.list_attempts`. `job_end_time` is written a little
+    before its transaction is committed, so a reader queries an overlapping period and passes the
+    ids that it has already seen as `leave_out`.
     """
     query = select(job_log.c.job_id).where(
         _match_shown(),
@@ -137,10 +141,7 @@ def _match_shown() -> ColumnElement[bool]:
     return and_(
         match_project(job_log),
         or_(unindexed(job_log.c.latest) == 1, unindexed(job_log.c.failed_refresh) == MARKED),
-        or_(
-            unindexed(job_log.c.status).in_(_ENDED),
-            unindexed(job_log.c.run_trigger) == Trigger.SKIP.value,
-        ),
+        unindexed(job_log.c.status).in_(_ENDED),
         job_log.c.window_start.is_not(None),
         job_log.c.job_end_time.is_not(None),
     )

@@ -200,6 +200,8 @@ step_log = Table(
     Column("updated_count", BigInteger, comment="of target_count, rows that replaced others"),
     Column("malformed_count", BigInteger, comment="rows that a permissive source could not read"),
     Column("outside_count", BigInteger, comment="rows of the source that belong to no window"),
+    Column("target", Text, comment="the published table, folder or topic, as readers name it"),
+    Column("snapshot_id", String(64), comment="the snapshot or version that has the rows"),
     CheckConstraint(STATUS_CHECKS["step_log"], name="ck_step_log_status"),
     **INNODB,
 )

@@ -4,13 +4,26 @@
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from logdriven_dagster.config.changes.fields import Effect
 from logdriven_dagster.config.changes.queries import compare_queries
 
+_PUBLIC = (
+    "The same edits can be made of the queries of any dbt or SQLMesh project:",
+    "",
+    "```console",
+    "$ python -m tests.config.changes.public_queries FOLDER",
+    "```",
+    "",
+    "On 28 November 2026, with 377 queries of dbt-labs/jaffle-shop, fivetran/dbt_shopify,",
+    "tuva-health/tuva, cal-itp/data-infra, TobikoData/sqlmesh and TobikoData/sqlmesh-examples,",
+    "3,519 of 3,873 edits have exactly the right class, and 353 a larger one. One has a smaller",
+    "class than the list says, and rightly: a mean for a sum keeps the type of a column that is",
+    "cast to DOUBLE.",
+)
 PAGE = Path(__file__).resolve().parents[3] / "docs/evidence/changes.md"
 
 QUERIES = {
@@ -229,9 +242,9 @@ def _rename(query: str, old: str, new: str) -> str:
     return re.sub(rf"\b{old}\b", new, query)
 
 
-def list_edits() -> Iterator[Edit]:
+def list_edits(queries: Mapping[str, str] = QUERIES) -> Iterator[Edit]:
     """Yield the edits that change the text of a query."""
-    for query, text in QUERIES.items():
+    for query, text in queries.items():
         for name, effect, change in _EDITS:
             after = change(text)
             if after != text:
@@ -257,6 +270,8 @@ def render() -> str:
         "```console",
         "$ python -m tests.config.changes.edits",
         "```",
+        "",
+        *_PUBLIC,
         "",
         "| edit | true class | queries | found |",
         "| --- | --- | ---: | --- |",

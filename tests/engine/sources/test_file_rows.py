@@ -256,6 +256,26 @@ def test_a_malformed_record_without_a_time_fails_its_window(world: World):
     assert "oops" in failed.error
 
 
+@pytest.mark.parametrize(
+    ("fields", "problem"), [("", "field extra"), (", multiline: true", "several")]
+)
+def test_each_file_of_json_is_checked_although_a_window_reads_some_of_them(
+    world: World, fields: str, problem: str
+):
+    (world.root / "in").mkdir()
+    for day in DAYS:
+        record = f'{{"id": {day}, "at": "2022-01-0{day} 10:00:00"}}'
+        (world.root / f"in/{day}.json").write_text(record)
+    odd = world.root / "in/3.json"
+    more = f"{odd.read_text()}\n{odd.read_text()}"
+    odd.write_text(more if fields else odd.read_text().replace("}", ', "extra": 1}'))
+    source = f'type: json, path: in, columns: "id INT, at TIMESTAMP"{fields}'
+    world.write("tables/events.yaml", TABLE.format(period="1 day", source=source, column="at"))
+    failed = [e for e in world.runner.catch_up(NOW) if isinstance(e, WindowFailed)]
+    assert [event.attempt.window for event in failed] == [builders.day(3)]
+    assert problem in failed[0].error
+
+
 def test_a_column_named_as_that_of_spark_turns_the_choice_of_files_off(world: World):
     (world.root / "in").mkdir()
     for day in DAYS:

@@ -1,6 +1,9 @@
 """What runs outside of a Dagster instance, and what died inside of it, is shown in it."""
 
 import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +17,9 @@ from dagster import (
 )
 from dagster._core.utils import make_new_run_id
 
+from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.execution.definitions.registering import register
-from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.model.attempts import (
@@ -24,9 +28,7 @@ from logdriven_dagster.model.attempts import (
     Status,
     Trigger,
 )
-from logdriven_dagster.model.quality import QualityReport
-from logdriven_dagster.model.runs import Published, Staged
-from logdriven_dagster.orchestration.assets.metadata import success_metadata
+from logdriven_dagster.model.runs import Column, Published, Staged, WindowRun
 from logdriven_dagster.orchestration.assets.partitions import partitions_of, table_partitions
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.events.records import report_planned
@@ -34,6 +36,7 @@ from logdriven_dagster.orchestration.location import Location, default_key
 from logdriven_dagster.orchestration.sensors import mirror
 from logdriven_dagster.orchestration.sensors.mirror import MIRROR
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+from logdriven_dagster.testing.null_engine import NullEngine, NullSession, null_engine
 from tests.builders import at
 from tests.orchestration.ticks import ELSEWHERE, claim, end, tick, working_run
 from tests.orchestration.world import DAILY, EVENTS, World
@@ -53,35 +56,60 @@ def test_windows_of_other_runners_are_green_and_red_with_their_counts(world: Wor
     metadata = record.asset_materialization.metadata
     assert metadata["dagster/partition_row_count"].value == 3
     assert metadata["source_count"].value == 4
-    assert metadata["owner"].value == "elsewhere:1:2"
 
 
-def test_a_mirrored_window_has_the_numbers_that_its_own_run_would_report(world: World) -> None:
-    step = {**EVENTS["steps"][0], "quality": {"id": ["at"], "columns": {"value": ["not_null"]}}}
+class CountingSession(NullSession):
+    """Steps with every count, and with a snapshot."""
+
+    def stage(self, step: StepConfig) -> tuple[Staged, ...]:
+        counts = Counts(9, 6, 6, 1, inserted=4, updated=2, malformed=3, outside=5)
+        columns = (Column("at", "timestamp"),)
+        return tuple(replace(each, counts=counts, columns=columns) for each in super().stage(step))
+
+    def publish(self, step_id: str, verify: Callable[[], None]) -> tuple[Published, ...]:
+        return tuple(replace(each, snapshot_id="42") for each in super().publish(step_id, verify))
+
+
+class CountingEngine(NullEngine):
+    @contextmanager
+    def open_session(self, runs: Sequence[WindowRun], project: Project) -> Iterator[NullSession]:
+        yield CountingSession(self, self._warehouse, runs, project.zone)
+
+
+RULES = {"id": ["at"], "columns": {"value": ["not_null"]}}
+
+
+def described(world: World, table: str, partition: str) -> dict[str, Any]:
+    """The metadata of the newest materialization of a partition, in its order."""
+    key = AssetKey(table.split("."))
+    records = world.instance.fetch_materializations(key, limit=20).records
+    (made, *_) = [
+        made for each in records if (made := each.asset_materialization).partition == partition
+    ]
+    return {name: value.value for name, value in made.metadata.items()}
+
+
+@pytest.mark.parametrize("rerun", [False, True])
+def test_a_mirrored_window_has_the_metadata_that_its_own_run_reports(
+    world: World, *, rerun: bool
+) -> None:
+    step = {**EVENTS["steps"][0], "quality": RULES}
     world.write({**EVENTS, "steps": [step]})
-    attempt = claim(world, 1)
-    counts = Counts(9, 6, 6, 1, inserted=4, updated=2, malformed=3, outside=5)
-    end(world, attempt, counts=counts)
+    with null_engine(CountingEngine()):
+        for _ in range(1 + rerun):
+            assert world.materialize("ods.events", "2022-01-01").success
+    own = described(world, "ods.events", "2022-01-01")
+    world.instance.wipe()
     tick(world)
-    (record,) = world.instance.fetch_materializations(KEY, limit=10).records
-    assert record.asset_materialization is not None
-    mirrored = {n: m.value for n, m in record.asset_materialization.metadata.items()}
-    quality = QualityReport(7, 1, ())
-    staged = Staged("load", counts, "csv", "iceberg", (), quality=quality)
-    published = (Published("load", "ods.events"),)
-    reported = success_metadata(WindowSucceeded(attempt, (staged,), published, 0.1))
-    numbers = {n: value for n, value in reported.items() if isinstance(value, int)}
-    assert numbers == {n: mirrored[n] for n in numbers}
-    assert set(numbers) == {
-        "source_count",
-        "rows_of_no_window",
-        "malformed_count",
-        "rejected_count",
-        "target_count",
-        "inserted_count",
-        "updated_count",
-        "dagster/partition_row_count",
-    }
+    mirrored = described(world, "ods.events", "2022-01-01")
+    assert {name: own[name] for name in mirrored} == mirrored
+    assert own.keys() - mirrored.keys() == {"dagster/column_schema"}  # nothing was published
+    assert [name for name in own if name in mirrored] == list(mirrored)
+    assert next(iter(mirrored)) == "story"
+    assert {"rejected_count", "rows_of_no_window", "target", "snapshot_id"} <= mirrored.keys()
+    assert list(mirrored)[-3:] == ["job_id", "attempt", "lag_seconds"]
+    assert isinstance(mirrored["lag_seconds"], int)
+    assert "owner" not in mirrored
 
 
 def test_a_window_is_shown_with_its_own_times(world: World) -> None:
@@ -97,7 +125,7 @@ def test_a_window_is_shown_with_its_own_times(world: World) -> None:
     assert shown.timestamp == instant
     metadata = shown.asset_materialization.metadata
     assert metadata["seconds"].value == 0
-    assert metadata["lag_seconds"].value == instant - at("2022-01-02").timestamp()
+    assert metadata["lag_seconds"].value == round(instant - at("2022-01-02").timestamp())
     (failed,) = world.instance.get_run_records()
     assert (failed.start_time, failed.end_time) == (instant, instant)
     assert failed.dagster_run.execution_plan_snapshot_id  # Dagster can show its steps
@@ -134,6 +162,39 @@ def test_the_origins_of_columns_come_with_the_newest_window(world: World, spark:
     assert (dep.asset_key, dep.column_name) == (KEY, "value")
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_the_newest_window_has_a_picture_of_all_windows(world: World, *, own: bool) -> None:
+    world.write({**EVENTS, "checks": [], "end": "2022-01-04"})
+    with null_engine():
+        assert world.catch_up(now="2022-01-10").success
+    if not own:
+        world.instance.wipe()
+    tick(world)
+    (record,) = world.instance.fetch_observations(KEY, limit=10).records
+    assert record.partition_key is None
+    picture = record.asset_observation.metadata["windows"].value
+    assert picture.startswith("![Rows and states of the newest windows](data:image/svg+xml;base64,")
+
+
+def test_windows_that_a_newer_one_replaces_look_finished_with_the_reason(world: World) -> None:
+    full = {"incremental_type": "full", "period": 1440, "checks": []}
+    step = {**EVENTS["steps"][0], "target": {"type": "iceberg", "mode": "overwrite"}}
+    step["source"] = {k: v for k, v in step["source"].items() if k != "window_column"}
+    world.write({**EVENTS, **full, "steps": [step], "end": "2022-01-04"})
+    with null_engine():
+        assert world.catch_up(now="2022-01-10").success
+    tick(world)
+    days = ["2022-01-01", "2022-01-02", "2022-01-03"]
+    assert world.colours("ods.events") == {"materialized": days}
+    skipped = described(world, "ods.events", "2022-01-01")
+    assert skipped["story"].startswith(
+        "**Skipped**, so no rows were read: each window replaces the whole table, so only the "
+        "newest one runs."
+    )
+    assert "`logdriven refresh ods.events --window 2022-01-01`" in skipped["story"]
+    assert "target_count" not in skipped
+
+
 def test_a_discarded_window_is_pending_not_failed(world: World) -> None:
     world.write(EVENTS)
     end(world, claim(world, 1), Status.DISCARDED)
@@ -159,7 +220,7 @@ def test_a_window_that_ran_twice_elsewhere_has_the_newest_evaluation_of_its_chec
 def observed(world: World) -> list[str]:
     """What is said of the first day beside its materialization."""
     found = world.instance.fetch_observations(KEY, limit=10).records
-    seen = [record.asset_observation for record in found]
+    seen = [record.asset_observation for record in found if record.partition_key]
     assert all(each and each.partition == "2022-01-01" for each in seen)
     return [each.description or "" for each in seen if each]
 
@@ -176,7 +237,7 @@ def test_a_failed_refresh_is_reported_at_its_partition_which_stays_materialized_
     [told] = observed(world)
     assert "the table is unchanged" in told
     assert "broken" in told
-    (record,) = world.instance.fetch_observations(KEY, limit=10).records
+    record, _picture = world.instance.fetch_observations(KEY, limit=10).records
     story = record.asset_observation.metadata["story"].value
     assert story.index("FAILURE") < story.index("SUCCESS")
     assert world.instance.get_runs() == []

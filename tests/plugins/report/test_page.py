@@ -17,6 +17,7 @@ from logdriven_dagster.execution.definitions.homes import open_run_log
 from logdriven_dagster.plugins.report import data as reports
 from logdriven_dagster.plugins.report.flow import MOST_TABLES, flow
 from logdriven_dagster.plugins.report.heat_map import MOST_COLUMNS
+from logdriven_dagster.plugins.report.longest_chain import find_longest_chain
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from tests.builders import at
 from tests.recipients import mail_server
@@ -341,3 +342,42 @@ def test_a_graph_that_is_too_large_to_read_is_not_drawn():
 def cells(ledger):
     (line,) = csv.DictReader(io.StringIO(ledger.report().as_csv()))
     return line
+
+
+def chain_of(ledger):
+    upstreams = {"dws.revenue": ["ods.orders"]}
+    return find_longest_chain(ledger.report().attempts, upstreams)
+
+
+def test_the_longest_chain_of_a_run_has_the_windows_that_had_to_follow_each_other(ledger):
+    """Two days side by side: the second one of orders takes longest, then its revenue follows."""
+    begin = datetime(2026, 11, 20, 8, 0)
+    step = ("csv", 1, "iceberg", 1)
+    later = {n: begin + timedelta(seconds=n) for n in (0, 10, 60, 100)}
+    run = {"owner": "host:1:2"}
+    ledger.attempt("ods.orders", 0, "SUCCESS", step, seconds=5, started=begin, owner="old:1:2")
+    ledger.attempt("ods.orders", 1, "SUCCESS", step, seconds=10, started=later[0], **run)
+    ledger.attempt("ods.orders", 2, "SUCCESS", step, seconds=50, started=later[10], **run)
+    ledger.attempt("dws.revenue", 1, "SUCCESS", step, seconds=20, started=later[10], **run)
+    ledger.attempt("dws.revenue", 2, "SUCCESS", step, seconds=30, started=later[60], **run)
+    chain = chain_of(ledger)
+    found = [(link.table, link.windows, link.seconds) for link in chain.links]
+    assert found == [("ods.orders", 2, 60.0), ("dws.revenue", 1, 30.0)]
+    assert (chain.windows, chain.seconds, chain.elapsed) == (3, 90.0, 90.0)
+    assert [round(link.share, 2) for link in chain.links] == [0.67, 0.33]
+
+
+def test_nothing_that_ended_has_no_chain(ledger):
+    assert chain_of(ledger.attempt("ods.orders", 1, "RUNNING", job_end_time=None)) is None
+
+
+def test_the_page_plots_the_rows_of_windows_and_shows_the_longest_chain(ledger):
+    for n in range(6):
+        rows = 9_000 if n == 4 else 100 + n
+        ledger.attempt("ods.orders", n, "SUCCESS", ("csv", rows, "iceberg", rows), owner="a:1:1")
+    html = ledger.report().as_html()
+    assert "Rows per window" in html
+    assert html.count("<svg") == 1
+    assert "9,000 read, 9,000 written" in html
+    assert "Longest chain of the last run" in html
+    assert "<script" not in html

@@ -56,6 +56,8 @@ class DeclaredColumn:
     name: str
     type: str
     comment: str | None
+    is_required: bool = False
+    """True if the column is NOT NULL."""
 
 
 def describe_columns(columns: str) -> Iterator[DeclaredColumn]:
@@ -64,8 +66,9 @@ def describe_columns(columns: str) -> Iterator[DeclaredColumn]:
         rest = column.string[column.start(3) :].strip()
         found = _COMMENT.search(rest)
         text = re.sub(r"\\(.)", r"\1", found[1][1:-1]) if found else None
-        kind = _NOT_NULL.sub("", rest[: found.start()] if found else rest).strip()
-        yield DeclaredColumn(_get_name(column), kind, text)
+        written = (rest[: found.start()] if found else rest).strip()
+        kind = _NOT_NULL.sub("", written).strip()
+        yield DeclaredColumn(_get_name(column), kind, text, kind != written)
 
 
 def list_declared_columns(columns: str) -> frozenset[str]:

@@ -39,10 +39,10 @@ class FilesSource(Source):
         "from the files",
         examples=["id BIGINT, at TIMESTAMP"],
     )
-    missing_files: Literal["fail", "no_rows"] = Field(
+    missing_files: Literal["fail", "no_rows", "wait"] = Field(
         "fail",
-        description="without files for a window in this place: fail the window, or read no rows; "
-        "for incremental_type files, see on_empty",
+        description="without files for a window in this place: fail the window, read no rows, or "
+        "wait until there are files; for incremental_type files, see on_empty",
     )
     detect_changes_by: Annotated[Literal["modified", "hash"], Formerly("version")] = Field(
         "modified",

@@ -73,7 +73,6 @@ class JdbcTarget(TableTarget):
     takes_registered_modes = True
     store = "logdriven_dagster.engine.targets.jdbc.table:JdbcTable"
     contents = "logdriven_dagster.engine.targets.jdbc.contents:JdbcContents"
-    is_counted_slowly = True
 
     type: Literal["jdbc"]
     connection: str = Field(

@@ -40,8 +40,6 @@ class Target(Part):
     """True if its store applies `WriteMode.replaced_range`, so that packages can add modes."""
     has_only_columns_of_results: ClassVar[bool] = False
     """True if nothing but a result can add a column to it."""
-    is_counted_slowly: ClassVar[bool] = False
-    """True if counting its rows requires a full scan."""
 
     window_column: str | None = Field(
         None,

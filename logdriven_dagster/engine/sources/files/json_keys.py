@@ -13,13 +13,16 @@ from urllib.parse import unquote
 from logdriven_dagster.config.models.types.files import JsonSource, TextSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
-from logdriven_dagster.engine.sources.files.readers import build_cache_key, load_files
+from logdriven_dagster.engine.sources.files.readers import (
+    build_cache_key,
+    list_versions,
+    load_files,
+)
 from logdriven_dagster.engine.sources.files.records import (
     parse_declared_columns,
     read_as,
     record_options,
 )
-from logdriven_dagster.engine.sources.files.text_values import LOST_DIGITS, has_micros
 from logdriven_dagster.engine.sources.files.texts import add_location, encoding_of, format_file
 from logdriven_dagster.engine.sources.readers import Reading, values_of
 from logdriven_dagster.engine.spark import functions as sf
@@ -37,7 +40,6 @@ _PROBLEMS = {
     "key": f"appears twice in one object; {_FIX_OF_KEYS}",
     "escape": "is half of a character, which Spark reads as a question mark; fix the "
     "file, or accept it with mode: PERMISSIVE",
-    "column": "; fix the file, or accept it with mode: PERMISSIVE, which cuts them",
     "text": "is not read by Spark; write each object in a line of its own",
 }
 _INFERRED = (
@@ -64,9 +66,9 @@ def refuse_keys(reading: Reading, source: Source, frame: "DataFrame") -> None:
     columns = parse_declared_columns(source) or frame.schema
     if not (problems := _list_problems(source, columns)):
         return
-    key = build_cache_key(reading, source)
-    what = (key, source.unknown_fields)
-    if reading.sources.are_trusted(what, key.path, reading.run.files):
+    key, versions = build_cache_key(reading, source), list_versions(reading, source)
+    what = (key, source.unknown_fields, columns.json())
+    if reading.sources.are_trusted(what, versions):
         return
     found = _texts(reading, source).selectExpr(
         "*", f"concat({', '.join(problems)}) AS problems", "_metadata.file_path AS file"
@@ -75,7 +77,7 @@ def refuse_keys(reading: Reading, source: Source, frame: "DataFrame") -> None:
     label = f"{reading.run.table}: keys of {key.path}"
     rows = run_action(reading.spark, label, found.limit(1).collect)
     if not rows:
-        reading.sources.trust(what, key.path, reading.run.files)
+        reading.sources.trust(what, versions)
         return
     if name := source.window_name:
         instant = name if name in found.columns else f"parsed.{name}"
@@ -87,9 +89,9 @@ def refuse_keys(reading: Reading, source: Source, frame: "DataFrame") -> None:
 
 def _refuse_several_documents(reading: Reading, source: JsonSource) -> None:
     """Raise TerminalStepError for a file with several documents; Spark reads only the first."""
-    key = build_cache_key(reading, source)
+    key, versions = build_cache_key(reading, source), list_versions(reading, source)
     what = (key, "documents")
-    if reading.sources.are_trusted(what, key.path, reading.run.files):
+    if reading.sources.are_trusted(what, versions):
         return
     keys = _Keys(source)
     as_one = keys.build_parsing("'[' || value || ']'", "ARRAY<STRING>")
@@ -104,7 +106,7 @@ def _refuse_several_documents(reading: Reading, source: JsonSource) -> None:
             "multiline: true reads only the first one; remove it if each line is a "
             "document, or write the documents as one list"
         )
-    reading.sources.trust(what, key.path, reading.run.files)
+    reading.sources.trust(what, versions)
 
 
 def _problem(source: JsonSource, row: "Row") -> str:
@@ -112,9 +114,10 @@ def _problem(source: JsonSource, row: "Row") -> str:
     problem = row["problems"][0]
     kind = problem.partition(" ")[0]
     fix = _INFERRED if kind == "field" and source.columns is None else _PROBLEMS[kind]
-    message = f"{problem}{fix}" if fix.startswith(";") else f"{problem} {fix}"
     files = [unquote(row["file"])]
-    return add_location(files, message, encoding_of(source), lambda line: line.strip() == first)
+    return add_location(
+        files, f"{problem} {fix}", encoding_of(source), lambda line: line.strip() == first
+    )
 
 
 def _filter_by_window(
@@ -153,26 +156,9 @@ def _list_problems(source: JsonSource, columns: "StructType") -> list[str]:
         found.append(f"CASE WHEN ltrim(value) LIKE '[%' THEN {each} ELSE {one} END")
     if source.is_strict:
         found.append(_halves())
-        found += _lost_digits(source, columns, keys)
     if not source.multiline:
         found.append(_after_end(keys))
     return found
-
-
-def _lost_digits(source: JsonSource, columns: "StructType", keys: "_Keys") -> list[str]:
-    """Return SQL of an array with the times of the window column whose digits Spark cuts.
-
-    Spark's own reader reads the window column, so that it can skip the rows of other windows.
-    """
-    name = source.window_name or ""
-    kinds = {field.name.lower(): field.dataType.typeName() for field in columns.fields}
-    if kinds.get(name.lower()) not in ("timestamp", "timestamp_ntz"):
-        return []
-    column = quote_name(name)
-    texts = f"{keys.build_parsing('value', f'ARRAY<STRUCT<{column}: STRING>>')}.{column}"
-    bad = f"filter({texts}, t -> t IS NOT NULL AND NOT {has_micros('t')})"
-    label = f"concat('column ', {text_literal(name)}, ' holds \\'', t, '\\'{LOST_DIGITS}')"
-    return [f"CASE WHEN {has_micros('value')} THEN array() ELSE transform({bad}, t -> {label}) END"]
 
 
 def _after_end(keys: "_Keys") -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FilesSource
-from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.sources.file_rows import local_path
 from logdriven_dagster.engine.sources.files.arrivals import arrivals
 from logdriven_dagster.engine.sources.files.folders import names_below, values_in_folders
@@ -20,10 +19,10 @@ from logdriven_dagster.engine.sources.known_sources import (
     fingerprint,
     is_hidden,
 )
+from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.files import FoundFile
-from logdriven_dagster.model.runs import WindowRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +48,7 @@ def _visible(placeholder: "re.Match[str]") -> str:
 def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
     """Return the local files of a source; None if there are too many or only Spark can list them.
 
-    Below a folder, folders without `=` in their names are not read.
+    Files below a folder are not read if no folder above them has `=` in its name.
     """
     if is_remote(key.path) or not (_chooses_files(key) or PATTERN & set(key.path)):
         return _read_below(key.path)
@@ -75,37 +74,42 @@ def refuse_files_too_deep(sources: KnownSources, key: Key) -> None:
     if is_remote(key.path) or _chooses_files(key) or PATTERN & set(key.path):
         return
     found = [file[0] for file in sources.find_files(key) or () if not is_hidden(Path(file[0]).name)]
-    if found and not any(_has_only_columns(file, key.path) for file in found):
+    if found and not any(_is_read(file, key.path) for file in found):
         raise TerminalStepError(
             f"{min(found)}: Spark does not read files in folders below {key.path}; add "
             "options: {recursiveFileLookup: true} to the source"
         )
 
 
-def remote_files(
-    project: Project, source: FilesSource, run: WindowRun, key: Key
-) -> list[FoundFile]:
+def remote_files(reading: Reading, source: FilesSource, key: Key) -> list[FoundFile]:
     """Return the files of a source in an object store; none if only Spark can list them.
 
-    Below a folder, folders without `=` in their names are not read. Raises TerminalStepError for a
-    file next to folders with columns in their names, which Spark would not read.
+    They are listed once for all checks of a window. Files below a folder are not read if no folder
+    above them has `=` in its name. Raises TerminalStepError for a file next to folders with columns
+    in their names, which Spark would not read.
     """
     if _chooses_files(key) or "{" in key.path:
         return []
-    try:
-        found = arrivals(project, source, run)
-    except Exception:  # noqa: BLE001 - Spark may have other credentials, and reports its own error
-        return []
+    if key.path not in reading.listed:
+        try:
+            reading.listed[key.path] = arrivals(reading.project, source, reading.run)
+        except Exception:  # noqa: BLE001 - Spark may have other credentials, and reports its error
+            return []
+    found = reading.listed[key.path]
     if "*" in key.path:
         return found
-    files = [file for file in found if _has_only_columns(file.location, key.path)]
+    files = [file for file in found if _is_read(file.location, key.path)]
     values_in_folders((file.location for file in files), key.path)
     return files
 
 
-def _has_only_columns(location: str, path: str) -> bool:
-    """Return True if all folders of a file below the path are columns."""
-    return all("=" in name for name in names_below(location.rpartition("/")[0], path))
+def _is_read(location: str, path: str) -> bool:
+    """Return True if Spark reads a file below a path: directly in it, or if a folder has a column.
+
+    Plain folders may lie above and below the one with the column, as in `in/2026/day=1/part`.
+    """
+    names = names_below(location.rpartition("/")[0], path)
+    return not names or any("=" in name for name in names)
 
 
 def _chooses_files(key: Key) -> bool:
@@ -117,4 +121,4 @@ def _read_below(location: str) -> Fingerprint | None:
     found = fingerprint(location)
     if found is None:
         return None
-    return frozenset(file for file in found if _has_only_columns(file[0], location))
+    return frozenset(file for file in found if _is_read(file[0], location))

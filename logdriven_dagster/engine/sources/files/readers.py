@@ -1,6 +1,6 @@
 """Readers of files: formats with types, and text formats."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from logdriven_dagster.engine.sources.files.plain_files import plain_files
 from logdriven_dagster.engine.sources.files.records import (
     check_values,
     clean_malformed,
+    find_window_doubt,
     parse_declared_columns,
     read_as,
     record_options,
@@ -50,12 +51,14 @@ from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_n
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
 from logdriven_dagster.engine.sources.files.typed.reading import Part, plan_reading
 from logdriven_dagster.engine.sources.known_sources import (
+    PATTERN,
     Fingerprint,
     Key,
     find_last_changes,
     fingerprint,
 )
 from logdriven_dagster.engine.sources.readers import Reader, Reading
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import literal_path
@@ -85,7 +88,7 @@ class FilesReader(Reader):
         if len(paths) == 1 and source.missing_files == "fail":
             return source  # Spark itself reports that it does not exist
         existing = [path for path in paths if has_files(reading.project, path)]
-        if source.missing_files == "fail" and len(existing) < len(paths):
+        if source.missing_files != "no_rows" and len(existing) < len(paths):
             missing = [path for path in paths if path not in existing]
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise TerminalStepError(
@@ -181,14 +184,23 @@ class RecordsReader(FilesReader):
         columns = read_as(source, frame.schema)
         return frame if columns == frame.schema else load_files(reading, source, columns)
 
+    def all_rows(self, reading: Reading, source: RecordsSource) -> "DataFrame":
+        casts = mode_of(reading.spark).capabilities.casts_on_read
+        if not casts or (doubt := find_window_doubt(source)) is None:
+            return super().all_rows(reading, source)
+        plain = source.whole().model_copy(update={"window_column": None})
+        value = sf.expr(f"CASE WHEN NOT {doubt.bad} THEN {doubt.value} END")
+        return self.whole(reading, plain).withColumn(doubt.name, value)
+
     def validate_frame(
         self, reading: Reading, source: RecordsSource, frame: "DataFrame"
     ) -> "DataFrame":
         if not mode_of(reading.spark).capabilities.casts_on_read:
             return frame  # every value was checked when it was read
         if source.is_strict:
-            path = build_cache_key(reading, source).path
-            trusted = reading.sources.are_trusted(UNDECODABLE, path, reading.run.files)
+            trusted = reading.sources.are_trusted(
+                _of_bytes(reading, source), list_versions(reading, source)
+            )
             return check_values(frame, source, decodable=trusted)
         frame, malformed = clean_malformed(frame, source, reading.windows or (reading.run.window,))
         reading.malformed.append(malformed)
@@ -198,16 +210,16 @@ class RecordsReader(FilesReader):
         """Return True if a retry may succeed, because the files are not the cause of the error."""
         if not mode_of(reading.spark).capabilities.casts_on_read:
             return False
-        path = build_cache_key(reading, source).path
         suspect = Suspect(
             reading.spark, source, reading.run.window, lambda: self._files(reading, source)
         )
         if (problem := suspect.refusal(error)) is None:
             return False
-        trusted = reading.sources.are_trusted(UNDECODABLE, path, reading.run.files)
+        what, versions = _of_bytes(reading, source), list_versions(reading, source)
+        trusted = reading.sources.are_trusted(what, versions)
         if UNDECODABLE in problem and not trusted and suspect.is_decodable():
             # The file contains the very character that Java substitutes for undecodable bytes.
-            reading.sources.trust(UNDECODABLE, path, reading.run.files)
+            reading.sources.trust(what, versions)
             return True
         raise TerminalStepError(problem)
 
@@ -215,6 +227,11 @@ class RecordsReader(FilesReader):
         # As text, since Spark may have failed to infer the columns.
         raw = TextSource(type="text", path=source.path, options=source.options)
         return mode_of(reading.spark).input_files(load_files(reading, raw, "value STRING"))
+
+
+def _of_bytes(reading: Reading, source: RecordsSource) -> Hashable:
+    """Return the name of the fact that all bytes of a source's files are valid text."""
+    return UNDECODABLE, build_cache_key(reading, source)
 
 
 def _union_of_parts(
@@ -308,7 +325,7 @@ def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -
         return frame
     if is_remote(key.path) and not isinstance(source, RecordsSource):
         # Those of text are listed for their first bytes.
-        remote_files(reading.project, source, reading.run, key)
+        remote_files(reading, source, key)
     zone = reading.project.zone
     declared = mode.parse_columns(source.columns) if source.columns else None
     if declared is not None:
@@ -343,6 +360,22 @@ def _options(source: FilesSource) -> dict[str, str]:
     if isinstance(source, RecordsSource):
         return record_options(source)
     return option_texts(source.options)
+
+
+def list_versions(reading: Reading, source: Any) -> frozenset[Hashable] | None:
+    """Return the versions of the files that a window reads; None if they are not known."""
+    if reading.run.files:
+        return frozenset(reading.run.files)
+    key = build_cache_key(reading, source)
+    if is_remote(key.path):
+        if PATTERN & set(key.path):
+            return None  # Spark also reads the files of folders that a pattern matches
+        return frozenset(remote_files(reading, source, key)) or None
+    found = fingerprint(key.path)
+    if found is None or reading.files is None:
+        return found
+    chosen = set(reading.files.select_paths(path for path, _, _ in found))
+    return frozenset(version for version in found if version[0] in chosen)
 
 
 def build_cache_key(reading: Reading, source: Any) -> Key:

@@ -201,6 +201,20 @@ def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
     return [doubt for doubt in found if doubt]
 
 
+def find_window_doubt(source: RecordsSource) -> Doubt | None:
+    """Return the doubt about a window column of times; None if Spark reads it strictly.
+
+    Spark's own reader reads the window column, so that it can skip the rows of other windows.
+    """
+    columns, name = parse_declared_columns(source), source.window_name
+    if columns is None or name is None or not source.is_strict:
+        return None
+    plain = source.model_copy(update={"window_column": None})
+    fields = (field for field in columns.fields if field.name.lower() == name.lower())
+    times = (find_doubt(plain, field) for field in fields if _is_time("", field.dataType) == "")
+    return next(times, None)
+
+
 def _inferred_columns(frame: "DataFrame") -> "StructType":
     """Return the columns that Spark inferred, for a frame that has the schema of `read_as`."""
     from pyspark.sql.types import StructField, StructType

@@ -67,7 +67,7 @@ def _files_of(reading: Reading, source: RecordsSource, key: Key) -> Iterator[_Fi
         for file in reading.run.files:
             yield _File(file.location, file.size, file.hash)
     elif is_remote(key.path):
-        for found in remote_files(reading.project, source, reading.run, key):
+        for found in remote_files(reading, source, key):
             yield _File(found.location, found.size, found.hash)
     else:
         for path, size, changed in local_files(key, reading.spark) or ():

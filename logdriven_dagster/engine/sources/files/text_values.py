@@ -5,7 +5,8 @@ off, and turns a TINYINT of 128 into -128. It infers numbers for 007 and for int
 cannot hold. The checks apply at any depth of a column.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,13 @@ LOST_DIGITS = " since it has digits below a microsecond"
 INFERRED = " since Spark infers this type, which would change it"
 _DIGITS = 38
 _WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
+_MICRO_DIGITS = 6
 _SHORTEST_WITH_NANOS = 15
 """The length of the interval `0 1:2:3.1234567`."""
+_FORMATS = {"timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat"}
+"""Type → the option with its format."""
+_OF_TIMES = {"locale", "timezone", "enabledatetimeparsingfallback"}
+"""Options that change the meaning of a format."""
 _OF_NO_NUMBERS = {"nanvalue", "positiveinf", "negativeinf"}
 """Options of CSV with texts that Spark's parser reads as numbers."""
 _REAL = "^([-+]?([0-9.]+E[-+]?[0-9]+|INF(INITY)?)|NAN)$"
@@ -130,10 +136,8 @@ def _check(source: RecordsSource, column: str, leaf: "DataType") -> _Check | Non
             return None
         case _ if source.columns is None:
             return None if is_window else _check_inferred(source, leaf)
-        case ty.TimestampType() if not is_window:
-            return _check_instant(source)
-        case ty.TimestampNTZType() if not is_window and "timestampntzformat" not in given:
-            return _check_wall_time()
+        case ty.TimestampType() | ty.TimestampNTZType():
+            return None if is_window else _check_any_time(source, leaf)
         case ty.DayTimeIntervalType():
             return _check_interval(leaf)
         case ty.DecimalType():
@@ -207,30 +211,52 @@ def _check_wall_time() -> _Check:
     return _Check(StringType(), is_good, lambda v: f"try_cast({v} AS TIMESTAMP_NTZ)", problem)
 
 
-def _check_instant(source: RecordsSource) -> _Check | None:
-    """Check an instant; with a format, only one with digits below a microsecond, which Spark cuts.
-
-    SQL reads texts by a format as Spark's parser does, unless other options change their meaning.
-    """
+def _check_any_time(source: RecordsSource, leaf: "DataType") -> _Check | None:
+    """Check a time; with a format, only one with digits below a microsecond, which Spark cuts."""
+    kind = leaf.typeName()
     given = {name.lower(): str(value) for name, value in source.options.items()}
-    if (form := given.get("timestampformat")) is None:
-        return _check_time(with_seconds=isinstance(source, JsonSource))
-    is_same = not given.keys() & {"locale", "timezone"}
-    return _check_formatted_time(form) if "S" * 7 in form and is_same else None
+    form = given.get(_FORMATS[kind])
+    if form is not None:
+        return _check_formatted_time(form, kind, given) if "S" * 7 in form else None
+    if kind == "timestamp_ntz":
+        return _check_wall_time()
+    return _check_time(with_seconds=isinstance(source, JsonSource))
 
 
-def _check_formatted_time(form: str) -> _Check:
-    """Check a time that Spark reads by a format with digits below a microsecond."""
+def _check_formatted_time(form: str, kind: str, given: Mapping[str, str]) -> _Check:
+    """Check a time that Spark reads by a format with digits below a microsecond.
+
+    `given` are the options of the source. Spark's parser of JSON reads a text by them as that of
+    CSV does.
+    """
     from pyspark.sql.types import StringType
 
-    def value(v: str) -> str:
-        return f"try_to_timestamp({v}, {text_literal(form)})"
+    def parse(v: str, text: str) -> str:
+        options = {name: given[name] for name in sorted(_OF_TIMES & given.keys())}
+        pairs = ", ".join(
+            f"'{name}', {text_literal(value)}"
+            for name, value in {**options, _FORMATS[kind]: text}.items()
+        )
+        return f"from_json(to_json(named_struct('v', {v})), 'v {kind}', map({pairs})).v"
+
+    def is_exact(v: str) -> str:
+        if all(before in ".," for before in re.findall("([^S]?)S{7,}", form)):
+            return has_micros(v)
+        # The fraction has at most six digits, or only zeros after them.
+        more = max(map(len, re.findall("S{7,}", form))) - _MICRO_DIGITS
+        short = re.sub("S{7,}", "S" * _MICRO_DIGITS, form)
+        rest, zeros = f"left({v}, length({v}) - {more})", f"right({v}, {more}) = '{'0' * more}'"
+        return f"({parse(v, short)} IS NOT NULL OR {zeros} AND {parse(rest, short)} IS NOT NULL)"
+
+    def problem(v: str) -> str:
+        reason = f"CASE WHEN {parse(v, form)} IS NULL THEN '' ELSE '{LOST_DIGITS}' END"
+        return f"'holds \\'', {v}, '\\'{MISFIT} {kind}', {reason}"
 
     return _Check(
         StringType(),
-        lambda v: f"{value(v)} IS NOT NULL AND {has_micros(v)}",
-        value,
-        lambda v: f"'holds \\'', {v}, '\\'{MISFIT} timestamp', {_explain_digits(v)}",
+        lambda v: f"{parse(v, form)} IS NOT NULL AND {is_exact(v)}",
+        lambda v: parse(v, form),
+        problem,
     )
 
 

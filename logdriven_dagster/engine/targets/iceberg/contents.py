@@ -1,6 +1,7 @@
 """Contents of Iceberg tables, read from the catalog."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
@@ -10,11 +11,17 @@ from logdriven_dagster.engine.iceberg.names import name_of_table
 from logdriven_dagster.engine.iceberg.schema import refuse_unreadable_types, spark_schema
 from logdriven_dagster.engine.queries.schemas import columns_of, window_column
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
-from logdriven_dagster.engine.targets.contents import Contents, Holdings, Named
+from logdriven_dagster.engine.targets.contents import (
+    Contents,
+    Holdings,
+    Named,
+    SnapshotHistory,
+)
 from logdriven_dagster.engine.targets.first_contact import what_becomes
 from logdriven_dagster.engine.targets.iceberg.catalog import total_rows
 from logdriven_dagster.engine.targets.iceberg.first_contact import unknown_files
 from logdriven_dagster.engine.targets.iceberg.garbage import leftovers
+from logdriven_dagster.engine.targets.iceberg.history import list_snapshots
 from logdriven_dagster.engine.targets.iceberg.renaming import (
     find_existing_table,
     find_rename_obstacle,
@@ -33,7 +40,10 @@ class IcebergContents(Contents):
         if found is None:
             return Holdings()
         refuse_unreadable_types(found.schema(), name_of_table(found))
-        return Holdings(columns_of(spark_schema(found.schema())), total_rows(found))
+        comments = {field.name: field.doc for field in found.schema().fields}
+        columns = columns_of(spark_schema(found.schema()))
+        described = (replace(each, comment=comments[each.name]) for each in columns)
+        return Holdings(tuple(described), total_rows(found))
 
     def rows(
         self, project: Project, table: str, target: IcebergTarget, window: TimeWindow | None
@@ -42,6 +52,14 @@ class IcebergContents(Contents):
         if found is None:
             raise NotPublishedError(f"{table} was never published, so it cannot be read")
         return arrow_rows(found, window_column(target), window)
+
+    def list_snapshots(
+        self, project: Project, table: str, target: IcebergTarget
+    ) -> SnapshotHistory:
+        found = find_existing_table(project, target.name or table)
+        if found is None:
+            raise NotPublishedError(f"{table} was never published, so it cannot be read")
+        return list_snapshots(found)
 
     def effects_on_existing_rows(
         self, project: Project, targets: Sequence[tuple[str, IcebergTarget]]

@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.iceberg.names import name_of_table
 from logdriven_dagster.engine.storage.staging import staging_name
+from logdriven_dagster.engine.targets.contents import SnapshotHistory, TableSnapshot
 from logdriven_dagster.engine.targets.store import StagedRows, is_newer
+from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged, WindowRun
 
 if TYPE_CHECKING:
@@ -113,6 +117,48 @@ def of_windows(table: "Table", windows: Collection[tuple[str, str]]) -> set[int]
         for snapshot, properties in _newest_first(table)
         if (properties.get("table"), properties.get("data_range_start")) in windows
     }
+
+
+def list_snapshots(table: "Table") -> SnapshotHistory:
+    """Return the snapshots that led to the current one, and the other ones."""
+    found, snapshot = list["Snapshot"](), table.current_snapshot()
+    while snapshot is not None:
+        found.insert(0, snapshot)
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+    known = {each.snapshot_id for each in found}
+    others = [each for each in table.metadata.snapshots if each.snapshot_id not in known]
+    job_ids = dict[int, list[int]]()
+    for each, properties in _newest_first(table):
+        if "job_id" in properties:
+            job_ids.setdefault(each.snapshot_id, []).append(int(properties["job_id"]))
+
+    def describe(each: "Snapshot") -> TableSnapshot:
+        time = datetime.fromtimestamp(each.timestamp_ms / 1000, timezone.utc)
+        return TableSnapshot(str(each.snapshot_id), time, tuple(job_ids.get(each.snapshot_id, ())))
+
+    return SnapshotHistory(tuple(map(describe, found)), tuple(map(describe, others)))
+
+
+def rewind_table(table: "Table", snapshot: str) -> "Table":
+    """Return the table as it was at a snapshot, with its schema, for reading only.
+
+    Raises TerminalStepError if the snapshot has expired.
+    """
+    from pyiceberg.table import Table
+
+    found = table.snapshot_by_id(int(snapshot)) if snapshot.isdigit() else None
+    if found is None:
+        raise TerminalStepError(
+            f"{name_of_table(table)}: snapshot {snapshot} has expired; choose a newer one"
+        )
+    known = {each.schema_id for each in table.metadata.schemas}
+    schema = found.schema_id if found.schema_id in known else table.metadata.current_schema_id
+    then = {"current_snapshot_id": found.snapshot_id, "current_schema_id": schema}
+    metadata = table.metadata.model_copy(update=then)
+    return Table(
+        table.name(), metadata, table.metadata_location, table.io, table.catalog, table.config
+    )
 
 
 def _newest_first(table: "Table") -> "Iterator[tuple[Snapshot, Mapping[str, str]]]":

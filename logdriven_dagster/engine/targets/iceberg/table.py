@@ -56,6 +56,7 @@ from logdriven_dagster.engine.targets.iceberg.history import (
     is_out_of_date,
     publication,
     refuse_superseded,
+    rewind_table,
     snapshots_of,
 )
 from logdriven_dagster.engine.targets.iceberg.keyed_files import IcebergFiles
@@ -269,9 +270,19 @@ class IcebergTable:
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Read the current snapshot; for a `window`, open only the files that may hold its rows."""
+        return self._read(self._find_published(), window)
+
+    def read_snapshot(self, snapshot: str, window: TimeWindow | None) -> "DataFrame":
+        """Read a snapshot of the table with the columns that the table had then."""
+        return self._read(rewind_table(self._find_published(), snapshot), window)
+
+    def _find_published(self) -> "Table":
         table = self._existing()
         if table is None:
             raise NotPublishedError(f"{self._name} was never published, so it cannot be read")
+        return table
+
+    def _read(self, table: "Table", window: TimeWindow | None) -> "DataFrame":
         spark, column = self._context.spark, self._window_column
         if window is None:
             return rows_of(spark, table, plan(table))

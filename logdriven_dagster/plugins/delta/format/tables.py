@@ -195,15 +195,18 @@ def place_of(location: str, properties: Mapping[str, str]) -> dict[str, Any]:
     return {"table_uri": normalize_location(location), "storage_options": store_options(properties)}
 
 
-def open_table(location: str, properties: Mapping[str, str]) -> Snapshot | None:
-    """Return the table as it is now; None if there is none.
+def open_table(
+    location: str, properties: Mapping[str, str], version: int | None = None
+) -> Snapshot | None:
+    """Return the table as it is now, or as it was at a version; None if there is none.
 
     `properties` configure the project's object stores. Raises TerminalStepError if the table cannot
     be read, and TransientStepError if its store does not answer.
     """
     deltalake = delta_rs()
     try:
-        return Snapshot(deltalake.DeltaTable(**place_of(location, properties)), location)
+        table = deltalake.DeltaTable(**place_of(location, properties), version=version)
+        return Snapshot(table, location)
     except deltalake.exceptions.TableNotFoundError:
         return None
     except deltalake.exceptions.DeltaError as error:

@@ -15,7 +15,12 @@ from logdriven_dagster.engine.storage.garbage import (
 )
 from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.storage.moves import find_move_obstacle, move_folder
-from logdriven_dagster.engine.targets.contents import Contents, Holdings, Named
+from logdriven_dagster.engine.targets.contents import (
+    Contents,
+    Holdings,
+    Named,
+    SnapshotHistory,
+)
 from logdriven_dagster.engine.targets.first_contact import what_becomes
 from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.errors import NotPublishedError, UsageError
@@ -24,7 +29,7 @@ from logdriven_dagster.plugins.delta.format.arrow_rows import arrow_rows
 from logdriven_dagster.plugins.delta.models import DeltaTarget
 from logdriven_dagster.plugins.delta.target.first_contact import unknown_files
 from logdriven_dagster.plugins.delta.target.garbage import leftovers
-from logdriven_dagster.plugins.delta.target.history import was_published_to
+from logdriven_dagster.plugins.delta.target.history import list_snapshots, was_published_to
 from logdriven_dagster.plugins.delta.target.table import open_target
 
 
@@ -46,6 +51,12 @@ class DeltaContents(Contents):
             return storage_of(location, project.storage).open(location)
 
         return arrow_rows(found, open_file, window_column(target), window)
+
+    def list_snapshots(self, project: Project, table: str, target: DeltaTarget) -> SnapshotHistory:
+        found = open_target(project, table, target)
+        if found is None:
+            raise NotPublishedError(f"{table} was never published, so it cannot be read")
+        return list_snapshots(found)
 
     def effects_on_existing_rows(
         self, project: Project, targets: Sequence[tuple[str, DeltaTarget]]

@@ -7,9 +7,11 @@ that checkpoints do not keep, such as the counts of an upsert, are stored in the
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 from logdriven_dagster.engine.storage.locations import Folder, name_of
+from logdriven_dagster.engine.targets.contents import SnapshotHistory, TableSnapshot
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.runs import Merged, WindowRun
 from logdriven_dagster.plugins.delta.format.tables import Snapshot
@@ -96,6 +98,20 @@ def commit_of(snapshot: Snapshot, folder: Folder, staged: StagedRows) -> Mapping
             if all(said.get(key) == mine[key] for key in ("table", "step", "staging", "staged_by")):
                 return {**said, "version": version}
     return {}
+
+
+def list_snapshots(snapshot: Snapshot) -> SnapshotHistory:
+    """Return the versions of the table whose commits its log still has."""
+    commits = sorted(snapshot.table.history(), key=lambda commit: int(commit["version"]))
+    found = tuple(
+        TableSnapshot(
+            str(commit["version"]),
+            datetime.fromtimestamp(commit.get("timestamp", 0) / 1000, timezone.utc),
+            tuple(each["job_id"] for each in commit.get(KEPT, ())),
+        )
+        for commit in commits
+    )
+    return SnapshotHistory(found)
 
 
 def get_merge_counts(said: Mapping[str, Any]) -> Merged | None:

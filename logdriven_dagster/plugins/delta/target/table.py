@@ -22,7 +22,7 @@ from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.engine.targets.upserted_files import merge, refuse_duplicate_keys
-from logdriven_dagster.errors import NotPublishedError, TransientStepError
+from logdriven_dagster.errors import NotPublishedError, TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.plugins.delta.format.features import refuse_unwritable
@@ -218,7 +218,24 @@ class DeltaTable:
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Read the current version; for a `window`, open only the files that may hold its rows."""
-        snapshot = self._now()
+        return self._read(self._now(), window)
+
+    def read_snapshot(self, snapshot: str, window: TimeWindow | None) -> "DataFrame":
+        """Read a version of the table; its files must not have been removed."""
+        project, location = self._context.project, self._folder.location
+        then = open_table(location, project.storage, int(snapshot))
+        present = self._now()
+        if then is not None and present is not None:
+            current = {file.location for file in present.files}
+            for file in then.files:
+                if file.location not in current and not self._data.storage.exists(file.location):
+                    raise TerminalStepError(
+                        f"{self._table}: version {snapshot} cannot be read, because its file "
+                        f"{file.location} was removed; choose a newer version"
+                    )
+        return self._read(then, window)
+
+    def _read(self, snapshot: Snapshot | None, window: TimeWindow | None) -> "DataFrame":
         if snapshot is None:
             raise NotPublishedError(f"{self._table} was never published, so it cannot be read")
         refuse_unwritable(snapshot)

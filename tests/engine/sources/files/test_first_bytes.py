@@ -205,3 +205,16 @@ def test_files_of_an_object_store_are_refused_too(lab: Lab, lake: Lake):
         assert problem in refused(lab, csv(path=path, columns="a INT, b STRING, day INT"))
     assert lake.faults.requests["GetObject"] == before + 1  # of the only new file
     assert problem in refused(lab, csv(path=f"{url}/day=2/zip.csv"))
+
+
+def test_files_of_an_object_store_are_listed_once_for_all_checks_of_a_window(lab: Lab, lake: Lake):
+    lab.settings["storage"] = lake.settings(lab.root)["storage"]
+    write(lab, "f.json", b'{"a": 1}')
+
+    def count_listings(source: dict[str, Any]) -> int:
+        before = lake.faults.requests["ListObjectsV2"]
+        load(lab, source | {"path": lake.url(lab.root / "in")})
+        return lake.faults.requests["ListObjectsV2"] - before
+
+    of_lines = count_listings({"type": "text"})
+    assert count_listings({"type": "json", "columns": "a INT"}) == of_lines > 0

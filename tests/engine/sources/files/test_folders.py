@@ -56,6 +56,17 @@ def test_a_value_in_a_folder_that_does_not_read_back_stays_a_text(lab: Lab, case
     assert sorted(texts(lab, "v")) == expected
 
 
+@pytest.mark.parametrize("place", ["2026/v=1", "2026/v=1/part", "v=1/part"])
+def test_files_in_plain_folders_above_or_below_a_column_are_read_and_checked(lab: Lab, place: str):
+    put(lab, f"{place}/f.parquet", a=1)
+    assert texts(lab, "v") == ["1 int"]
+    bad = lab.root / "in" / place.replace("v=1", "v=2") / "f.parquet"
+    bad.parent.mkdir(parents=True)
+    parquet.write_table(pa.table({"a": pa.array([2**64 - 1], pa.uint64())}), bad)
+    source = {"type": "parquet", "path": "in", "columns": "a BIGINT, v INT"}
+    assert f"{bad}: the column a" in refused(lab, source)
+
+
 def test_folders_with_escaped_bytes_of_utf8_are_refused(lab: Lab):
     """DuckDB writes such names; Spark reads each byte as a character."""
     put(lab, "v=Zürich/f.parquet", a=1)

@@ -330,31 +330,82 @@ def test_numbers_of_java_are_no_numbers_of_csv(lab: Lab, kind: str, text: str):
     assert {row[0] for row in lab.rows("ods.t")} == expected
 
 
-@pytest.mark.parametrize("kind", ["csv", "json"])
-def test_digits_that_a_format_reads_and_spark_cuts_are_refused(lab: Lab, kind: str):
-    times = ["31.01.2022 10:00:00,123456000", "31.01.2022 10:00:00,1234567"]
-    options = {"timestampFormat": "dd.MM.yyyy HH:mm:ss,[SSSSSSSSS][SSSSSSS]"}
-    source = csv("a TIMESTAMP", sep=";") if kind == "csv" else json_lines("a TIMESTAMP")
-    source |= {"options": options}
-    rows = ["a", *times] if kind == "csv" else [f'{{"a": "{time}"}}' for time in times]
-    lab.file("in/f", "\n".join(rows))
-    problem = f"column a holds '{times[1]}', not a valid timestamp since it has digits below"
-    assert problem in refused(lab, source)
-    lab.file("in/f", "\n".join(rows[:-1]))
-    load(lab, source, "SELECT CAST(a AS STRING) AS a FROM source")
-    assert lab.rows("ods.t") == [("2022-01-31 10:00:00.123456",)]
+FORMATS_OF_DIGITS = {
+    "a comma": ("dd.MM.yyyy HH:mm:ss,[SSSSSSSSS][SSSSSSS]", "31.01.2022 10:00:00,", {}),
+    "a locale": ("dd.MM.yyyy HH:mm:ss.SSSSSSSSS", "31.01.2022 10:00:00.", {"locale": "de-DE"}),
+    "a zone": (
+        "yyyy-MM-dd HH:mm:ss.SSSSSSSSS",
+        "2022-01-31 16:00:00.",
+        {"timeZone": "Asia/Yekaterinburg"},
+    ),
+    "a colon": ("yyyyMMdd HH:mm:ss:SSSSSSSSS", "20220131 10:00:00:", {}),
+}
 
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ"])
-def test_digits_of_a_window_column_of_json_that_spark_cuts_are_refused(lab: Lab, kind: str):
-    good, bad = "2022-01-01T10:00:00.123456000", "2022-01-02T10:00:00.1234567"
-    lab.file("in/f.json", f'{{"at": "{good}"}}\n{{"at": "{bad}"}}\n')
-    source = json_lines(f"at {kind}", window_column="at")
+@pytest.mark.parametrize("case", FORMATS_OF_DIGITS)
+def test_digits_that_a_format_reads_and_spark_cuts_are_refused(lab: Lab, case: str, kind: str):
+    form, time, options = FORMATS_OF_DIGITS[case]
+    is_local = kind == "TIMESTAMP_NTZ"
+    name = "timestampNTZFormat" if is_local else "timestampFormat"
+    lab.settings["timezone"] = "UTC"
+    lab.file("in/f.csv", f"a\n{time}123456000\n{time}1234567\n")
+    lab.file("in/f.json", f'{{"a": "{time}123456000"}}\n{{"a": "{time}1234567"}}\n')
+    for source in (csv(f"a {kind}", sep=";", path="in/*.csv"), json_lines(f"a {kind}")):
+        source |= {"path": f"in/*.{source['type']}", "options": {name: form, **options}}
+        problem = f"column a holds '{time}1234567', not a valid {kind.lower()} since it has digits"
+        assert f"line {3 - (source['type'] == 'json')}: {problem}" in refused(lab, source)
+
+
+@pytest.mark.parametrize("case", FORMATS_OF_DIGITS)
+def test_digits_that_a_format_reads_and_a_timestamp_keeps_are_read(lab: Lab, case: str):
+    form, time, options = FORMATS_OF_DIGITS[case]
+    lab.file("in/f.csv", f"a\n{time}123456000\n")
+    source = csv("a TIMESTAMP", sep=";", options={"timestampFormat": form, **options})
+    lab.settings["timezone"] = "UTC"
+    load(lab, source, "SELECT CAST(a AS STRING) AS a FROM source")
+    hour = 11 if case == "a zone" else 10
+    assert lab.rows("ods.t") == [(f"2022-01-31 {hour}:00:00.123456",)]
+
+
+CHANGED_TIMES = {
+    "digits": ("2022-01-02 10:00:00.1234567", "since it has digits below a microsecond", 2),
+    "a zone": ("2022-01-02T11:00:00.123456789+01:00", "since it has digits below", 2),
+    "skipped": ("2022-03-27 02:30:00", "since clocks skip it; fix the file, or accept it", 86),
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize("case", CHANGED_TIMES)
+def test_a_time_of_a_window_column_that_spark_would_change_fails_its_window(
+    lab: Lab, form: str, case: str
+):
+    bad, problem, number = CHANGED_TIMES[case]
+    times = ["2022-01-01T10:00:00.123456000", bad]
+    rows = ["at", *times] if form == "csv" else [f'{{"at": "{time}"}}' for time in times]
+    lab.file("in/f", "\n".join(rows))
+    columns = "at TIMESTAMP"
+    source = csv(columns) if form == "csv" else json_lines(columns)
+    step = {"source": source | {"window_column": "at"}, "target": TARGET}
+    lab.settings["timezone"] = "Europe/Berlin"
+    for fields in ({}, {"rows_outside": "ignore"}):
+        lab.table("ods.t", step, **fields)
+        assert lab.run("ods.t", day(1)).counts.target == 1
+        with pytest.raises(TerminalStepError) as caught:
+            lab.run("ods.t", day(number))
+        assert f"line {len(rows)}: column at holds '{bad}', not" in str(caught.value)
+        assert problem in str(caught.value)
+
+
+def test_a_wall_time_of_a_window_column_of_csv_keeps_its_digits(lab: Lab):
+    lab.file("in/f.csv", "at\n2022-01-01 10:00:00.123456\n2022-01-02 10:00:00.1234567\n")
+    source = csv("at TIMESTAMP_NTZ", window_column="at")
     lab.table("ods.t", {"source": source, "target": TARGET})
     assert lab.run("ods.t", day(1)).counts.target == 1
-    problem = f"line 2: column at holds '{bad}' since it has digits below a microsecond; fix"
-    with pytest.raises(TerminalStepError, match=problem):
+    with pytest.raises(TerminalStepError, match=r"line 3: column at holds .* digits below"):
         lab.run("ods.t", day(2))
+    lab.table("ods.t", {"source": source | {"mode": "PERMISSIVE"}, "target": TARGET})
+    assert lab.run("ods.t", day(2)).counts.target == 1
 
 
 def test_a_value_with_a_line_break_is_refused_with_the_option_that_reads_it(lab: Lab):

@@ -129,6 +129,16 @@ def test_types_without_one_for_all_values_are_refused_with_both_files(lab: Lab):
     assert rows(lab, columns="n BIGINT, v STRING") == [{"n": 1, "v": "7"}, {"n": 2, "v": "x"}]
 
 
+def test_each_of_several_types_without_one_for_all_values_is_named_with_its_file(lab: Lab):
+    kinds = (pa.int32(), pa.int64(), pa.float64())
+    paths = [
+        write(lab.root / f"in/{number}.parquet", {"v": pa.array([7], kind)})
+        for number, kind in enumerate(kinds)
+    ]
+    problem = refused(lab, {"type": "parquet", "path": "in"})
+    assert f"int in {paths[0]}, bigint in {paths[1]} and double in {paths[2]}, which" in problem
+
+
 def test_a_single_value_and_a_nested_one_are_refused_with_both_files(lab: Lab):
     one = write(lab.root / "in/1.parquet", {"v": pa.array([7])})
     other = write(lab.root / "in/2.parquet", {"v": pa.array([{"a": 1}], STRUCT)})

@@ -175,23 +175,23 @@ def refuse_mixed_types(
             if all(is_exact(kind, "string") for kind in held):
                 line = _line(columns, {**kinds, path: {"string": ""}})
                 fix = f"write {line}, and CAST in the query"
-            raise TerminalStepError(_two_types(path, held, fix))
+            raise TerminalStepError(_several_types(path, held, fix))
     shapes: dict[Names, dict[str, str]] = {}
     for footer in found:
         for path, shape in _shapes(footer.columns):
             shapes.setdefault(path, {}).setdefault(shape, footer.path)
     for path, files in shapes.items():
         if len(files) > 1:
-            raise TerminalStepError(_two_types(path, files, _BY_TWO))
+            raise TerminalStepError(_several_types(path, files, _BY_TWO))
 
 
 _BY_TWO = "read the files with a separate step for each type, and CAST in the query"
 
 
-def _two_types(path: Names, files: Mapping[str, str], fix: str) -> str:
-    (one, file), (other, another), *_ = files.items()
+def _several_types(path: Names, files: Mapping[str, str], fix: str) -> str:
+    *others, last = (f"{kind} in {file}" for kind, file in files.items())
     return (
-        f"the column {_format_path(path)} is {one} in {file} and {other} in {another}, "
+        f"the column {_format_path(path)} is {', '.join(others)} and {last}, "
         f"which no single type reads exactly; {fix}"
     )
 

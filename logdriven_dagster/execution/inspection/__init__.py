@@ -1,0 +1,1 @@
+"""Questions about queries and published rows: analysis, audit, comparison."""

@@ -1,0 +1,102 @@
+"""Declared columns that are NOT NULL or frozen: nothing is published that breaks them."""
+
+from typing import Any
+
+import pytest
+
+from logdriven_dagster.engine.targets.contents import contents_of
+from logdriven_dagster.errors import NotPublishedError, TerminalStepError
+from tests.builders import day
+from tests.engine.laboratory import Lab
+
+COLUMNS = "id INT NOT NULL, word STRING"
+GOOD = "SELECT 1 AS id, CAST(NULL AS STRING) AS word"
+BAD = "SELECT IF(day(:data_range_start) = 2, NULL, 1) AS id, 'x' AS word"
+REFUSED = "column id of ods.t must not be NULL, but the result has a row with NULL in it"
+TARGETS: dict[str, dict[str, Any]] = {
+    "iceberg": {"type": "iceberg"},
+    "append": {"type": "iceberg", "mode": "append"},
+    "overwrite": {"type": "iceberg", "mode": "overwrite"},
+    "upsert": {"type": "iceberg", "mode": "upsert", "key": ["word"]},
+    "parquet": {"type": "parquet"},
+    "delta": {"type": "delta"},
+    "sqlite": {"type": "jdbc", "connection": "lite", "table": "required"},
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("target", TARGETS)
+def test_null_in_a_required_column_stops_before_publication(lab: Lab, target: str):
+    lab.table("ods.t", {"sql": BAD, "target": TARGETS[target]}, columns=COLUMNS)
+    lab.run("ods.t", day(1))
+    before = lab.rows("ods.t")
+    with pytest.raises(TerminalStepError, match=REFUSED):
+        lab.run("ods.t", day(2))
+    assert lab.rows("ods.t") == before
+
+
+def test_null_in_a_required_column_stops_a_pass_of_many_windows(lab: Lab):
+    lab.table(
+        "ods.t",
+        {
+            "sql": "SELECT id, 'x' AS word, at FROM source",
+            "source": {
+                "type": "csv",
+                "path": "in",
+                "header": True,
+                "columns": "id INT, at TIMESTAMP",
+                "window_column": "at",
+            },
+            "target": {"type": "iceberg", "window_column": "at"},
+        },
+        columns=f"{COLUMNS}, at TIMESTAMP",
+        batch_size="all",
+    )
+    lab.file("in/rows.csv", "id,at\n1,2022-01-01 01:00:00\n,2022-01-02 01:00:00\n")
+    runs = [lab.window_run("ods.t", day(n)) for n in (1, 2)]
+    with (
+        lab.engine.open_session(runs) as session,
+        pytest.raises(TerminalStepError, match=REFUSED),
+    ):
+        lab.finish(session, "ods.t")
+    with pytest.raises(NotPublishedError):
+        lab.rows("ods.t")
+
+
+def test_rejected_rows_may_lack_a_required_column(lab: Lab):
+    lab.table(
+        "ods.t",
+        {
+            "sql": "SELECT * FROM VALUES (1, 'a'), (NULL, 'b') AS t(id, word)",
+            "quality": {"columns": {"id": ["not_null"]}},
+            "target": {"type": "iceberg"},
+        },
+        columns=COLUMNS,
+    )
+    lab.run("ods.t", day(1))
+    assert lab.rows("ods.t") == [(1, "a")]
+
+
+def test_frozen_columns_must_all_be_there(lab: Lab):
+    columns = "id INT, word STRING, n INT"
+    allowed = {"columns": columns, "missing_columns": "allow"}
+    lab.table("ods.t", {"sql": GOOD, "target": {"type": "iceberg"}}, **allowed)
+    lab.run("ods.t", day(1))
+    lab.table("ods.t", {"sql": GOOD, "target": {"type": "iceberg"}}, schema="frozen", **allowed)
+    with pytest.raises(TerminalStepError, match="column n is missing") as refused:
+        lab.run("ods.t", day(2))
+    schemas = "  columns: id int, word string, n int\n  result:  id int, word string"
+    assert schemas in str(refused.value)
+
+
+def test_frozen_columns_exclude_a_former_column_of_the_target(lab: Lab):
+    sql = "SELECT 1 AS id, 'x' AS word, 1 AS former"
+    lab.table("ods.t", {"sql": sql, "target": {"type": "iceberg"}})
+    lab.run("ods.t", day(1))
+    frozen = {"columns": "id INT, word STRING", "schema": "frozen", "missing_columns": "allow"}
+    lab.table("ods.t", {"sql": GOOD, "target": {"type": "iceberg"}}, **frozen)
+    with pytest.raises(TerminalStepError, match="the result has no column former"):
+        lab.run("ods.t", day(2))
+    project = lab.project
+    target = project.table("ods.t").output
+    assert len(contents_of(target).holdings(project, "ods.t", target).columns) == 3
