@@ -11,7 +11,7 @@ from logdriven_dagster.model.windows import TimeWindow
 
 
 class FileArrivals:
-    """Whether the files of windows exist. Files that exist are not looked for again."""
+    """Lookup of the files of windows. Files that exist are not looked up again."""
 
     def __init__(self, project: Project, overrides: Mapping[str, Any] | None = None) -> None:
         """Create it. `overrides` replace the variables in paths, as in the run."""

@@ -98,7 +98,7 @@ def test_nothing_is_recorded_for_a_window_that_waits(tmp_path: Path):
     assert sandbox.log("ods.events") == []
 
 
-def test_a_window_that_somebody_names_is_refused_before_it_is_claimed(tmp_path: Path):
+def test_a_refresh_of_a_window_without_files_is_refused_before_its_claim(tmp_path: Path):
     sandbox = sandbox_of(tmp_path)
     with pytest.raises(DependencyError, match="cannot run yet: it waits for files: there are none"):
         list(sandbox.runner.refresh_windows("ods.events", [day(1)], at(NOW)))

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from logdriven_dagster.execution.plots import Band, PlottedWindow, draw_windows
+from logdriven_dagster.execution.inspection.plots import Band, PlottedWindow, draw_windows
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -63,7 +63,7 @@ def hurt_in_turn(folder: Path, faults: Faults, days: int) -> Driver:
 
 
 @pytest.mark.usefixtures("long")
-def test_a_query_that_changes_in_between_is_restated_whatever_happens(tmp_path):
+def test_a_query_that_changes_between_faults_is_restated(tmp_path):
     with driving(make_scenario("lake", tmp_path, days=4), seed=1) as driver:
         driver.hurt("kill", "between verify and switch", 7)
         driver.change_query()  # some windows are finished, one is staged by the old query

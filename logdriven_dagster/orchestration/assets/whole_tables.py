@@ -13,7 +13,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.targets.contents import holdings
-from logdriven_dagster.execution.plots import PlottedWindow, draw_windows
+from logdriven_dagster.execution.inspection.plots import PlottedWindow, draw_windows
 from logdriven_dagster.model.lineage import Container, QueryLineage, find_outer_origins
 from logdriven_dagster.model.runs import Column
 from logdriven_dagster.model.windows import TimeWindow

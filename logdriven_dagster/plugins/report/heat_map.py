@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from logdriven_dagster.config.models.incremental.registered import get_incremental_type
+from logdriven_dagster.execution.inspection.plots import PlottedWindow
 from logdriven_dagster.execution.notifications import wording as shown
-from logdriven_dagster.execution.plots import PlottedWindow
 
 MOST_COLUMNS = 96
 """The maximum number of windows in a heat map: the newest ones."""

@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.inspection.plots import draw_windows
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.execution.notifications.messages import run_link, templates
-from logdriven_dagster.execution.plots import draw_windows
 from logdriven_dagster.plugins.report.flow import Flow, flow
 from logdriven_dagster.plugins.report.heat_map import LOOK, TableWindows, heat_maps, number
 from logdriven_dagster.plugins.report.longest_chain import LongestChain, find_longest_chain
