@@ -28,6 +28,7 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 """Java's option to use only its first compiler: tests end before the second one pays off."""
 _FOR_FEW_ROWS: Mapping[str, Option] = {
+    "spark.sql.adaptive.enabled": False,
     "spark.sql.codegen.wholeStage": False,
     "spark.sql.shuffle.partitions": 1,
 }
