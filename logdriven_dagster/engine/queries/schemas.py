@@ -27,6 +27,10 @@ WINDOW_START = "_window_start"
 """Technical column: start of the window that wrote a row. It is hidden from readers by name."""
 
 
+COMMENT = "comment"
+"""The key of a column's comment in Spark's metadata of a field."""
+
+
 def window_column(target: Target) -> str:
     """Return the column whose value assigns a row of this target to a window.
 
