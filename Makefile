@@ -65,7 +65,7 @@ ui: $(VENV)/.installed ## open the example project in Dagster's web interface
 	env -u DAGSTER_HOME $(BIN)/logdriven ui --project $(DEMO)
 
 SIGHTS := $(CURDIR)/.screenshots
-picture: $(VENV)/.installed-dev demo ## draw the pictures of README and docs/dagster.md anew, by Chromium
+picture: $(VENV)/.installed-dev demo ## draw the pictures of README and docs anew, by Chromium; dark ones into .screenshots
 	scripts/test_packages.sh chromium
 	$(BIN)/python -m tests.ui.picture
 	LOGDRIVEN_SCREENSHOTS=$(SIGHTS) $(BIN)/python -m pytest -q tests/ui/test_command.py tests/ui/test_backfills.py

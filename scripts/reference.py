@@ -43,6 +43,7 @@ from logdriven_dagster.config.models.types.targets import TableTarget, Target
 from logdriven_dagster.config.yaml.field_names import current_names
 from logdriven_dagster.plugins.delta.models import DeltaSource, DeltaTarget
 from logdriven_dagster.plugins.kafka.models import KafkaConnection, KafkaSource, KafkaTarget
+from logdriven_dagster.plugins.table_tests import models as table_tests
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/reference.md"
 
@@ -76,6 +77,13 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "checks": steps.CheckConfig,
         "quality": quality.QualityConfig,
         "a rule of quality": quality.RuleUse,
+    },
+    "Tests of tables: `tests/**/*.yaml`": {
+        "test": table_tests.TableTest,
+        "windows of a test": table_tests.WindowsPart,
+        "window of a test": table_tests.WindowBounds,
+        "given": table_tests.GivenRows,
+        "expect": table_tests.Expectation,
     },
     "Sources": {
         "every source": Source,

@@ -43,6 +43,7 @@ def test_equal_values_of_every_kind_are_equal(lab: Lab, key: tuple[str, ...]):
     assert (found.left_rows, found.right_rows, found.examples) == (2, 2, ())
 
 
+@pytest.mark.connect
 def test_other_values_are_found_in_their_columns(lab: Lab):
     other = """
         SELECT * FROM VALUES

@@ -11,7 +11,10 @@ import yaml
 
 from logdriven_dagster.cli.app import app
 from logdriven_dagster.config import load_project
+from logdriven_dagster.config.yaml.bounds import read_yaml
+from logdriven_dagster.config.yaml.loader import Loader
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
+from logdriven_dagster.plugins.table_tests.models import TableTest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -105,9 +108,20 @@ def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None
         assert options <= known[name or ""] | known[""], f"logdriven {line}"
 
 
+def refuse_invalid_test(values: dict[str, Any]) -> None:
+    """Raise ValidationError for an example that is not a test of a table, or a part of one."""
+    for each in values.get("tests", [values]):
+        whole = {"test": "a rule", "table": "ods.orders", "expect": {"rows": []}}
+        TableTest.model_validate({**whole, **each})
+
+
 @pytest.mark.parametrize("text", examples())
 def test_every_example_of_a_file_is_valid(tmp_path: Path, text: str) -> None:
-    first = next(iter(yaml.safe_load(text)))
+    _, values = read_yaml(text, Loader)
+    first = next(iter(values))
+    if {"test", "tests", "given"} & values.keys():
+        refuse_invalid_test(values)
+        return
     files = {"logdriven.yaml": "project: shop\n"}
     if first in AROUND:
         indented = text.replace("\n", "\n  ") if first != "steps" else text

@@ -83,10 +83,12 @@ def page(browser: Any, request: pytest.FixtureRequest, folder: Path) -> Iterator
 
 @pytest.fixture
 def picture(page: Any, folder: Path) -> Callable[[str], None]:
-    """Take the page as it is; `make picture` copies these pictures into docs/images."""
+    """Take the page as it is, light and dark; `make picture` copies the light into docs/images."""
 
     def take(name: str) -> None:
-        page.wait_for_timeout(SETTLED)
-        page.screenshot(path=folder / f"{name}.png", animations="disabled")
+        for scheme, file in (("dark", f"{name}-dark.png"), ("light", f"{name}.png")):
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_timeout(SETTLED)
+            page.screenshot(path=folder / file, animations="disabled")
 
     return take

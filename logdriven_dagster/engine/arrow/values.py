@@ -27,7 +27,7 @@ def records(table: "pa.Table", zone: ZoneInfo) -> Iterator[Mapping[str, Any]]:
 
 def type_names(table: "pa.Table") -> Sequence[str]:
     """Return the types of the columns under their names in Spark's SQL, if they have one."""
-    return [_name(field.type) for field in table.schema]
+    return [type_name(field.type) for field in table.schema]
 
 
 def text_of(value: Any) -> str:
@@ -90,7 +90,8 @@ def _value(value: Any, kind: "pa.DataType", zone: ZoneInfo) -> Any:
     return value
 
 
-def _name(kind: "pa.DataType") -> str:
+def type_name(kind: "pa.DataType") -> str:
+    """Return the name of a type in Spark's SQL, if it has one."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(kind):
@@ -98,11 +99,11 @@ def _name(kind: "pa.DataType") -> str:
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_struct(kind):
-        return f"struct<{','.join(f'{part.name}:{_name(part.type)}' for part in kind)}>"
+        return f"struct<{','.join(f'{part.name}:{type_name(part.type)}' for part in kind)}>"
     if pa.types.is_map(kind):
-        return f"map<{_name(kind.key_type)},{_name(kind.item_type)}>"
+        return f"map<{type_name(kind.key_type)},{type_name(kind.item_type)}>"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"array<{_name(kind.value_type)}>"
+        return f"array<{type_name(kind.value_type)}>"
     return _NAMES.get(str(kind), str(kind))
 
 

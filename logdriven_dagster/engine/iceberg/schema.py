@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.queries.schemas import COMMENT
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _SUBSTITUTES = {
 
 
 def iceberg_schema(schema: "StructType") -> "Schema":
-    """Return the schema of a new table, in which every column is optional.
+    """Return the schema of a new table, in which every column is optional; comments become docs.
 
     Raises TerminalStepError if an Iceberg table cannot hold a column's type.
     """
@@ -53,7 +54,8 @@ def iceberg_schema(schema: "StructType") -> "Schema":
                 f"column {field.name}: an Iceberg table cannot store "
                 f"{field.dataType.simpleString()}; cast it to another type"
             ) from None
-        fields.append(NestedField(next(numbers), field.name, kind, required=False))
+        doc = field.metadata.get(COMMENT)
+        fields.append(NestedField(next(numbers), field.name, kind, required=False, doc=doc))
     return Schema(*fields)
 
 

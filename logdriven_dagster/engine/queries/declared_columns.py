@@ -3,9 +3,12 @@
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.declared_columns import describe_columns
+from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.nested_values import of_each, sql_type
 from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
-from logdriven_dagster.engine.queries.schemas import ddl
+from logdriven_dagster.engine.queries.schemas import COMMENT, ddl
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 
@@ -112,6 +115,29 @@ def _lacks_field(v: str, declared: "DataType", depth: int = 0) -> str | None:
         found = of_each(v, lambda x: str(_lacks_field(x, element, depth + 1)), depth)
         return f"array_contains({found}, true)"
     return None
+
+
+def add_comments(
+    schema: "StructType", project: Project, table: str, target: Target
+) -> "StructType":
+    """Return the schema of a target with the comments that its table declares, as metadata.
+
+    Only the rows that other tables read have declared columns.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    config = project.tables.get(table)
+    if config is None or config.columns is None or target != config.output:
+        return schema
+    comments = {each.name.lower(): each.comment for each in describe_columns(config.columns)}
+    return StructType(
+        [
+            StructField(field.name, field.dataType, field.nullable, {COMMENT: comment})
+            if (comment := comments.get(field.name.lower()))
+            else field
+            for field in schema.fields
+        ]
+    )
 
 
 def _list_types(schema: "StructType") -> dict[str, str]:

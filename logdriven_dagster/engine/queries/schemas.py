@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 WINDOW_START = "_window_start"
 """Technical column: start of the window that wrote a row. It is hidden from readers by name."""
 
-
 _SMALL_INTEGERS = re.compile(r"\b(?:tinyint|smallint)\b")
 """Types that table formats store as INT."""
+
+COMMENT = "comment"
+"""The key of a column's comment in Spark's metadata of a field."""
 
 
 def window_column(target: Target) -> str:

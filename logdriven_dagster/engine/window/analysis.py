@@ -69,8 +69,25 @@ class _UnknownError(TransientStepError):
 
 def analyse(project: Project, spark: "SparkSession") -> Iterator[Analysed]:
     """Analyze every query of every table, upstream tables first."""
-    mode_of(spark).adopt(spark, project)
+    yield from _analyse(project, spark, {})
+
+
+def find_columns(project: Project, spark: "SparkSession") -> "dict[str, StructType]":
+    """Return the columns of the results of tables, by the analysis of their queries.
+
+    Tables whose columns are unknown are missing.
+    """
     columns: dict[str, StructType] = {}
+    for _ in _analyse(project, spark, columns):
+        pass  # mistakes fail when the queries run
+    return columns
+
+
+def _analyse(
+    project: Project, spark: "SparkSession", columns: "dict[str, StructType]"
+) -> Iterator[Analysed]:
+    """Yield the findings in all tables, and add the columns of their results to `columns`."""
+    mode_of(spark).adopt(spark, project)
     for table in project.tables.values():
         with fresh_session(spark, project) as session:
             looked = _TableAnalysis(project, table, session, columns)

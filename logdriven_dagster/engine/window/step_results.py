@@ -14,8 +14,8 @@ from logdriven_dagster.engine.queries.transforms import call, load_transform
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_check import chosen_by_source, refuse_texts
 from logdriven_dagster.engine.sources.file_rows import FileSelection, choose_files
-from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
-from logdriven_dagster.engine.sources.files.window_times import refuse_window_times
+from logdriven_dagster.engine.sources.files.checks.json_keys import refuse_keys
+from logdriven_dagster.engine.sources.files.checks.window_times import refuse_window_times
 from logdriven_dagster.engine.sources.readers import Malformed, Reading, read_source, reader_of
 from logdriven_dagster.engine.sources.source_rows import look, look_for_any
 from logdriven_dagster.engine.spark.actions import run_action, run_checks

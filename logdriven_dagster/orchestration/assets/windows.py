@@ -127,13 +127,13 @@ def _range_shown(window: TimeWindow) -> dict[str, Any]:
 
 
 def _attempt_shown(window: TimeWindow, row: wording.Row) -> dict[str, Any]:
-    """Return the ids of an attempt as text, since Dagster plots numbers, and its delay.
+    """Return the version and ids of an attempt as text, since Dagster plots numbers, and its delay.
 
     The delay is the time from the end of the window to the end of the attempt.
     """
     shown: dict[str, Any] = {}
     if row["table_version"] is not None:
-        shown["table_version"] = row["table_version"]
+        shown["table_version"] = str(row["table_version"])
     shown |= {"job_id": str(row["job_id"]), "attempt": str(row["attempt_number"])}
     if row["job_end_time"] and row["status"] == Status.SUCCESS and not isinstance(window, Slice):
         ended = datetime.fromisoformat(row["job_end_time"])

@@ -25,6 +25,7 @@ TARGETS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.sampled
+@pytest.mark.connect
 @pytest.mark.parametrize("target", TARGETS)
 def test_null_in_a_required_column_stops_before_publication(lab: Lab, target: str):
     lab.table("ods.t", {"sql": BAD, "target": TARGETS[target]}, columns=COLUMNS)
@@ -172,3 +173,31 @@ def test_frozen_columns_of_every_type_are_written_again(lab: Lab, target: str):
     lab.table("ods.t", {"sql": sql, "target": kept}, columns=columns, schema="frozen")
     for n in (1, 2):
         lab.run("ods.t", day(n))
+
+
+@pytest.mark.connect
+def test_comments_of_columns_are_stored_in_iceberg_tables(lab: Lab):
+    def load(columns: str, sql: str, window: int) -> list[str | None]:
+        lab.table("ods.t", {"sql": sql, "target": {"type": "iceberg"}}, columns=columns)
+        lab.run("ods.t", day(window))
+        schema = lab.engine._open_catalog().load_table("ods.t").schema()
+        return [field.doc for field in schema.fields if field.name != "_window_start"]
+
+    assert load("id INT COMMENT 'the order', word STRING", GOOD, 1) == ["the order", None]
+    assert load("id INT COMMENT 'of an order', word STRING", GOOD, 2) == ["of an order", None]
+    columns = "id INT, word STRING, n INT COMMENT 'new'"
+    assert load(columns, f"SELECT *, 1 AS n FROM ({GOOD})", 3) == ["of an order", None, "new"]
+
+
+def test_comments_of_columns_are_stored_in_delta_tables(lab: Lab):
+    from deltalake import DeltaTable
+
+    def load(columns: str, sql: str, window: int) -> list[Any]:
+        lab.table("ods.t", {"sql": sql, "target": {"type": "delta"}}, columns=columns)
+        lab.run("ods.t", day(window))
+        fields = DeltaTable(str(lab.warehouse / "ods/t")).schema().fields
+        return [field.metadata.get("comment") for field in fields if field.name in ("id", "n")]
+
+    assert load("id INT COMMENT 'the order', word STRING", GOOD, 1) == ["the order"]
+    columns = "id INT, word STRING, n INT COMMENT 'new'"
+    assert load(columns, f"SELECT *, 1 AS n FROM ({GOOD})", 2) == ["the order", "new"]

@@ -8,7 +8,7 @@ import pytest
 
 from logdriven_dagster.engine.sources import known_sources
 from logdriven_dagster.engine.sources.file_rows import local_path
-from logdriven_dagster.engine.sources.files import json_keys
+from logdriven_dagster.engine.sources.files.checks import json_keys
 from logdriven_dagster.engine.window import engine as window
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
 from tests.builders import day

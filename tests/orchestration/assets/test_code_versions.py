@@ -90,4 +90,4 @@ def test_the_asset_and_the_partition_name_the_versions(made: World):
     event = made.instance.get_latest_materialization_event(AssetKey(["ods", "alone"]))
     assert event is not None
     assert event.asset_materialization is not None
-    assert event.asset_materialization.metadata["table_version"].value == 1
+    assert event.asset_materialization.metadata["table_version"].value == "1"

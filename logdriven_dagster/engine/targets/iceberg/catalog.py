@@ -213,15 +213,18 @@ def remove_snapshots(table: "Table", snapshot_ids: Iterable[int]) -> bool:
 
 
 def evolve(transaction: "Transaction", schema: "StructType") -> None:
-    """Add new columns of the new files to the table, and widen types to theirs."""
+    """Add new columns of the new files to the table, widen types to theirs, and set comments."""
     metadata = transaction.table_metadata
     if metadata.name_mapping() is None:
         # Spark's files hold no field ids: columns are found by name.
         mapping = metadata.schema().name_mapping.model_dump_json()
         transaction.set_properties({"schema.name-mapping.default": mapping})
-    if spark_schema(metadata.schema()) != spark_schema(iceberg_schema(schema)):
+    known, new = metadata.schema(), iceberg_schema(schema)
+    docs = {field.name: field.doc for field in known.fields}
+    is_described = all(field.doc in (None, docs.get(field.name)) for field in new.fields)
+    if not is_described or spark_schema(known) != spark_schema(new):
         with transaction.update_schema(case_sensitive=False) as update:
-            update.union_by_name(_requiring(metadata.schema(), iceberg_schema(schema)))
+            update.union_by_name(_requiring(known, new))
 
 
 def _requiring(known: "Schema", given: "Schema") -> "Schema":

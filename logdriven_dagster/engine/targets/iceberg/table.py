@@ -31,6 +31,7 @@ from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
 from logdriven_dagster.engine.iceberg.scan import matching_files, plan, refuse_unreadable
 from logdriven_dagster.engine.iceberg.schema import iceberg_schema, spark_schema
+from logdriven_dagster.engine.queries.declared_columns import add_comments
 from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.schemas import (
@@ -112,7 +113,7 @@ class IcebergTable:
     """A target of type `iceberg`; implements `Store`."""
 
     def __init__(self, context: StoreContext, table: str, target: IcebergTarget) -> None:
-        self._context, self._target = context, target
+        self._context, self._table, self._target = context, table, target
         self._name = target.name or table
         self._identifier = identifier(self._name)
         self._folder = table_folder(context.project, self._name)
@@ -253,7 +254,7 @@ class IcebergTable:
         properties = publication(staged, change.merged)
 
         def prepare(transaction: "Transaction") -> None:
-            evolve(transaction, staged[0].schema)
+            evolve(transaction, self._add_comments(staged[0].schema))
 
         if not commit_files(table, change.removed, change.added, properties, prepare):
             return False
@@ -342,11 +343,14 @@ class IcebergTable:
         with suppress(TableAlreadyExistsError, *get_commit_errors()):
             self._catalog.create_table(
                 self._identifier,
-                iceberg_schema(schema),
+                iceberg_schema(self._add_comments(schema)),
                 location=choose_table_folder(self._context.project, self._name).location,
                 partition_spec=self._layout(schema),
                 properties=properties_of_new_tables(self._catalog),
             )
+
+    def _add_comments(self, schema: "StructType") -> "StructType":
+        return add_comments(schema, self._context.project, self._table, self._target)
 
     def _layout(self, schema: "StructType") -> Any:
         """Partition by the window that wrote a row, so that windows never share a file."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.queries.schemas import COMMENT
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _PRIMITIVE = frozenset(
 
 
 def delta_fields(schema: "StructType") -> list[dict[str, Any]]:
-    """Return the schema fields of a new table, in which every column is optional.
+    """Return the schema fields of a new table, in which every column is optional, with comments.
 
     Raises TerminalStepError if a Delta table cannot hold a column's type.
     """
@@ -31,7 +32,10 @@ def delta_fields(schema: "StructType") -> list[dict[str, Any]]:
                 f"column {field.name}: a Delta table cannot hold "
                 f"{field.dataType.simpleString()}; cast it to another type"
             ) from None
-        fields.append(_field(field.name, kind))
+        comment = field.metadata.get(COMMENT)
+        fields.append(
+            _field(field.name, kind) | {"metadata": {COMMENT: comment} if comment else {}}
+        )
     return fields
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.queries.declared_columns import add_comments
 from logdriven_dagster.engine.queries.schemas import (
     conform,
     refuse_wider_columns,
@@ -135,7 +136,11 @@ class DeltaTable:
                 return tuple(self._find_published(snapshot, rows, snapshot.rows) for rows in staged)
             if new_columns(snapshot, staged[0].schema):
                 verify()
-                evolve(snapshot, staged[0].schema)
+                schema = staged[0].schema
+                evolve(
+                    snapshot,
+                    add_comments(schema, self._context.project, self._table, self._target),
+                )
                 continue
             change = self._build_change(snapshot, left)
             added = {path: statistics(path, self._data.storage) for path in change.added}
@@ -189,13 +194,15 @@ class DeltaTable:
 
         A missing table is created with the schema; without a schema, nothing is yielded.
         """
+        project = self._context.project
         for attempt in range(_COMMIT_TRIES):
             if attempt > 1:
                 pause = random.uniform(0.01, 0.05)  # noqa: S311 - spreads the retries
                 time.sleep(pause * 2**attempt)
             snapshot = self._now()
             if snapshot is None and schema is not None:
-                create_table(self._folder.location, self._context.project.storage, schema)
+                described = add_comments(schema, project, self._table, self._target)
+                create_table(self._folder.location, project.storage, described)
                 snapshot = self._now()
             if snapshot is None:
                 return

@@ -213,7 +213,7 @@ def test_files_of_an_object_store_are_listed_once_for_all_checks_of_a_window(lab
 
     def count_listings(source: dict[str, Any]) -> int:
         before = lake.faults.requests["ListObjectsV2"]
-        load(lab, source | {"path": lake.url(lab.root / "in")})
+        load(lab, source | {"path": lake.url(lab.root / "in")}, "SELECT 1 AS n FROM source")
         return lake.faults.requests["ListObjectsV2"] - before
 
     of_lines = count_listings({"type": "text"})
