@@ -58,7 +58,11 @@ def tutorial(page: str) -> Iterator[str]:
             for line in shown(text):
                 command, _, comment = (part.strip() for part in line.partition(" #"))
                 ran = script([command])
-                yield f"if {ran}; then exit 9; fi" if comment == "fails" else ran
+                yield f"if {ran}; then exit 9; fi" if comment in _FAILURES else ran
+
+
+_FAILURES = {"fails", "exits with 1"}
+"""Comments of commands that do not end with 0."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +235,18 @@ def test_the_twelve_tasks_of_a_first_day_run_as_they_stand(tmp_path: Path) -> No
         "dws.customers": (3, 3),
         "dws.weeks": (1, 2),
     }
+
+
+@pytest.mark.usefixtures("long")
+def test_the_walk_through_of_a_changed_threshold_runs_as_it_stands(january: Demonstrated) -> None:
+    commands = list(tutorial("docs/comparing.md"))
+    behind_the_demo = commands[commands.index("cd .demo") + 1 :]
+    ran = by_hand(january.folder, "\n".join(behind_the_demo))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "31 of 31 windows by version 1" in ran.stdout
+    assert "93 rows compared by (day, origin): delayed differs in 93, nothing else" in ran.stdout
+    compared = "9 rows compared by (week, origin): delayed_share differs in 9, nothing else"
+    assert compared in ran.stdout
 
 
 @pytest.mark.parametrize("place", sorted({p for p in ELSEWHERE.values() if "/" in p}))

@@ -1,7 +1,7 @@
 """The pytest plug-in that collects the tests of tables of a project.
 
 A file of tests lies in the folder `tests` next to `logdriven.yaml`. Nothing else is imported before
-one is found. A mistake in a project fails its tests; pytest still collects its other tests.
+one is found. A mistake in a project fails the tests of that project only.
 `-p no:logdriven` turns the plug-in off.
 """
 
