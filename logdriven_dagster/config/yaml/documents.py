@@ -122,7 +122,7 @@ def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
         line, problem = mark.line + 1 if mark else None, str(error.problem)
         raise ConfigError(path, line, "", problem, "write the values out") from None
     except yaml.MarkedYAMLError as error:
-        line, problem, hint = describe_yaml_error(error)
+        line, problem, hint = describe_yaml_error(error, text)
         raise ConfigError(path, line, "", problem, hint) from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1

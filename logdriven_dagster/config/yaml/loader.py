@@ -104,13 +104,17 @@ _PROBLEMS: tuple[tuple[str, tuple[str, str | None]], ...] = (
 """Messages of PyYAML and libyaml, with plain words and a fix for each."""
 
 
-def describe_yaml_error(error: yaml.MarkedYAMLError) -> tuple[int | None, str, str | None]:
-    """Return line, problem and fix of a syntax error."""
+def describe_yaml_error(
+    error: yaml.MarkedYAMLError, text: str
+) -> tuple[int | None, str, str | None]:
+    """Return line, problem and fix of a syntax error in a text."""
     original, mark = str(error.problem), error.problem_mark
     unfinished = re.search(r"expected ':'|unexpected end of stream|expected ',' or", original)
     if unfinished and error.context_mark is not None:
         mark = error.context_mark  # its start; the parser notices the problem lines later
     line = mark.line + 1 if mark else None
+    if mark and "cannot start any token" in original and text[mark.index :].startswith("\t"):
+        return line, *_TAB
     for pattern, (problem, hint) in _PROBLEMS:
         if re.search(pattern, original):
             return line, problem, hint

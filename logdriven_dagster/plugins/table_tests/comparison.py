@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
 Row: TypeAlias = Mapping[str, Any]
@@ -40,6 +41,9 @@ def is_equal(one: Any, other: Any) -> bool:
     """Return True if two values are equal; floating-point numbers may differ in the last digits."""
     if isinstance(one, float) and isinstance(other, float):
         return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-9)
+    if isinstance(one, datetime) and isinstance(other, datetime) and one.tzinfo is not None:
+        # In one time zone, Python compares clocks, which show an hour twice in autumn.
+        return one.astimezone(timezone.utc) == other.astimezone(timezone.utc)
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(is_equal(one[k], other[k]) for k in one)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):

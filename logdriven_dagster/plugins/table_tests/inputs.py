@@ -172,5 +172,7 @@ class _Refusal:
         """Raise ConfigError for a value, in the test's file or in the file with the rows."""
         if self.rows.rows is not None:
             raise self.test.build_error((*self.location, "rows", number, column), problem)
-        line = self.texts.lines[number] if self.texts.lines else None
-        raise ConfigError(get_file(self.test, self.rows), line, column, problem)
+        path, lines = get_file(self.test, self.rows), self.texts.lines
+        if lines:
+            raise ConfigError(path, lines[number], column, problem)
+        raise ConfigError(path, None, f"row {number + 1}: {column}", problem)

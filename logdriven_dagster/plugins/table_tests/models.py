@@ -15,16 +15,16 @@ Count = Literal["source", "target", "rejected", "inserted", "updated", "malforme
 class Rows(Model):
     """Rows that are written in the test, or a file of them."""
 
+    rows: tuple[_Row, ...] | None = Field(
+        None,
+        description="the rows; a column that a row leaves out is NULL",
+        examples=[[{"id": 1, "amount": 5}]],
+    )
     columns: str | None = Field(
         None,
         description="the columns with their types, as Spark DDL; default: the declared columns of "
         "the source, the columns of the table, or else inferred from the values",
         examples=["id INT, ordered_at TIMESTAMP, amount DECIMAL(12,2)"],
-    )
-    rows: tuple[_Row, ...] | None = Field(
-        None,
-        description="the rows; a column that a row leaves out is NULL",
-        examples=[[{"id": 1, "amount": 5}]],
     )
     csv: str | None = Field(
         None,

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from unicodedata import normalize
 from xml.etree import ElementTree as ET
 
 from logdriven_dagster.config.secrets import redact
@@ -55,14 +56,20 @@ def _describe_row(each: Difference, columns: Sequence[str]) -> list[str]:
         return [mark, *(_text(row[name]) for name in columns), _MEANINGS[mark]]
     cells = []
     for name in columns:
-        expected = _text(each.expected[name])
+        expected, found = _text(each.expected[name]), _text(each.found[name])
         differs = name in each.columns
-        cells.append(f"{expected} → {_text(each.found[name])}" if differs else expected)
+        if differs and normalize("NFKC", expected) == normalize("NFKC", found):
+            expected, found = ascii(each.expected[name]), ascii(each.found[name])
+        cells.append(f"{expected} → {found}" if differs else expected)
     return [CHANGED, *cells, _MEANINGS[CHANGED]]
 
 
 def _text(value: object) -> str:
-    return text_of(value).replace("\n", "\\n")
+    """Return a value as text; quotes show texts that are empty, padded, unprintable or `NULL`."""
+    text = text_of(value)
+    is_plain = text.isprintable() and text == text.strip() != ""
+    is_plain = is_plain and not (isinstance(value, str) and text == text_of(None))
+    return text if is_plain else repr(text)
 
 
 def _shorten(path: Path) -> str:

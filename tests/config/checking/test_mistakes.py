@@ -196,6 +196,7 @@ IN_A_TABLE = {
     ("depends_on: []", "depends_on: [~]"): "5: depends_on[0]: must be fields, such as {table: ods.orders}, but it is empty",
     ("depends_on: []", "depends_on: [on]"): '5: depends_on[0]: YAML reads on as true; write "on" in quotes',
     ("    source:", "\tsource:"): "8: a tab indents this line; indent with spaces",
+    ("steps:\n  - step: load", "steps:\n\t- step: load"): "7: a tab indents this line; indent with spaces",
     ("    source:", "     source:"): "8: a colon is not allowed here; check the indentation, or put the text in quotes",
     ("  - step: load\n    source:", "  - step: load\n  source:"): "8: this line does not fit those before it; indent fields of the same level by the same number of spaces, and close quotes",
     ("period: 1 day", "period: 1 day\nperiod: 2 days"): "4: period: given twice, first in line 3; remove one of them",

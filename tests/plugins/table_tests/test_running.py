@@ -1,7 +1,16 @@
 """Tests of tables run on Spark, with the real write modes."""
 
-import pytest
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from logdriven_dagster.plugins.table_tests.given.store import GivenTable
+from logdriven_dagster.plugins.table_tests.given.target import GivenTarget
 from tests.plugins.table_tests.conftest import Bench
 
 ORDERS = """
@@ -86,6 +95,42 @@ def test_a_failure_shows_the_rows_that_differ(shop: Bench):
         "  ~  2   9.00 → 6.00  expected → found",
         "  -  8   8.00         missing",
         "  +  3   7.00         unexpected",
+    ]
+
+
+def test_a_failure_shows_texts_that_look_alike(shop: Bench):
+    shop.table("""
+        table: dwd.names
+        depends_on: [ods.orders]
+        steps:
+          - step: name
+            sql: |
+              SELECT id, CASE id WHEN 1 THEN '' WHEN 3 THEN 'a ' WHEN 4 THEN 'e\u0301' END AS name
+              FROM ods.orders
+            target: {type: iceberg, key: [id], mode: upsert}
+    """)
+    assert shop.problems("""
+        test: differences
+        table: dwd.names
+        window: 2022-01-02
+        given:
+          ods.orders:
+            - {id: 1, ordered_at: 2022-01-02}
+            - {id: 2, ordered_at: 2022-01-02}
+            - {id: 3, ordered_at: 2022-01-02}
+            - {id: 4, ordered_at: 2022-01-02}
+        expect:
+          rows:
+            - {id: 1}
+            - {id: 2, name: "NULL"}
+            - {id: 3, name: a}
+            - {id: 4, name: é}
+    """)[1:] == [
+        "     id  name",
+        "  ~  1   NULL → ''           expected → found",
+        "  ~  2   'NULL' → NULL       expected → found",
+        "  ~  3   a → 'a '            expected → found",
+        "  ~  4   '\\xe9' → 'e\\u0301'  expected → found",
     ]
 
 
@@ -348,3 +393,37 @@ expect:
     (outcome,) = shop.run(text.replace(written, instead))
     assert outcome.is_broken
     assert str(outcome.problems[0]).startswith(f"{shop.folder}/tests/0.yaml:{mistake}")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('[{"id": 1},\n{"id": "one"}]', "orders.json: row 2: id: must be a whole number"),
+        ('{"id": 1}\n\n{"id": "one"}', "orders.json:3: id: must be a whole number"),
+    ],
+)
+def test_a_mistake_in_a_file_of_rows_has_its_place(shop: Bench, text: str, place: str):
+    shop.write("tests/orders.json", text)
+    (outcome,) = shop.run("""
+        test: t
+        table: ods.orders
+        window: 2022-01-02
+        given: {source: {json: orders.json}}
+        expect: {rows: []}
+    """)
+    assert str(outcome.problems[0]).startswith(f"{shop.folder}/tests/{place}")
+
+
+def test_columns_of_given_rows_have_the_types_that_spark_reads(tmp_path: Path, spark: Any):
+    numbers = pa.array([1], pa.uint8())
+    whole = pa.array([{"a b": [1]}], pa.struct([("a b", pa.list_(pa.int16()))]))
+    times = pa.array([datetime(2022, 1, 2)], pa.timestamp("us"))
+    for name, table in {
+        "plain": pa.table({"n": whole, "t": times, "u": times.cast(pa.timestamp("us", "UTC"))}),
+        "unsigned": pa.table({"n": numbers}),
+    }.items():
+        path = tmp_path / f"{name}.parquet"
+        parquet.write_table(table, path)
+        context: Any = SimpleNamespace(spark=spark)
+        given = GivenTable(context, "ods.given", GivenTarget(mode="append", path=str(path)))
+        assert given.read(None).schema == spark.read.parquet(str(path)).schema

@@ -2,7 +2,7 @@
 
 from datetime import date, datetime, timezone
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -10,8 +10,9 @@ import pytest
 
 from logdriven_dagster.config.yaml.bounds import read_yaml
 from logdriven_dagster.config.yaml.loader import Loader
+from logdriven_dagster.plugins.table_tests.comparison import is_equal
 from logdriven_dagster.plugins.table_tests.given.inference import infer_columns
-from logdriven_dagster.plugins.table_tests.given.values import convert_value
+from logdriven_dagster.plugins.table_tests.given.values import convert_row, convert_value
 
 ZONE = ZoneInfo("Europe/Berlin")
 TIME, CLOCK = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
@@ -62,6 +63,21 @@ def test_a_value_that_does_not_fit_is_refused(written: str, kind: Any, problem: 
     with pytest.raises(ValueError, match=r"\w") as refused:
         convert_value(read, kind, ZONE)
     assert problem in str(refused.value)
+
+
+def test_times_of_an_hour_that_occurs_twice_are_different():
+    early, late = (datetime(2022, 10, 30, 2, 30, tzinfo=ZONE, fold=fold) for fold in (0, 1))
+    assert is_equal(early, early)
+    assert not is_equal(early, late)
+    assert not is_equal([early], [late])
+
+
+def test_a_column_is_given_once_in_a_row():
+    def refuse(name: str, problem: str) -> NoReturn:
+        raise ValueError(f"{name}: {problem}")
+
+    with pytest.raises(ValueError, match="ID: given twice, also as id"):
+        convert_row({"id": 1, "ID": 2}, [pa.field("id", pa.int32())], ZONE, refuse)
 
 
 def test_types_follow_from_values():

@@ -1,6 +1,7 @@
 """The store of a stand-in for an upstream table, which reads the rows that a test gives."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
@@ -29,13 +30,25 @@ class GivenTable:
         The `_window_start` of a row, or else the value of the table's window column, is its
         window. Rows without both belong to every window.
         """
-        frame = self._context.spark.read.parquet(self._target.path)
+        frame = self._read_all()
         column = self._target.window_column
         name = WINDOW_START if WINDOW_START in frame.columns else column
         if window is None or name is None:
             return frame
         zone = self._context.project.table(self._table).grid.zone
         return frame.where(window_values(name, frame, zone).lies_within(window))
+
+    def _read_all(self) -> "DataFrame":
+        """Return all rows, without a Spark job that reads the columns from the file."""
+        from pyarrow import parquet
+        from pyspark.errors import PySparkTypeError
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        reader = self._context.spark.read
+        columns = parquet.read_schema(self._target.path)
+        with suppress(PySparkTypeError):  # unsigned numbers, for which Spark finds another type
+            reader = reader.schema(from_arrow_schema(columns, prefer_timestamp_ntz=True))
+        return reader.parquet(self._target.path)
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> NoReturn:
         """Raise TerminalStepError: the rows are given."""

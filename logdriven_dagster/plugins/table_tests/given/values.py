@@ -34,12 +34,16 @@ def convert_row(
     """
     known = {field.name.lower(): field for field in fields}
     values = {field.name: None for field in fields}
+    names: dict[str, str] = {}
     for given, value in row.items():
         name = str(given)
         field = known.get(name.lower())
         if field is None:
             near = suggest_nearest(name, values) or f"; the columns are {', '.join(values)}"
             refuse(name, f"unknown column{near}")
+        if spelled := names.get(field.name):
+            refuse(name, f"given twice, also as {spelled}")
+        names[field.name] = name
         try:
             values[field.name] = convert_value(value, field.type, zone)
         except ValueError as error:
