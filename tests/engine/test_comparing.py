@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from pyspark.sql import types
 
+from logdriven_dagster.engine.comparison.comparable import make_comparable
 from logdriven_dagster.engine.comparison.values import QueryRows, Rule, TableRows
 from logdriven_dagster.engine.targets.contents import contents_of
 from logdriven_dagster.errors import StepError, TerminalStepError
@@ -41,6 +43,13 @@ def test_equal_values_of_every_kind_are_equal(lab: Lab, key: tuple[str, ...]):
     found = compare(lab, ODD, SAME, key=key, examples=5)
     assert found.is_equal
     assert (found.left_rows, found.right_rows, found.examples) == (2, 2, ())
+
+
+def test_variants_of_one_text_and_two_types_differ(lab: Lab):
+    one, other = "CAST(DATE'2022-01-01' AS VARIANT)", "CAST('2022-01-01' AS VARIANT)"
+    texts = [make_comparable(each, types.VariantType()) for each in (one, one, other)]
+    (row,) = lab.spark.sql(f"SELECT {', '.join(texts)}").collect()
+    assert row[0] == row[1] != row[2]
 
 
 @pytest.mark.connect

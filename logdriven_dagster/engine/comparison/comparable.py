@@ -49,7 +49,7 @@ def make_comparable(v: str, kind: "DataType", depth: int = 0) -> str:
 def _make_leaf_comparable(v: str, kind: "DataType") -> str:
     name = kind.simpleString()
     if name == "variant":
-        return f"to_json({v})"
+        return _format_variant(v)
     if name == "interval":
         return f"CAST({v} AS STRING)"
     if name.startswith("string collate"):
@@ -57,12 +57,19 @@ def _make_leaf_comparable(v: str, kind: "DataType") -> str:
     return v
 
 
+def _format_variant(v: str) -> str:
+    """Return SQL of the text and the type of a variant: a date and its text have the same JSON."""
+    return f"concat(to_json({v}), ' ', schema_of_variant({v}))"
+
+
 def format_value(v: str, kind: "DataType") -> str:
     """Return SQL of the text of a value; instants have their offset."""
     from pyspark.sql import types as ty
 
     name = kind.simpleString()
-    if isinstance(kind, ty.StructType | ty.ArrayType | ty.MapType) or name == "variant":
+    if name == "variant":
+        return _format_variant(v)
+    if isinstance(kind, ty.StructType | ty.ArrayType | ty.MapType):
         return f"to_json({v}, map('ignoreNullFields', 'false'))"
     if isinstance(kind, ty.BinaryType):
         return f"concat('0x', lower(hex({v})))"

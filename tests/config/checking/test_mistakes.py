@@ -155,6 +155,7 @@ IN_A_TABLE = {
     ("path: data/orders.csv", "path: a\n      options: {mode: }"): "11: steps[0].source.options.mode: must be text, a number, or true or false, but it is empty",
     ("path: data/orders.csv", "path: a\n      options: [mode]"): "11: steps[0].source.options: must be names and values, such as {name: value}, not [mode]",
     ("columns: id INT", "columns: id INT, page TEXT"): "11: steps[0].source.columns: column page: TEXT is not a type of Spark; write STRING",
+    ("columns: id INT", "columns: id INT, ID INT"): "11: steps[0].source.columns: column ID is there twice; case does not matter; remove one of them",
     ("columns: id INT", "columns: id IMT"): "11: steps[0].source.columns: column id: IMT is not a type of Spark; write INT",
     ("columns: id INT", "columns: id"): "11: steps[0].source.columns: column id has no type; write id STRING, or another type",
     ("columns: id INT", "columns: name VARCHAR"): "11: steps[0].source.columns: column name: Spark cannot read VARCHAR from files; write STRING",

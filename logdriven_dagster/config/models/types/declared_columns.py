@@ -40,7 +40,15 @@ def find_column_mistakes(
     for column in declared:
         if problem := _check_type(column):
             yield "columns", *problem
-    names = ["_metadata", *map(_get_name, declared)]
+    given = [_get_name(column) for column in declared]
+    lower = [name.lower() for name in given]
+    if twice := next((name for n, name in enumerate(given) if name.lower() in lower[:n]), None):
+        yield (
+            "columns",
+            f"column {twice} is there twice; case does not matter",
+            "remove one of them",
+        )
+    names = ["_metadata", *given]
     for field, name in named.items():
         top = re.split(r"[.`]", name.lstrip("`"))[0] if name else ""
         if top and top.lower() not in map(str.lower, names):
