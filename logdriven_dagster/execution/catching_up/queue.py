@@ -20,7 +20,7 @@ from logdriven_dagster.model.attempts import Attempt, Status, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow, normalize_instant
 from logdriven_dagster.planning.agenda import Agenda
-from logdriven_dagster.planning.context import DescribeMissing
+from logdriven_dagster.planning.context import DescribeMissing, describe_none
 from logdriven_dagster.planning.pending import find_unfinished_windows
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, plan
 from logdriven_dagster.planning.stretches import find_stretch
@@ -41,7 +41,7 @@ class CatchUpQueue:
         *,
         mode: CatchUp | None,
         backoff: timedelta | None,
-        describe_missing: DescribeMissing,
+        describe_missing: DescribeMissing = describe_none,
     ) -> None:
         """Create the queue.
 

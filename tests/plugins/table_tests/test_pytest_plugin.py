@@ -9,6 +9,7 @@ import pytest
 
 from tests.plugins.table_tests.conftest import Bench
 
+PLUG_IN = "logdriven_dagster.plugins.table_tests.pytest_plugin"
 TABLE = """
 table: ods.orders
 steps: [{step: load, sql: SELECT 1 AS id, target: {type: iceberg}}]
@@ -19,16 +20,16 @@ tests:
   - {test: right, window: 2022-01-01, expect: {rows: [{id: 1}]}}
   - {test: wrong, window: 2022-01-01, expect: {rows: [{id: 2}]}}
 """
-SHOWN = """
+SHOWN = f"""
 import sys, pytest
-code = pytest.main([sys.argv[1], "-q", "-p", "no:cacheprovider"])
+code = pytest.main([sys.argv[1], "-q", "-p", "{PLUG_IN}", "-p", "no:cacheprovider"])
 print("CODE", int(code))
-print("LOADED", sorted({"pydantic", "pyspark", "yaml"} & sys.modules.keys()))
+print("LOADED", sorted({{"pydantic", "pyspark", "yaml"}} & sys.modules.keys()))
 """
 
 
 def run_pytest(folder: Path) -> list[str]:
-    """Run pytest with the installed plug-in in a process of its own, and return what it prints."""
+    """Run pytest with the plug-in in a process of its own, and return what it prints."""
     found = subprocess.run(
         [sys.executable, "-c", SHOWN, str(folder)], capture_output=True, text=True, check=True
     )
@@ -71,7 +72,7 @@ def test_tests_of_tables_are_tests_of_pytest(bench: Bench):
     bench.table(TABLE)
     bench.write("tests/orders.yaml", TESTS)
     recorder = Recorder()
-    options = ["-q", "-p", "no:cacheprovider", "--capture=no"]
+    options = ["-q", "-p", PLUG_IN, "-p", "no:cacheprovider", "--capture=no"]
     code = pytest.main([str(bench.folder), *options], plugins=[recorder])
     assert code == 1
     assert recorder.results == {"ods.orders: right": "passed", "ods.orders: wrong": "failed"}

@@ -37,12 +37,14 @@ def refuse_window_times(reading: Reading, source: Source, files: Collection[File
 
     `files` are the rows of each file, if they were counted.
     """
-    if not isinstance(source, RecordsSource) or (doubt := find_window_doubt(source)) is None:
-        return
-    if files and not any(file.unplaced for file in files):
+    if not isinstance(source, RecordsSource):
         return
     if not mode_of(reading.spark).capabilities.casts_on_read:
         return  # every value was checked when it was read
+    if (doubt := find_window_doubt(source)) is None:
+        return
+    if files and not any(file.unplaced for file in files):
+        return
     key, versions = build_cache_key(reading, source), list_versions(reading, source)
     what = (key, doubt.name, "times")
     if reading.sources.are_trusted(what, versions):
