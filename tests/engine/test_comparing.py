@@ -81,7 +81,7 @@ def test_rows_on_one_side_are_separate_from_rows_that_differ(lab: Lab):
         examples=1,
     )
     assert (found.only_left, found.only_right, found.differing) == (1, 2, 1)
-    assert (found.left_rows, found.right_rows, found.matched) == (3, 4, 2)
+    assert (found.left_rows, found.right_rows, found.matched_rows) == (3, 4, 2)
     shown = [(each.column, dict(each.row), each.left, each.right) for each in found.examples]
     assert shown == [
         (None, {"id": "1", "n": "1"}, "1", "0"),
@@ -94,7 +94,7 @@ def test_without_a_key_equal_rows_are_counted(lab: Lab):
     found = compare(
         lab, rows("(1, 1)", "(1, 1)", "(2, 2)"), rows("(1, 1)", "(2, 2)", "(2, 2)"), examples=5
     )
-    assert (found.only_left, found.only_right, found.matched) == (1, 1, 2)
+    assert (found.only_left, found.only_right, found.matched_rows) == (1, 1, 2)
     assert [(dict(each.row), each.left, each.right) for each in found.examples] == [
         ({"id": "1", "n": "1"}, "2", "1"),
         ({"id": "2", "n": "2"}, "1", "2"),

@@ -18,13 +18,13 @@ def texts(svg: str) -> list[str]:
 
 
 def test_the_band_is_the_middle_half_around_the_median() -> None:
-    assert Band.of(windows(1, 2, 3, 4, 5)) == Band(2, 3, 4)
-    assert Band.of(windows(1, 2, 3)) is None
-    assert Band.of(windows(None, 1, 2, 3, None)) is None
+    assert Band.from_windows(windows(1, 2, 3, 4, 5)) == Band(2, 3, 4)
+    assert Band.from_windows(windows(1, 2, 3)) is None
+    assert Band.from_windows(windows(None, 1, 2, 3, None)) is None
 
 
 def test_a_window_far_outside_of_the_band_is_unusual() -> None:
-    band = Band.of(windows(100, 101, 102, 103))
+    band = Band.from_windows(windows(100, 101, 102, 103))
     assert band is not None
     assert band.is_unusual(0)
     assert band.is_unusual(9_000)

@@ -45,7 +45,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show pending windows, oldest first, with the reason why a window is blocked."""
-    from logdriven_dagster.cli.shown.definitions import find_changed_targets
+    from logdriven_dagster.cli.shown.definitions import find_changed_targets, print_single_windows
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
     from logdriven_dagster.config.derived.selection import select_tables
     from logdriven_dagster.config.sql.stretching import find_single_windows
@@ -78,8 +78,7 @@ def plan(
     else:
         _print_tables(found)
     point_to_errors(name for name, table in found.tables.items() if _errors(table))
-    for name, reason in apart.items():
-        print_line(f"{name} runs its windows one by one, not in batches: {reason}")
+    print_single_windows(apart)
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
     _print_notes(found, renames, without, changed, old.values())

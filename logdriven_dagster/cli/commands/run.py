@@ -174,13 +174,11 @@ def _report_made_without(
 
 def _report_single_windows(project: "Project", plan: "Plan") -> None:
     """Print on stderr which tables run many windows one by one, with the reason."""
-    from logdriven_dagster.cli.shown.rendering import format_plain, make_console
+    from logdriven_dagster.cli.shown.definitions import print_single_windows
     from logdriven_dagster.config.sql.stretching import find_single_windows
 
     pending = {name: table.pending for name, table in plan.tables.items()}
-    for name, reason in find_single_windows(project, pending).items():
-        text = f"{name} runs its windows one by one, not in batches: {reason}"
-        make_console(sys.stderr).print(format_plain(text), soft_wrap=True)
+    print_single_windows(find_single_windows(project, pending), to=sys.stderr)
 
 
 def _notify_freshness(

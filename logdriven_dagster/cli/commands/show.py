@@ -277,8 +277,8 @@ class _States:
         return self.snapshots[1] if self.snapshots and len(self.snapshots) > 1 else None
 
     @property
-    def named(self) -> list[str]:
-        """The options that are given."""
+    def given_options(self) -> list[str]:
+        """The names of these options that have a value."""
         values = {
             "--snapshot": self.snapshots,
             "--before": self.before,
@@ -313,8 +313,8 @@ class _Others:
     snapshot: str | None
 
     @property
-    def named(self) -> list[str]:
-        """The options that are given."""
+    def given_options(self) -> list[str]:
+        """The names of these options that have a value."""
         values = {
             "--with": self.table,
             "--sql": self.sql,
@@ -364,10 +364,10 @@ def _parse_before(text: str) -> "Before":
 
 def _refuse_conflicts(limits: _Limits, states: _States, others: _Others) -> None:
     """Raise BadParameter for options that do not make one comparison."""
-    for named in (states.named, others.named):
-        if len(named) > 1:
-            raise typer.BadParameter(f"{named[0]} cannot be combined with {named[1]}")
-    if not states.named and not others.named:
+    for given in (states.given_options, others.given_options):
+        if len(given) > 1:
+            raise typer.BadParameter(f"{given[0]} cannot be combined with {given[1]}")
+    if not states.given_options and not others.given_options:
         raise typer.BadParameter(
             "the other side is missing; give --before, --snapshot, --version, --as-of, --with, "
             "--sql or --with-window"

@@ -142,6 +142,13 @@ def print_made_without(found: "Iterable[MadeWithout]", to: "IO[str] | None" = No
         make_console(to).print(format_plain(made.text), soft_wrap=True)
 
 
+def print_single_windows(found: Mapping[str, str], to: "IO[str] | None" = None) -> None:
+    """Print a sentence for each table whose windows run one by one, with the reason."""
+    for name, reason in found.items():
+        text = f"{name} runs its windows one by one, not in batches: {reason}"
+        make_console(to).print(format_plain(text), soft_wrap=True)
+
+
 def print_renames(found: "Iterable[RenameNote]") -> None:
     """Print a sentence for each `renamed_from`."""
     for note in found:

@@ -6,7 +6,7 @@ from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_qu
 
 
 def find_grouping(sql: str) -> tuple[str, ...]:
-    """Return the columns of a grouped query's result that are no aggregates; none if not grouped.
+    """Return the grouping columns of a query's result; none if the query has no GROUP BY.
 
     Within one window they identify a row if the result has all columns of GROUP BY.
     """

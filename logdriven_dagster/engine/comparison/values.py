@@ -96,6 +96,6 @@ class Comparison:
         return not (self.only_left or self.only_right or self.differing or self.schema)
 
     @property
-    def matched(self) -> int:
+    def matched_rows(self) -> int:
         """The rows that both sides have, with the same key or, without a key, the same values."""
         return self.left_rows - self.only_left

@@ -55,7 +55,7 @@ class Band:
     high: float
 
     @classmethod
-    def of(cls, windows: Iterable[PlottedWindow]) -> "Band | None":
+    def from_windows(cls, windows: Iterable[PlottedWindow]) -> "Band | None":
         """Return the band of the windows with rows; None for too few of them."""
         rows = [window.rows for window in windows if window.rows is not None]
         if len(rows) < _FEWEST:
@@ -71,7 +71,7 @@ class Band:
 
 def draw_windows(windows: Sequence[PlottedWindow]) -> str:
     """Return the plot of some windows, oldest first; at least one."""
-    band = Band.of(windows)
+    band = Band.from_windows(windows)
     most = max([window.rows or 0 for window in windows] + [1])
     step = min((WIDTH - _LEFT - 4) / len(windows), _WIDEST_STEP)
     end = _LEFT + step * len(windows)

@@ -144,7 +144,7 @@ def name_inputs(
 ) -> dict[str, tuple[Rows, Location]]:
     """Return the given rows of a part by the names of their inputs, with their locations.
 
-    Raises ConfigError for a name that is no source or upstream of the table.
+    Raises ConfigError for the name of another table or source.
     """
     names = resolve_names(project.tables[test.spec.table])
     found: dict[str, tuple[Rows, Location]] = {}

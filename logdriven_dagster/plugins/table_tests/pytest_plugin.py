@@ -2,7 +2,7 @@
 
 A file of tests lies in the folder `tests` next to `logdriven.yaml`. Nothing else is imported before
 one is found. A mistake in a project fails the tests of that project only.
-It is no entry point of pytest, which would rewrite the assertions of the whole package.
+An entry point would make pytest rewrite the assertions of the whole package.
 """
 
 import re

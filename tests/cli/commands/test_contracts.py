@@ -79,17 +79,16 @@ def test_a_result_with_other_names_than_the_frozen_columns_breaks_the_contract(
     ]
 
 
+def declare_new_column(folder: Path) -> None:
+    """Add a column to the frozen table and to its declared columns."""
+    query, columns = "SELECT id, n, 1 AS new FROM t WHERE id > 1", f"{COLUMNS}, new INT"
+    write(folder, FROZEN, query, schema="frozen", columns=columns)
+
+
 def test_a_new_column_breaks_the_frozen_columns_of_a_reader_of_all_columns(
     folder: Path, logdriven: CommandLine
 ):
-    columns = f"{COLUMNS}, new INT"
-    write(
-        folder,
-        FROZEN,
-        "SELECT id, n, 1 AS new FROM t WHERE id > 1",
-        schema="frozen",
-        columns=columns,
-    )
+    declare_new_column(folder)
     assert found(logdriven) == (
         "contract",
         [f"frozen columns of {READER}, which reads it"],
@@ -108,14 +107,7 @@ def test_a_new_declared_column_that_no_reader_sees_keeps_the_contract(
         columns=COLUMNS,
     )
     assert logdriven("run", *NOW).code == 0
-    columns = f"{COLUMNS}, new INT"
-    write(
-        folder,
-        FROZEN,
-        "SELECT id, n, 1 AS new FROM t WHERE id > 1",
-        schema="frozen",
-        columns=columns,
-    )
+    declare_new_column(folder)
     assert found(logdriven)[0] == "additive"
 
 
