@@ -205,7 +205,7 @@ def test_a_column_whose_type_has_grown_is_read_from_files_of_before(lab: Lab):
     assert numbers(lab) == [7]
 
 
-NAMED = {"columnMapping": "column mapping by name", "catalogManaged": "(?i)catalog.managed"}
+NAMED = {"columnMapping": "column mapping by color", "catalogManaged": "(?i)catalog.managed"}
 
 
 @pytest.mark.parametrize("feature", ["columnMapping", "catalogManaged", "somethingNew"])
@@ -216,7 +216,7 @@ def test_what_of_the_protocol_cannot_be_read_is_named(lab: Lab, shared: Path, fe
                 listed = {"readerFeatures": [feature], "writerFeatures": [feature]}
                 action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **listed}
             if "metaData" in action and feature == "columnMapping":
-                action["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
+                action["metaData"]["configuration"]["delta.columnMapping.mode"] = "color"
                 schema = json.loads(action["metaData"]["schemaString"])
                 for number, field in enumerate(schema["fields"], 1):
                     mapped = {"delta.columnMapping.id": number}
