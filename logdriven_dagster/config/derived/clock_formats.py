@@ -128,8 +128,9 @@ def read_time(path: str, existing: str) -> datetime | None:
     groups = reversed(found.groupdict().items())  # of several times, the first one counts
     values = {name.partition("_")[2]: int(text) for name, text in groups}
     year = values.get("yyyy", 2000 + values.get("yy", 0))
+    month, day, hour, minute, second = (values.get(part, least) for part, least in _LEAST)
     try:
-        return datetime(year, *(values.get(part, least) for part, least in _LEAST))
+        return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - a wall clock
     except ValueError:
         return None
 
