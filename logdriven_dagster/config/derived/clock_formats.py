@@ -130,7 +130,7 @@ def read_time(path: str, existing: str) -> datetime | None:
     year = values.get("yyyy", 2000 + values.get("yy", 0))
     month, day, hour, minute, second = (values.get(part, least) for part, least in _LEAST)
     try:
-        return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - a wall clock
+        return datetime(year, month, day, hour, minute, second)
     except ValueError:
         return None
 
