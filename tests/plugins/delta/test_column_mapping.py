@@ -17,7 +17,7 @@ from pyarrow import parquet
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
-from tests.plugins.delta.test_source import make, vector
+from tests.plugins.delta.foreign_tables import make, vector
 
 MODES = ("name", "id")
 

@@ -1,8 +1,7 @@
 """Delta tables of others as sources: exactly the rows of one version of their log."""
 
 import json
-import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from logdriven_dagster.engine.looking import look
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
+from tests.plugins.delta.foreign_tables import make, vector
 
 
 def rows(*days: int, place: str = "x") -> pa.Table:
@@ -39,11 +39,6 @@ def shared(lab: Lab) -> Path:
     for n in (1, 2, 3):
         write_deltalake(folder, rows(n), mode="append")
     return folder
-
-
-def make(lab: Lab, folder: Path, **source: Any) -> None:
-    described = {"type": "delta", "path": folder.name, **source}
-    lab.table("ods.t", {"source": described, "target": {"type": "parquet"}}, depends_on=[])
 
 
 def numbers(lab: Lab) -> list[int]:
@@ -159,22 +154,6 @@ def test_files_with_absolute_paths_are_read_where_the_log_locates_them(lab: Lab)
     assert lab.run("ods.t", day(1)).counts.source == 1
     assert numbers(lab) == [2]
     assert look(lab.project, lambda: lab.engine, "ods.u", limit=9).column("n").to_pylist() == [2]
-
-
-def vector(deleted: list[int]) -> Mapping[str, Any]:
-    """Row numbers as a deletion vector within the log."""
-    roaring = struct.pack("<IIHHI", 12346, 1, 0, len(deleted) - 1, 16)
-    roaring += struct.pack(f"<{len(deleted)}H", *deleted)
-    data = struct.pack("<IQI", 1681511377, 1, 0) + roaring
-    padded = data + bytes(-len(data) % 4)
-    described = {"storageType": "i", "pathOrInlineDv": z85(padded), "sizeInBytes": len(data)}
-    return {**described, "cardinality": len(deleted)}
-
-
-def z85(data: bytes) -> str:
-    digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-    words = struct.unpack(f">{len(data) // 4}I", data)
-    return "".join(digits[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
 
 
 def edit(folder: Path, change: Any) -> None:
