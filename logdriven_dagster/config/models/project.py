@@ -27,6 +27,7 @@ from logdriven_dagster.config.models.tables import (
     BatchSize,
     MissingColumns,
     OnChangeField,
+    OnSourceChange,
     Preview,
     RowsOutside,
 )
@@ -163,6 +164,7 @@ class Defaults(Model):
     ordered: bool | None = None
     batch_size: BatchSize | None = None
     on_upstream_refresh: Literal["rerun", "ignore"] | None = None
+    on_source_change: OnSourceChange | None = None
     on_change: OnChangeField | None = None
     missing_columns: MissingColumns | None = None
     rows_outside: RowsOutside | None = None
