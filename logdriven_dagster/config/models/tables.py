@@ -420,6 +420,13 @@ class TableConfig(Settings):
         return Grid(datetime(1970, 1, 1, tzinfo=self._zone), self.period)
 
     @property
+    def example_window(self) -> TimeWindow:
+        """A window for the analysis of texts, which are alike for all windows."""
+        if not self.is_sliced:
+            return self.grid.window(0)
+        return Slice.nth(0, *self.incremental.example, self.grid.zone, self.along)
+
+    @property
     def output(self) -> Target:
         """The dataset that other tables read by this table's name: the last step's target."""
         return next(step.target for step in reversed(self.steps) if step.target)

@@ -159,9 +159,9 @@ def declare(world: World, layout: str) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_each_window_reads_the_file_of_its_day(world: World, layout: str):
     declare(world, layout)
-    of_keys = layout == "json"  # a query of its own looks at the keys of the objects
-    assert run_window(world) == len(DAYS) + 1 + of_keys  # once, all files are counted
-    assert [run_window(world) for _ in DAYS[1:]] == [1 + of_keys] * 3
+    queries = 2 if layout == "json" else 1  # one more reads the objects as text
+    assert run_window(world) == (len(DAYS) + 1) * queries  # once, all files are counted
+    assert [run_window(world) for _ in DAYS[1:]] == [queries] * 3
     assert len(world.rows("ods.events")) == len(DAYS) * len(HOURS)
 
 
@@ -256,23 +256,33 @@ def test_a_malformed_record_without_a_time_fails_its_window(world: World):
     assert "oops" in failed.error
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"), [("", "field extra"), (", multiline: true", "several")]
-)
-def test_each_file_of_json_is_checked_although_a_window_reads_some_of_them(
-    world: World, fields: str, problem: str
-):
+def write_json(world: World, odd: str, fields: str = "") -> list[WindowFailed]:
+    """Write a file for each day, another text into that of the third, and run the windows."""
     (world.root / "in").mkdir()
     for day in DAYS:
         record = f'{{"id": {day}, "at": "2022-01-0{day} 10:00:00"}}'
-        (world.root / f"in/{day}.json").write_text(record)
-    odd = world.root / "in/3.json"
-    more = f"{odd.read_text()}\n{odd.read_text()}"
-    odd.write_text(more if fields else odd.read_text().replace("}", ', "extra": 1}'))
+        (world.root / f"in/{day}.json").write_text(record if day != 3 else odd)
     source = f'type: json, path: in, columns: "id INT, at TIMESTAMP"{fields}'
     world.write("tables/events.yaml", TABLE.format(period="1 day", source=source, column="at"))
-    failed = [e for e in world.runner.catch_up(NOW) if isinstance(e, WindowFailed)]
+    return [e for e in world.runner.catch_up(NOW) if isinstance(e, WindowFailed)]
+
+
+def test_each_file_of_json_is_checked_although_a_window_reads_some_of_them(world: World):
+    failed = write_json(world, '{"id": 3, "at": "2022-01-03 10:00:00", "extra": 1}')
     assert [event.attempt.window for event in failed] == [builders.day(3)]
+    assert "field extra" in failed[0].error
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"), [("", "line 1: text after the end"), (", multiline: true", "several")]
+)
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_a_file_with_objects_that_spark_skips_fails_every_window(
+    world: World, fields: str, problem: str, mode: str
+):
+    several = "".join(f'{{"id": {day}, "at": "2022-01-0{day} 10:00:00"}}' for day in (3, 1))
+    failed = write_json(world, several, f"{fields}, mode: {mode}")
+    assert [event.attempt.window for event in failed] == [builders.day(1)]
     assert problem in failed[0].error
 
 

@@ -134,6 +134,13 @@ _FIELDS_OF_OPTIONS = {
 """Options of Spark's readers that text sources have as fields of their own."""
 
 
+_TIME_FORMATS = frozenset({"timestampformat", "timestampntzformat"})
+_FALLBACK = "enabledatetimeparsingfallback"
+_NOT_ALWAYS = re.compile(r"'[^']*'|\[[^\]]*\]")
+"""Texts in quotes and optional parts of a format."""
+_YEAR = re.compile("[yu]")
+
+
 class RecordsSource(FilesSource):
     """Files of text, whose records may be malformed."""
 
@@ -153,6 +160,23 @@ class RecordsSource(FilesSource):
             if field in type(self).model_fields:
                 raise ValueError(
                     f"options.{name}: write it as {field} of the source, not as an option"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _check_time_formats(self) -> "RecordsSource":
+        for name, value in self.options.items():
+            if name.lower() in _TIME_FORMATS and not _YEAR.search(_NOT_ALWAYS.sub("", str(value))):
+                raise ValueError(
+                    f"options.{name}: {value} does not always have a year, and Spark would read "
+                    "other times as times of 1970; add yyyy outside of the brackets, or read the "
+                    "column as STRING and parse it in the query"
+                )
+            if name.lower() == _FALLBACK and str(value).lower() == "true":
+                raise ValueError(
+                    f"options.{name}: Spark would read 10:00 as a time of today; remove it, and "
+                    "write optional parts in brackets, as in timestampFormat: "
+                    "yyyy-MM-dd HH:mm[:ss]"
                 )
         return self
 

@@ -10,9 +10,11 @@ from logdriven_dagster.config.models.types.files import (
     CsvSource,
     FileSource,
     FilesSource,
+    JsonSource,
     RecordsSource,
     TextSource,
 )
+from logdriven_dagster.engine.queries.quoting import text_literal
 from logdriven_dagster.engine.queries.rendering import build_pattern, render_path, render_paths
 from logdriven_dagster.engine.sources.file_rows import ALL_FILES, METADATA, local_path
 from logdriven_dagster.engine.sources.files.arrivals import has_files
@@ -23,6 +25,7 @@ from logdriven_dagster.engine.sources.files.folders import (
     refuse_hidden_columns,
     values_in_folders,
 )
+from logdriven_dagster.engine.sources.files.json_texts import has_skipped_objects
 from logdriven_dagster.engine.sources.files.listing import (
     local_files,
     refuse_files_too_deep,
@@ -30,7 +33,6 @@ from logdriven_dagster.engine.sources.files.listing import (
     without_hidden,
 )
 from logdriven_dagster.engine.sources.files.malformed import Suspect
-from logdriven_dagster.engine.sources.files.old_days import without_old_days
 from logdriven_dagster.engine.sources.files.plain_columns import refuse_other_columns
 from logdriven_dagster.engine.sources.files.plain_csv import read_plain_csv
 from logdriven_dagster.engine.sources.files.plain_files import plain_files
@@ -45,9 +47,11 @@ from logdriven_dagster.engine.sources.files.records import (
 )
 from logdriven_dagster.engine.sources.files.text_files import refuse_unreadable_files
 from logdriven_dagster.engine.sources.files.text_values import UNDECODABLE
+from logdriven_dagster.engine.sources.files.texts import encoding_of
 from logdriven_dagster.engine.sources.files.typed.changed_times import refuse_skipped_times
 from logdriven_dagster.engine.sources.files.typed.footers import column_names, footers
 from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_newer_features
+from logdriven_dagster.engine.sources.files.typed.old_days import without_old_days
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
 from logdriven_dagster.engine.sources.files.typed.reading import Part, plan_reading
 from logdriven_dagster.engine.sources.known_sources import (
@@ -176,6 +180,36 @@ class RecordsReader(FilesReader):
     def whole(self, reading: Reading, source: RecordsSource) -> "DataFrame":
         if isinstance(source, CsvSource) and not mode_of(reading.spark).capabilities.casts_on_read:
             return read_plain_csv(reading.spark, source, build_cache_key(reading, source).path)
+        if not source.is_strict and find_window_doubt(source) is not None:
+            return self._read_checked_times(reading, source)
+        return self._read(reading, source)
+
+    def all_rows(self, reading: Reading, source: RecordsSource) -> "DataFrame":
+        """Return all rows, and a row of NULL for each record of which Spark reads only a part.
+
+        Such a row has no time. So every window reads its file, and is refused.
+        """
+        if not mode_of(reading.spark).capabilities.casts_on_read:
+            return super().all_rows(reading, source)
+        plain = source.whole()
+        if find_window_doubt(source) is None:
+            rows = self._read(reading, plain)
+        else:
+            rows = self._read_checked_times(reading, plain)
+        if not isinstance(source, JsonSource):
+            return rows
+        skipped = load_texts(reading, source).where(has_skipped_objects(source)).drop("value")
+        return rows.unionByName(skipped, allowMissingColumns=True)
+
+    def _read_checked_times(self, reading: Reading, source: RecordsSource) -> "DataFrame":
+        """Return the rows with NULL for each time of the window column that Spark would change."""
+        doubt = find_window_doubt(source)
+        assert doubt is not None
+        frame = self._read(reading, source.model_copy(update={"window_column": None}))
+        value = sf.expr(f"CASE WHEN NOT {doubt.bad} THEN {doubt.value} END")
+        return frame.withColumn(doubt.name, value)
+
+    def _read(self, reading: Reading, source: RecordsSource) -> "DataFrame":
         if (declared := parse_declared_columns(source)) is not None:
             return load_files(reading, source, read_as(source, declared))
         frame = load_files(reading, source, None)
@@ -183,14 +217,6 @@ class RecordsReader(FilesReader):
         # Spark returns the corrupt column only if it found some.
         columns = read_as(source, frame.schema)
         return frame if columns == frame.schema else load_files(reading, source, columns)
-
-    def all_rows(self, reading: Reading, source: RecordsSource) -> "DataFrame":
-        casts = mode_of(reading.spark).capabilities.casts_on_read
-        if not casts or (doubt := find_window_doubt(source)) is None:
-            return super().all_rows(reading, source)
-        plain = source.whole().model_copy(update={"window_column": None})
-        value = sf.expr(f"CASE WHEN NOT {doubt.bad} THEN {doubt.value} END")
-        return self.whole(reading, plain).withColumn(doubt.name, value)
 
     def validate_frame(
         self, reading: Reading, source: RecordsSource, frame: "DataFrame"
@@ -307,6 +333,17 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
     if not reading.run.files:
         return reading.spark.createDataFrame([], columns or source.columns)
     return reader.load([literal_path(file.location) for file in reading.run.files])
+
+
+def load_texts(reading: Reading, source: JsonSource) -> "DataFrame":
+    """Load the records as text in a column `value`; whole files if they are documents."""
+    options = {**source.options, "wholetext": source.multiline}
+    raw = TextSource(type="text", path=source.path, options=options)
+    frame = load_files(reading, raw, "value STRING")
+    if (encoding := encoding_of(source)) != "utf-8":
+        text = f"decode(CAST(value AS BINARY), {text_literal(encoding)})"
+        frame = frame.withColumn("value", sf.expr(text))
+    return frame
 
 
 def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -> "DataFrame":

@@ -23,6 +23,7 @@ from logdriven_dagster.engine.sources.files.text_values import (
     UNDECODABLE,
     Doubt,
     find_doubt,
+    find_local_format,
     read_type,
 )
 from logdriven_dagster.engine.sources.readers import Malformed
@@ -75,6 +76,8 @@ def record_options(source: RecordsSource) -> dict[str, str]:
         # Spark drops records without a count; here they are counted first.
         options["mode"] = "FAILFAST" if source.is_strict else "PERMISSIVE"
         options["columnNameOfCorruptRecord"] = CORRUPT
+        if (form := find_local_format(source)) is not None:
+            options["timestampNTZFormat"] = form
     return options | option_texts(source.options)
 
 
@@ -207,7 +210,7 @@ def find_window_doubt(source: RecordsSource) -> Doubt | None:
     Spark's own reader reads the window column, so that it can skip the rows of other windows.
     """
     columns, name = parse_declared_columns(source), source.window_name
-    if columns is None or name is None or not source.is_strict:
+    if columns is None or name is None:
         return None
     plain = source.model_copy(update={"window_column": None})
     fields = (field for field in columns.fields if field.name.lower() == name.lower())

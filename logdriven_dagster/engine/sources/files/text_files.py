@@ -5,12 +5,13 @@ The first bytes of each file are read once for each version of it, local or in a
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from contextlib import ExitStack
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from logdriven_dagster.config.locations import is_remote
-from logdriven_dagster.config.models.types.files import JsonSource, RecordsSource
+from logdriven_dagster.config.models.types.files import CsvSource, JsonSource, RecordsSource
 from logdriven_dagster.engine.sources.files.first_bytes import (
     ANY_ENCODING,
     Content,
@@ -18,12 +19,14 @@ from logdriven_dagster.engine.sources.files.first_bytes import (
     explain_unreadable,
 )
 from logdriven_dagster.engine.sources.files.listing import local_files, remote_files
-from logdriven_dagster.engine.sources.files.texts import find_declared_encoding
+from logdriven_dagster.engine.sources.files.texts import find_declared_encoding, find_open_quote
 from logdriven_dagster.engine.sources.known_sources import Key
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.storage.locations import file_system, name_of
 from logdriven_dagster.errors import TerminalStepError
 
+_HADOOP_ONLY = (".deflate", ".lz4", ".snappy")
+"""Endings of compressed files that only Hadoop's codecs read."""
 _REQUESTS = 16
 """Number of concurrent requests to an object store."""
 
@@ -60,6 +63,49 @@ def refuse_unreadable_files(reading: Reading, source: RecordsSource, key: Key) -
             )
         ):
             raise TerminalStepError(f"{file.location}: {problem}")
+    options = {name.lower(): str(value) for name, value in source.options.items()}
+    if isinstance(source, CsvSource) and options.get("multiline", "").lower() == "true":
+        _refuse_open_quotes(files, source.sep, encoding, options, reading.project.storage)
+
+
+def _refuse_open_quotes(
+    files: Sequence[_File],
+    sep: str,
+    encoding: str,
+    options: Mapping[str, str],
+    properties: Mapping[str, str],
+) -> None:
+    for file in files:
+        system = file_system(file.location, properties) if is_remote(file.location) else None
+        if line := _find_open_quote(system, file, sep, encoding, tuple(sorted(options.items()))):
+            raise TerminalStepError(
+                f"{file.location}, line {line}: the quotes of a value are not closed, and Spark "
+                "would read the rest of the file as this value; fix the file, or set the quotes "
+                'of the file, as in options: {quote: ""}'
+            )
+
+
+@lru_cache(maxsize=100_000)
+def _find_open_quote(
+    system: Any, file: _File, sep: str, encoding: str, options: tuple[tuple[str, str], ...]
+) -> int:
+    from fsspec.compression import compr
+    from fsspec.utils import infer_compression
+
+    opener = compr[infer_compression(file.location)]
+    if file.location.endswith(_HADOOP_ONLY):
+        return 0
+    try:
+        with ExitStack() as opened:
+            opens = (
+                Path(file.location).open if system is None else partial(system.open, file.location)
+            )
+            stream = opened.enter_context(opens("rb"))
+            if opener is not None:
+                stream = opened.enter_context(opener(stream, mode="rb"))
+            return find_open_quote(stream, encoding, sep, dict(options))
+    except (OSError, ImportError, LookupError, ValueError, EOFError):
+        return 0  # Spark reports a file that cannot be read
 
 
 def _files_of(reading: Reading, source: RecordsSource, key: Key) -> Iterator[_File]:

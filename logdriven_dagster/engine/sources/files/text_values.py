@@ -212,15 +212,59 @@ def _check_wall_time() -> _Check:
 
 
 def _check_any_time(source: RecordsSource, leaf: "DataType") -> _Check | None:
-    """Check a time; with a format, only one with digits below a microsecond, which Spark cuts."""
+    """Check a time; with a format, one with digits below a microsecond or without a zone."""
     kind = leaf.typeName()
     given = {name.lower(): str(value) for name, value in source.options.items()}
     form = given.get(_FORMATS[kind])
+    if form is not None and "S" * 7 in form:
+        return _check_formatted_time(form, kind, given)
     if form is not None:
-        return _check_formatted_time(form, kind, given) if "S" * 7 in form else None
+        is_local = kind == "timestamp" and find_local_format(source) is not None
+        return _check_shown_time(form, given) if is_local else None
     if kind == "timestamp_ntz":
         return _check_wall_time()
     return _check_time(with_seconds=isinstance(source, JsonSource))
+
+
+def find_local_format(source: RecordsSource) -> str | None:
+    """Return the format of times without a zone, which Spark moves if clocks skip them.
+
+    Spark reads them as TIMESTAMP_NTZ by the same format, unless options say otherwise.
+    """
+    given = {name.lower(): str(value) for name, value in source.options.items()}
+    form = given.get(_FORMATS["timestamp"])
+    if form is None or given.keys() & {_FORMATS["timestamp_ntz"], "timezone"}:
+        return None
+    if "timestamp_ntz" in (source.columns or "").lower():
+        return None
+    return None if re.search("[VzOXxZ]", re.sub("'[^']*'", "", form)) else form
+
+
+def _check_shown_time(form: str, given: Mapping[str, str]) -> _Check:
+    """Check a time that is read without a zone, by a format: clocks must not skip it."""
+    from pyspark.sql.types import TimestampNTZType
+
+    def problem(v: str) -> str:
+        # Spark's date_format would move it, too.
+        options = _format_options({**_time_options(given), _FORMATS["timestamp_ntz"]: form})
+        text = f"get_json_object(to_json(named_struct('v', {v}), {options}), '$.v')"
+        return f"'holds \\'', {text}, '\\'{MISFIT} timestamp{SKIPPED}'"
+
+    return _Check(
+        TimestampNTZType(),
+        lambda v: f"CAST(CAST({v} AS TIMESTAMP) AS TIMESTAMP_NTZ) = {v}",
+        lambda v: f"CAST({v} AS TIMESTAMP)",
+        problem,
+    )
+
+
+def _time_options(given: Mapping[str, str]) -> dict[str, str]:
+    return {name: given[name] for name in sorted(_OF_TIMES & given.keys())}
+
+
+def _format_options(options: Mapping[str, str]) -> str:
+    pairs = (f"'{name}', {text_literal(value)}" for name, value in options.items())
+    return f"map({', '.join(pairs)})"
 
 
 def _check_formatted_time(form: str, kind: str, given: Mapping[str, str]) -> _Check:
@@ -232,12 +276,8 @@ def _check_formatted_time(form: str, kind: str, given: Mapping[str, str]) -> _Ch
     from pyspark.sql.types import StringType
 
     def parse(v: str, text: str) -> str:
-        options = {name: given[name] for name in sorted(_OF_TIMES & given.keys())}
-        pairs = ", ".join(
-            f"'{name}', {text_literal(value)}"
-            for name, value in {**options, _FORMATS[kind]: text}.items()
-        )
-        return f"from_json(to_json(named_struct('v', {v})), 'v {kind}', map({pairs})).v"
+        options = _format_options({**_time_options(given), _FORMATS[kind]: text})
+        return f"from_json(to_json(named_struct('v', {v})), 'v {kind}', {options}).v"
 
     def is_exact(v: str) -> str:
         if all(before in ".," for before in re.findall("([^S]?)S{7,}", form)):

@@ -1,15 +1,18 @@
 """Text files as this process reads them: lines, encodings, and the location of a record."""
 
 import codecs
+import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
 
 from logdriven_dagster.config.models.types.files import RecordsSource
 
 _LONGEST = 200
 _CHUNK = 1 << 20
+_LONGEST_VALUE = 2**31 - 1
+_NO_END = "unexpected end of data"
 
 
 def add_location(
@@ -47,6 +50,38 @@ def decodes(file: str, encoding: str) -> bool:
     except (OSError, ImportError, LookupError, ValueError):
         return False
     return True
+
+
+def find_open_quote(stream: BinaryIO, encoding: str, sep: str, options: Mapping[str, str]) -> int:
+    """Return the line at which a value begins whose quotes never end; 0 without one.
+
+    Spark reads such a value to the end of the file, and none of the records in it. A file is
+    parsed only if the number of its quotes is odd, or if an escape character makes it unknown.
+
+    Args:
+        stream: The bytes of the file, uncompressed.
+        options: The options of Spark's reader with names in lower case.
+    """
+    quote, escape = options.get("quote", '"'), options.get("escape", '"')
+    if len(quote) != 1:
+        return 0
+    decode = codecs.getreader(encoding)
+    if escape == quote:
+        text = decode(stream, "replace")
+        chunks = iter(lambda: text.read(_CHUNK), "")
+        if sum(chunk.count(quote) for chunk in chunks) % 2 == 0:
+            return 0
+        stream.seek(0)
+    lines = (line.replace(sep, "\x1f") for line in decode(stream, "replace"))
+    own: dict[str, Any] = {"doublequote": True} if escape == quote else {"escapechar": escape}
+    csv.field_size_limit(_LONGEST_VALUE)
+    rows, first = csv.reader(lines, delimiter="\x1f", quotechar=quote, strict=True, **own), 1
+    try:
+        for _ in rows:
+            first = rows.line_num + 1
+    except csv.Error as error:
+        return first if _NO_END in str(error) else 0
+    return 0
 
 
 def format_file(file: str) -> str:

@@ -1,5 +1,6 @@
 """Files of text are read strictly: what does not fit fails with its place, or is counted."""
 
+import gzip
 from decimal import Decimal
 from typing import Any
 
@@ -404,8 +405,55 @@ def test_a_wall_time_of_a_window_column_of_csv_keeps_its_digits(lab: Lab):
     assert lab.run("ods.t", day(1)).counts.target == 1
     with pytest.raises(TerminalStepError, match=r"line 3: column at holds .* digits below"):
         lab.run("ods.t", day(2))
-    lab.table("ods.t", {"source": source | {"mode": "PERMISSIVE"}, "target": TARGET})
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ"])
+def test_a_time_that_spark_would_change_belongs_to_no_window_of_a_lenient_source(
+    lab: Lab, kind: str, mode: str
+):
+    times = ["2022-01-02 10:00:00.123456", "2022-01-02 10:00:00.1234567", "10:00"]
+    lab.file("in/f.csv", "\n".join(["at", *times, ""]))
+    source = csv(f"at {kind}", window_column="at", mode=mode)
+    lab.table("ods.t", {"source": source, "target": TARGET})
     assert lab.run("ods.t", day(2)).counts.target == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"timestampFormat": "HH:mm"}, "HH:mm does not always have a year"),
+        ({"timestampNTZFormat": "[yyyy-MM-dd ]HH:mm 'y'"}, "does not always have a year"),
+        ({"enableDateTimeParsingFallback": True}, "would read 10:00 as a time of today"),
+    ],
+)
+def test_options_that_read_a_time_without_a_day_are_refused(
+    lab: Lab, options: dict[str, Any], problem: str
+):
+    with pytest.raises(InvalidProjectError, match=problem):
+        load(lab, csv(TIMED, options=options))
+
+
+FORMATTED = ["27.03.2022 02:30", "27.03.2022 03:30", "27.03.2022 01:59"]
+
+
+def test_a_time_of_a_format_that_clocks_skip_is_refused(lab: Lab):
+    lab.settings["timezone"] = "Europe/Berlin"
+    lab.file("in/f.csv", "\n".join(["at", *FORMATTED[1:], ""]))
+    lab.file("in/f.json", "\n".join(f'{{"at": "{time}"}}' for time in FORMATTED[1:]))
+    options = {"timestampFormat": "dd.MM.yyyy HH:mm"}
+    sources = [csv("at TIMESTAMP", path="in/*.csv"), json_lines("at TIMESTAMP", path="in/*.json")]
+    for source in sources:
+        assert load(lab, source | {"options": options}).counts.target == 2
+    lab.file("in/f.csv", "\n".join(["at", *FORMATTED, ""]))
+    lab.file("in/f.json", "\n".join(f'{{"at": "{time}"}}' for time in FORMATTED))
+    for source in sources:
+        problem = refused(lab, source | {"options": options})
+        assert f"column at holds '{FORMATTED[0]}', not a valid timestamp since clocks" in problem
+        windowed = source | {"options": options, "window_column": "at"}
+        lab.table("ods.t", {"source": windowed, "target": TARGET})
+        with pytest.raises(TerminalStepError, match="since clocks skip it"):
+            lab.run("ods.t", day(86))
 
 
 def test_a_value_with_a_line_break_is_refused_with_the_option_that_reads_it(lab: Lab):
@@ -415,6 +463,21 @@ def test_a_value_with_a_line_break_is_refused_with_the_option_that_reads_it(lab:
     assert "the line ends within quotes; options: {multiLine: true} reads values" in problem
     load(lab, csv(options={"multiLine": True}))
     assert lab.rows("ods.t") == [(1, "x\ny", 2)]
+
+
+@pytest.mark.parametrize("name", ["f.csv", "f.csv.gz"])
+def test_quotes_that_never_end_fail_every_window(lab: Lab, name: str):
+    text = '1,2022-01-01,"x"" y\nz"\n2,2022-01-01,"open\n3,2022-01-02,x\n'
+    source = csv("a INT, at TIMESTAMP, b STRING", header=False, window_column="at")
+    options = {"multiLine": True}
+    lab.table("ods.t", {"source": source | {"options": options}, "target": TARGET})
+    path, pack = lab.file(f"in/{name}", ""), gzip.compress if name.endswith("gz") else bytes
+    path.write_bytes(pack(text.encode()))
+    for number in (1, 2):
+        with pytest.raises(TerminalStepError, match=f"in/{name}, line 3: the quotes of a value"):
+            lab.run("ods.t", day(number))
+    path.write_bytes(pack(text.replace('"open', '"closed"').encode()))
+    assert lab.run("ods.t", day(1)).counts.target == 2
 
 
 def test_json_over_several_lines_is_refused_with_the_field_that_reads_it(lab: Lab):

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from logdriven_dagster.config.models.types.files import JsonSource, TextSource
+from logdriven_dagster.config.models.types.files import JsonSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
+from logdriven_dagster.engine.sources.files.json_texts import has_skipped_objects, parse_text
 from logdriven_dagster.engine.sources.files.readers import (
     build_cache_key,
     list_versions,
-    load_files,
+    load_texts,
 )
 from logdriven_dagster.engine.sources.files.records import (
     parse_declared_columns,
@@ -70,7 +71,7 @@ def refuse_keys(reading: Reading, source: Source, frame: "DataFrame") -> None:
     what = (key, source.unknown_fields, columns.json())
     if reading.sources.are_trusted(what, versions):
         return
-    found = _texts(reading, source).selectExpr(
+    found = load_texts(reading, source).selectExpr(
         "*", f"concat({', '.join(problems)}) AS problems", "_metadata.file_path AS file"
     )
     found = found.where("size(problems) > 0")
@@ -93,11 +94,7 @@ def _refuse_several_documents(reading: Reading, source: JsonSource) -> None:
     what = (key, "documents")
     if reading.sources.are_trusted(what, versions):
         return
-    keys = _Keys(source)
-    as_one = keys.build_parsing("'[' || value || ']'", "ARRAY<STRING>")
-    first = [keys.build_parsing("value", f"{kind}STRING>") for kind in ("MAP<STRING, ", "ARRAY<")]
-    several = f"coalesce({_size(as_one)}, 2) > 1 AND coalesce({', '.join(map(_size, first))}) > 0"
-    found = _texts(reading, source).where(several)
+    found = load_texts(reading, source).where(has_skipped_objects(source))
     label = f"{reading.run.table}: documents of {key.path}"
     found = found.selectExpr("_metadata.file_path AS file").limit(1)
     for row in run_action(reading.spark, label, found.collect):
@@ -136,17 +133,6 @@ def _filter_by_window(
     return found.where(f"coalesce({within}, true) OR {several}")
 
 
-def _texts(reading: Reading, source: JsonSource) -> "DataFrame":
-    """Return the records as text; whole files if a document spans several lines."""
-    options = {**source.options, "wholetext": source.multiline}
-    raw = TextSource(type="text", path=source.path, options=options)
-    frame = load_files(reading, raw, "value STRING")
-    if (encoding := encoding_of(source)) != "utf-8":
-        text = f"decode(CAST(value AS BINARY), {text_literal(encoding)})"
-        frame = frame.withColumn("value", sf.expr(text))
-    return frame
-
-
 def _list_problems(source: JsonSource, columns: "StructType") -> list[str]:
     """Return SQL of arrays, each with problems of the record in `value`."""
     keys, found = _Keys(source), []
@@ -157,26 +143,9 @@ def _list_problems(source: JsonSource, columns: "StructType") -> list[str]:
     if source.is_strict:
         found.append(_halves())
     if not source.multiline:
-        found.append(_after_end(keys))
+        skipped = has_skipped_objects(source)
+        found.append(f"CASE WHEN {skipped} THEN array('{_AFTER_END}') ELSE array() END")
     return found
-
-
-def _after_end(keys: "_Keys") -> str:
-    """Return SQL of an array with a problem if the line in `value` continues after its first value.
-
-    Only lines whose first brace does not end them are parsed for it. A comma at the end is allowed,
-    as in a list over several lines.
-    """
-    line = "trim(TRAILING ' ,' FROM value)"
-    is_flat = f"octet_length({line}) = octet_length(substring_index(value, '}}', 1)) + 1"
-    both = f"'[' || {line} || ',0]'"  # the 0 shows that the line did not close the list itself
-    size = _size(keys.build_parsing(both, "ARRAY<STRING>"))
-    # Spark's own function is fast, but supports no reader options.
-    count = f"coalesce(json_array_length({both}), {size}, 0)"
-    first = [keys.build_parsing("value", f"{kind}STRING>") for kind in ("MAP<STRING, ", "ARRAY<")]
-    is_json = f"coalesce({', '.join(map(_size, first))}) IS NOT NULL"
-    more = f"NOT ({is_flat}) AND {count} != 2 AND {is_json}"
-    return f"CASE WHEN {more} THEN array('{_AFTER_END}') ELSE array() END"
 
 
 def _halves() -> str:
@@ -203,18 +172,18 @@ class _Keys:
         if isinstance(kind, ty.StructType):
             found = self._of_struct(text, kind, place, depth)
         elif isinstance(kind, ty.MapType) and _has_keys(kind.valueType):
-            values = f"map_values({self.build_parsing(text, 'MAP<STRING, STRING>')})"
+            values = f"map_values({parse_text(self.source, text, 'MAP<STRING, STRING>')})"
             found = [self._of_each(values, kind.valueType, place, depth)]
         if self.source.is_strict:
             found.append(_build_doubled_keys(keys, place))
         # Spark's own function is fast, but supports no reader options.
-        others = f"map_keys({self.build_parsing(text, 'MAP<STRING, STRING>')})"
+        others = f"map_keys({parse_text(self.source, text, 'MAP<STRING, STRING>')})"
         known = f"coalesce(json_object_keys({text}), {others}, array())"
         return _let(keys, known, f"concat({', '.join(found or ['array()'])})")
 
     def of_elements(self, text: str, kind: "DataType", place: str, depth: int) -> str:
         """Return the problems within a text that holds an array of values of the type."""
-        return self._of_each(self.build_parsing(text, "ARRAY<STRING>"), kind, place, depth)
+        return self._of_each(parse_text(self.source, text, "ARRAY<STRING>"), kind, place, depth)
 
     def _of_each(self, texts: str, kind: "DataType", place: str, depth: int) -> str:
         text = f"text{depth}"
@@ -236,19 +205,9 @@ class _Keys:
                 )
                 for f in nested
             ]
-            parsed = self.build_parsing(text, f"STRUCT<{columns}>")
+            parsed = parse_text(self.source, text, f"STRUCT<{columns}>")
             found.append(_let(fields, parsed, f"concat({', '.join(within)})"))
         return found
-
-    def build_parsing(self, text: str, kind: str) -> str:
-        """Return SQL that parses the text with the options of the source."""
-        options = record_options(self.source) | {"mode": "PERMISSIVE"}
-        pairs = ", ".join(f"{text_literal(k)}, {text_literal(v)}" for k, v in options.items())
-        return f"from_json({text}, {text_literal(kind)}, map({pairs}))"
-
-
-def _size(collection: str) -> str:
-    return f"nullif(size({collection}), -1)"
 
 
 def _let(name: str, value: str, body: str) -> str:

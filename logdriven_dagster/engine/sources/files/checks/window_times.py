@@ -29,7 +29,7 @@ from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.source_rows import FileRows
 
-_FIX = "fix the file, or accept it with mode: PERMISSIVE, which reads it as"
+_FIX = "fix the file, or accept it with mode: PERMISSIVE, which leaves out this row"
 
 
 def refuse_window_times(reading: Reading, source: Source, files: Collection[FileRows]) -> None:
@@ -37,7 +37,7 @@ def refuse_window_times(reading: Reading, source: Source, files: Collection[File
 
     `files` are the rows of each file, if they were counted.
     """
-    if not isinstance(source, RecordsSource):
+    if not isinstance(source, RecordsSource) or not source.is_strict:
         return
     if not mode_of(reading.spark).capabilities.casts_on_read:
         return  # every value was checked when it was read
@@ -54,7 +54,6 @@ def refuse_window_times(reading: Reading, source: Source, files: Collection[File
     assert columns is not None
     found = load_files(reading, plain, read_as(plain, columns)).where(doubt.bad)
     found = found.selectExpr(
-        f"{quote_name(doubt.name)} AS text",
         f"{doubt.value} AS {quote_name(doubt.name)}",
         f"CAST({doubt.value} AS STRING) AS shown",
         f"{doubt.message} AS problem",
@@ -66,7 +65,8 @@ def refuse_window_times(reading: Reading, source: Source, files: Collection[File
         return
     found = found.where(values_of(reading, source, found).lies_within(reading.run.window))
     if rows := run_action(reading.spark, label, found.limit(1).collect):
-        text, problem, shown = rows[0]["text"], rows[0]["problem"], rows[0]["shown"]
+        problem = rows[0]["problem"]
+        text = problem.partition("'")[2].rpartition("'")[0]
         place, encoding = [unquote(rows[0]["file"])], encoding_of(source)
-        fixed = f"{problem}; {_FIX} {shown}"
+        fixed = f"{problem}; {_FIX}"
         raise TerminalStepError(add_location(place, fixed, encoding, lambda line: text in line))
