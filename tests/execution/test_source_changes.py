@@ -5,31 +5,20 @@ The null engine reads no files, so `Events.run` records them as windows on Spark
 
 import os
 import shutil
-from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.engine.sources.known_sources import read_version
 from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.execution.source_files.changes import OutdatedWindows
-from logdriven_dagster.model.source_rows import FileRows, sum_files
+from logdriven_dagster.model.source_rows import sum_files
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing import NullEngine, Sandbox
 from tests.builders import at, day, days
+from tests.source_files import EVENTS, count_rows
 
 NOW = "2022-01-06"
-EVENTS = """
-    table: ods.events
-    period: 1 day
-    default_start: 2022-01-01
-    on_source_change: {reaction}
-    steps:
-      - step: load
-        source: {{type: csv, path: in, columns: "at TIMESTAMP", window_column: at}}
-        target: {{type: iceberg}}
-"""
 
 
 class Events:
@@ -75,13 +64,6 @@ class Events:
 
 def _without(folder: Path, text: str) -> str:
     return text.replace(f"{folder}/", "")
-
-
-def count_rows(file: Path) -> FileRows:
-    """Return the rows of a file with a time in each line."""
-    times = [datetime.fromisoformat(f"{line}+00:00") for line in file.read_text().splitlines()]
-    found = sorted(int(time.timestamp()) * 1_000_000 for time in times)
-    return FileRows(str(file), read_version(str(file)), len(found), 0, 0, 0, found[0], found[-1])
 
 
 @pytest.fixture

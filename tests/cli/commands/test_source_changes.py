@@ -10,7 +10,7 @@ from logdriven_dagster.model.source_rows import sum_files
 from logdriven_dagster.runlog.observed import audits
 from tests.builders import day
 from tests.cli.conftest import CommandLine
-from tests.execution.test_source_changes import EVENTS, count_rows
+from tests.source_files import EVENTS, count_rows
 
 NOW = ("--now", "2022-01-04")
 
