@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.sources.known_sources import read_version
 from logdriven_dagster.model.logs import ChangedWindow, TableLog
@@ -103,8 +104,8 @@ def detect(
     Nothing is recorded. A file that cannot be reached for another reason than that it does not
     exist counts as unchanged.
     """
-    tables = _select_tables(project, names)
-    changed = run_log.ask(partial(_find_changed_files, tables=tables)) if tables else {}
+    tables = {table.table: table for table in list_observed_tables(project, names)}
+    changed = run_log.ask(partial(_find_changed_files, names=tables)) if tables else {}
     found: dict[str, list[ChangedWindow]] = {}
 
     def find(conn: Connection) -> None:
@@ -127,8 +128,8 @@ def record(run_log: RunLog, project: Project, names: Collection[str]) -> None:
 
     Files that do not exist any more are recorded by the next window, in case they come back.
     """
-    tables = _select_tables(project, names)
-    changed = run_log.ask(partial(_find_changed_files, tables=tables)) if tables else {}
+    tables = {table.table: table for table in list_observed_tables(project, names)}
+    changed = run_log.ask(partial(_find_changed_files, names=tables)) if tables else {}
 
     def write(conn: Connection) -> None:
         for (name, step_id), items in changed.items():
@@ -151,16 +152,25 @@ def close_settled(run_log: RunLog, logs: Iterable[TableLog]) -> None:
         run_log.write(lambda conn: source_changes.close_changes(conn, done))
 
 
-def _select_tables(project: Project, names: Collection[str]) -> dict[str, TableConfig]:
-    tables = {name: project.tables[name] for name in names}
-    return {name: each for name, each in tables.items() if each.on_source_change != "ignore"}
+def list_observed_tables(project: Project, names: Iterable[str]) -> list[TableConfig]:
+    """Return the tables, of these, whose source files may be in the index."""
+    tables = (project.tables[name] for name in names)
+    return [
+        table
+        for table in tables
+        if table.on_source_change != "ignore"
+        and any(
+            isinstance(step.source, FilesSource) and step.source.window_column
+            for step in table.steps
+        )
+    ]
 
 
 def _find_changed_files(
-    conn: Connection, tables: Mapping[str, TableConfig]
+    conn: Connection, names: Collection[str]
 ) -> Mapping[Step, Sequence[_Detected]]:
     found = {}
-    for step, versions in source_files.read_versions(conn, tables).items():
+    for step, versions in source_files.read_versions(conn, names).items():
         present = dict(_compare(versions))
         if present:
             rows = source_files.read_rows_of(conn, *step, present)

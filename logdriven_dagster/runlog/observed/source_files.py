@@ -18,11 +18,20 @@ from logdriven_dagster.model.source_rows import (
     SourceRows,
 )
 from logdriven_dagster.runlog.schema.observations import source_file
+from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, split_into_chunks
 from logdriven_dagster.runlog.sql.projects import match_project
 
 Step: TypeAlias = tuple[str, str]
 """A table and one of its steps."""
+_VERSIONS = select(
+    source_file.c.job_name,
+    source_file.c.step_id,
+    source_file.c.path,
+    source_file.c.file_size,
+    source_file.c.changed_ns,
+    source_file.c.modified_ns,
+).where(match_project(source_file), among(source_file.c.job_name))
 _UNCOUNTED = 0
 """The last change of a file whose present version is not counted."""
 _WRITTEN = 1_000
@@ -82,15 +91,9 @@ def read_versions(
     conn: Connection, tables: Collection[str]
 ) -> Mapping[Step, Sequence[FileVersion]]:
     """Return the recorded versions of the files of each step of the tables."""
-    c = source_file.c
-    columns = (c.path, c.file_size, c.changed_ns, c.modified_ns)
     found: dict[Step, list[FileVersion]] = defaultdict(list)
-    for names in split_into_chunks(sorted(tables), LOOKED_UP):
-        mine = match_project(source_file) & c.job_name.in_(names)
-        for name, step_id, *version in conn.execute(
-            select(c.job_name, c.step_id, *columns).where(mine)
-        ):
-            found[name, step_id].append(FileVersion(*version))
+    for name, step_id, *version in conn.execute(_VERSIONS, {"names": tables}):
+        found[name, step_id].append(FileVersion(*version))
     return found
 
 
