@@ -17,7 +17,7 @@ _READABLE = frozenset(
         *("variantType", "variantType-preview"),
     }
 )
-"""Readable features. Column mapping is judged by its use; VARIANT is refused per column."""
+"""Readable features; VARIANT is refused per column."""
 
 _JUDGED_BY_USE = frozenset(
     {
@@ -52,8 +52,8 @@ def refuse_unreadable(snapshot: Snapshot) -> None:
     """Raise TerminalStepError, which names them, if a table has features that cannot be read."""
     listed = snapshot.table.protocol().reader_features or ()
     obstacles = [name for name in listed if name not in _READABLE]
-    if mapping := _column_mapping(snapshot):
-        obstacles.append(mapping)
+    if snapshot.column_mapping not in ("none", "name", "id"):
+        obstacles.append(_name_mapping(snapshot))
     _refuse(snapshot, obstacles, "be read")
 
 
@@ -70,9 +70,8 @@ def _refuse(snapshot: Snapshot, obstacles: list[str], what: str) -> None:
         )
 
 
-def _column_mapping(snapshot: Snapshot) -> str | None:
-    mode = snapshot.table.metadata().configuration.get("delta.columnMapping.mode") or "none"
-    return f"column mapping by {mode}" if mode.lower() != "none" else None
+def _name_mapping(snapshot: Snapshot) -> str:
+    return f"column mapping by {snapshot.column_mapping}"
 
 
 def _unwritable(snapshot: Snapshot) -> Iterator[str]:
@@ -85,8 +84,8 @@ def _unwritable(snapshot: Snapshot) -> Iterator[str]:
             yield _PROPERTIES[key]
         if key.startswith("delta.constraints."):
             yield f"the CHECK constraint {key.removeprefix('delta.constraints.')}"
-    if mapping := _column_mapping(snapshot):
-        yield mapping
+    if snapshot.column_mapping != "none":
+        yield _name_mapping(snapshot)
     if snapshot.partition_columns:
         yield f"partitions by {', '.join(snapshot.partition_columns)}"
     yield from _of_columns(snapshot.fields)

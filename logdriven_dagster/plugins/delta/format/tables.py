@@ -15,7 +15,7 @@ from logdriven_dagster.config.locations import (
     resolve_location,
 )
 from logdriven_dagster.errors import TerminalStepError, TransientStepError, in_brief
-from logdriven_dagster.plugins.delta.format.schema import spark_schema
+from logdriven_dagster.plugins.delta.format.schema import physical_name, spark_schema
 from logdriven_dagster.plugins.delta.format.stores import store_options
 
 if TYPE_CHECKING:
@@ -83,6 +83,12 @@ class Snapshot:
         """The schema with which Spark reads the table's files."""
         return spark_schema(self.fields, self.name)
 
+    @property
+    def column_mapping(self) -> str:
+        """The mode of column mapping: `none`, or `name` or `id`, by which files have columns."""
+        configuration = self.table.metadata().configuration
+        return (configuration.get("delta.columnMapping.mode") or "none").lower()
+
     @cached_property
     def partition_columns(self) -> list[str]:
         return self.table.metadata().partition_columns
@@ -109,8 +115,9 @@ class Snapshot:
         if column not in self._bounds:
             unknown = [None] * len(self.files)
             value = self._column(f"partition.{column}")
+            stored = self._get_stored_name(column)
             low, high = (
-                value or self._column(f"{end}.{column}") or unknown for end in ("min", "max")
+                value or self._column(f"{end}.{stored}") or unknown for end in ("min", "max")
             )
             self._bounds[column] = list(zip(low, high, strict=True))
         return self._bounds[column]
@@ -119,7 +126,8 @@ class Snapshot:
         """Return the number of NULLs in a column per file; None if unknown."""
         if column not in self._nulls:
             unknown = [None] * len(self.files)
-            self._nulls[column] = self._column(f"null_count.{column}") or unknown
+            stored = self._get_stored_name(column)
+            self._nulls[column] = self._column(f"null_count.{stored}") or unknown
         return self._nulls[column]
 
     def list_named_files(self) -> set[str]:
@@ -165,6 +173,12 @@ class Snapshot:
         """Return the table's spelling of a column; None if it has none."""
         spelled = (field["name"] for field in self.fields)
         return next((each for each in spelled if each.lower() == name.lower()), None)
+
+    def _get_stored_name(self, column: str) -> str:
+        """Return the name of a column in statistics."""
+        if self.column_mapping == "none":
+            return column
+        return next(physical_name(field) for field in self.fields if field["name"] == column)
 
     @cached_property
     def _actions(self) -> Any:
