@@ -73,10 +73,10 @@ class RowStep:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a query of a row step reads."""
+    """Relations, orders and fields that a query of a row step reads."""
 
     relations: Mapping[str, str]
-    """What stands behind FROM for each step of Kettle that is read."""
+    """Text after FROM for each step of Kettle that is read."""
     orders: Mapping[str, Sequence[tuple[str, bool]] | None] = field(default_factory=dict)
     """Fields by which the query of a Table input orders its rows, and True for descending ones.
 
@@ -101,7 +101,7 @@ class Reading:
         return found
 
     def of(self, name: str) -> str:
-        """Return what stands behind FROM for a step."""
+        """Return the text after FROM for a step."""
         return self.relations[name]
 
 
