@@ -92,6 +92,10 @@ class ConfigError(LogdrivenError):
         super().__init__(f"{where}: {problem}" + (f"; {hint}" if hint else ""))
 
 
+class UnparsedQueryError(ConfigError):
+    """A query that sqlglot cannot parse, although Spark may."""
+
+
 class InvalidProjectError(LogdrivenError):
     """All mistakes of a project, so that one run reports them all."""
 

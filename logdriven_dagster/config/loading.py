@@ -35,7 +35,7 @@ from logdriven_dagster.config.yaml.documents import (
 )
 from logdriven_dagster.config.yaml.hints import log_hint
 from logdriven_dagster.config.yaml.renamed_fields import with_current_names
-from logdriven_dagster.errors import ConfigError, InvalidProjectError
+from logdriven_dagster.errors import ConfigError, InvalidProjectError, UnparsedQueryError
 
 _Config = TypeVar("_Config", TableConfig, JobConfig)
 _NAME = re.compile(r"^table: *([\w.]+)", re.MULTILINE)
@@ -46,14 +46,18 @@ def load_project(root: Path | str) -> Project:
     return build_project(read_sources(root))
 
 
-def load_examined_project(root: Path | str) -> Project:
+def load_examined_project(root: Path | str, *, parsed_by_spark: bool = False) -> Project:
     """Load a project folder, and also check for mistakes that would only fail at run time.
 
-    Raises InvalidProjectError with every mistake. Runs no code of the project.
+    Raises InvalidProjectError with every mistake. Runs no code of the project. If Spark parses the
+    queries afterwards, those that only sqlglot cannot parse are no mistakes.
     """
     sources = read_sources(root)
     project = build_project(sources)
-    if found := find_oversights(project, (*sources.tables, *sources.jobs)):
+    found = find_oversights(project, (*sources.tables, *sources.jobs))
+    if parsed_by_spark:
+        found = [error for error in found if not isinstance(error, UnparsedQueryError)]
+    if found:
         raise InvalidProjectError(found)
     return project
 

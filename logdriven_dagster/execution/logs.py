@@ -1,6 +1,6 @@
 """The logs of tables for planning, in which attempts of dead runners count as failed."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from sqlalchemy.engine import Connection
@@ -16,6 +16,7 @@ from logdriven_dagster.planning.dependencies import list_with_upstreams
 from logdriven_dagster.runlog.definitions.effects import read_effect_versions
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.history import restating
+from logdriven_dagster.runlog.observed import source_changes
 
 
 def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dict[str, TableLog]:
@@ -27,6 +28,7 @@ def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dic
     }
     logs = history.read_table_logs(conn, list(wanted.values()))
     logs |= read_restated(conn, project, wanted.values(), logs)
+    logs |= read_changed(conn, wanted.values(), logs)
     return {
         name: replace(log, open=tuple(map(_as_failed_if_dead, log.open))) if log.open else log
         for name, log in logs.items()
@@ -69,6 +71,17 @@ def read_restated(
         is_partial = running or span is not None
         found[name] = replace(log, old=tuple(old), restated=() if is_partial else tuple(done))
     return found
+
+
+def read_changed(
+    conn: Connection, tables: Iterable[TableConfig], logs: Mapping[str, TableLog]
+) -> dict[str, TableLog]:
+    """Return the logs of those of some tables with recorded changes of source files, with them."""
+    found = source_changes.read_changed_windows(conn, list(tables))
+    return {
+        name: replace(logs[name], changed=each.windows, settled=each.settled)
+        for name, each in found.items()
+    }
 
 
 def _as_failed_if_dead(item: OpenWindow) -> OpenWindow:

@@ -18,7 +18,6 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.comparison.values import Comparison, Rule, Side
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.arguments import RunArguments
-from logdriven_dagster.execution.arrivals import FileArrivals
 from logdriven_dagster.execution.catching_up.loop import CatchingUp
 from logdriven_dagster.execution.catching_up.on_running import (
     with_replaceable,
@@ -42,6 +41,8 @@ from logdriven_dagster.execution.listeners.registered import load_installed_list
 from logdriven_dagster.execution.logs import read_logs
 from logdriven_dagster.execution.notifications import freshness
 from logdriven_dagster.execution.notifications.rules import Announcer, Outbox, gathering
+from logdriven_dagster.execution.source_files import changes as source_changes
+from logdriven_dagster.execution.source_files.arrivals import FileArrivals
 from logdriven_dagster.execution.window.claiming import ClaimTransaction
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Attached, Passes
@@ -127,6 +128,7 @@ class Runner:
             project = in_force or self.in_force(job)
             selected = select_tables(project, tuple(tables or filter(None, (job,))))
             logs = self._logs(project, selected)
+            logs |= source_changes.detect(self.run_log, project, selected, logs)
             return plan(
                 *(project.tables, logs, now, selected),
                 mode=mode,
@@ -192,6 +194,7 @@ class Runner:
         selected = select_tables(project, tuple(tables or filter(None, (job,))))
         arguments = options.get("arguments", RunArguments())
         settle_tables(project, self.run_log, [project.tables[name] for name in selected])
+        source_changes.record(self.run_log, project, selected)
 
         def read(names: Collection[str]) -> dict[str, TableLog]:
             return with_replaceable(project, self._logs(project, names), arguments)
@@ -204,6 +207,7 @@ class Runner:
             describe_missing=FileArrivals(project, arguments.overrides).describe_missing,
         )
         close_finished_requests(self.run_log, queue.plan())
+        source_changes.close_settled(self.run_log, queue.plan().context.logs.values())
         return CatchingUp(
             project,
             now,

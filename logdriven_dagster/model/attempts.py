@@ -72,6 +72,8 @@ class Trigger(str, Enum):
     """The window runs again because an upstream window was refreshed."""
     RESTATE = "restate"
     """The window runs again because an older version of its table made it."""
+    SOURCE = "source"
+    """The window runs again because files of its source changed after it ran."""
     TAKEOVER = "takeover"
     """Not run: the previous system's log records the window as finished."""
     SKIP = "skip"

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.ranges import subtract, unite
+from logdriven_dagster.model.source_rows import FileChange
 from logdriven_dagster.model.windows import Slice, TimeWindow
 
 
@@ -111,6 +112,39 @@ class OldWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """Files of a step's source that changed after windows had read them."""
+
+    step_id: str
+    change: FileChange
+    path: str
+    """One of the files."""
+    files: int = 1
+
+    def __str__(self) -> str:
+        more = f" and {self.files - 1:,} more" if self.files > 1 else ""
+        return f"{self.path}{more} ({self.change.value})"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedWindow:
+    """A finished window of which source files have changed since."""
+
+    window: TimeWindow
+    files: tuple[ChangedFiles, ...]
+
+    @property
+    def has_new_rows(self) -> bool:
+        """True if a rerun would read other rows, not only fewer."""
+        return any(each.change is not FileChange.GONE for each in self.files)
+
+    @property
+    def text(self) -> str:
+        """The files, for display."""
+        return ", ".join(dict.fromkeys(map(str, self.files)))
+
+
+@dataclass(frozen=True, slots=True)
 class TableLog:
     """The latest attempts at a table's windows; every tuple ascends.
 
@@ -135,6 +169,10 @@ class TableLog:
     """Windows that may be restated; empty if neither `on_change` nor an operator restates any."""
     restated: tuple[int, ...] = ()
     """Requests of operators to restate windows of which none is left."""
+    changed: tuple[ChangedWindow, ...] = ()
+    """Finished windows of which source files have changed since; see `on_source_change`."""
+    settled: tuple[int, ...] = ()
+    """Recorded changes of source files that concern no finished window any more."""
     upstreams_ran_again: bool = False
     """True if upstream windows ran again since the table's bookmark, stale windows or not."""
     last: LastSlice | None = None

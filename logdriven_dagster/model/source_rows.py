@@ -3,10 +3,34 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from enum import Enum
+from typing import NamedTuple
 
-FileVersion: TypeAlias = tuple[str, int, int]
-"""Path, size, and time of the last change in nanoseconds."""
+
+class FileVersion(NamedTuple):
+    """A version of a file. Times are in nanoseconds since 1970."""
+
+    path: str
+    size: int
+    changed: int
+    """The last change of the file or its attributes, which programs cannot set."""
+    modified: int
+    """The last change of its content, which `cp -p` and `rsync -t` copy."""
+
+    def has_same_content(self, other: "FileVersion") -> bool:
+        """Return True if size and modification time are the same, as after `chmod`."""
+        return (self.size, self.modified) == (other.size, other.modified)
+
+
+class FileChange(str, Enum):
+    """A change of a source's file after windows read the source."""
+
+    CHANGED = "changed"
+    """The file has another size or modification time."""
+    NEW = "new"
+    """The file arrived after its windows had run."""
+    GONE = "gone"
+    """The file does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +54,13 @@ class FileRows:
         if self.first is None or self.last is None:
             return False
         return self.first < end and self.last >= first  # type: ignore[operator]
+
+
+class ChangedFile(NamedTuple):
+    """A change of a file, with the rows of its earlier or its new version."""
+
+    change: FileChange
+    rows: FileRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +88,8 @@ class SourceRows:
     """Time of the count, in UTC."""
     files: tuple[FileRows, ...] = field(default=(), repr=False)
     """The rows of each file, if they were counted by file."""
+    is_partial: bool = False
+    """True if other windows read other files."""
 
     @property
     def late(self) -> int:
@@ -108,7 +141,9 @@ class SourceRows:
         return "; ".join(parts)
 
 
-def sum_files(table: str, step_id: str, digest: str, files: Iterable[FileRows]) -> SourceRows:
+def sum_files(
+    table: str, step_id: str, digest: str, files: Iterable[FileRows], *, is_partial: bool = False
+) -> SourceRows:
     """Return the rows of a source, which are those of its files."""
     known = tuple(sorted(files, key=lambda file: file.version))
     return SourceRows(
@@ -121,4 +156,5 @@ def sum_files(table: str, step_id: str, digest: str, files: Iterable[FileRows]) 
         future=0,
         digest=digest,
         files=known,
+        is_partial=is_partial,
     )

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from dagster.components.resolved.core_models import OpSpec
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.catching_up.made_without import find_made_without_when_loaded
+from logdriven_dagster.execution.catching_up.outdated import find_outdated_windows_at_load
 from logdriven_dagster.execution.definitions.changed_targets import find_changed_at_load
 from logdriven_dagster.execution.definitions.old_windows import find_old_windows_at_load
 from logdriven_dagster.execution.definitions.registering import load_for_code_location
@@ -27,6 +28,7 @@ from logdriven_dagster.orchestration.assets.metadata import (
     format_changed_target,
     format_made_without,
     format_old_windows,
+    format_outdated_windows,
 )
 from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
 from logdriven_dagster.orchestration.io_manager import table_io_manager
@@ -100,16 +102,8 @@ def build_definitions(
             table: translator.get_asset_spec(project.tables[table], project)
             for table in shown.tables
         }
-        for table, changed in find_changed_at_load(project).items():
+        for table, metadata in _find_notes(project):
             if table in specs:
-                metadata = format_changed_target(changed)
-                specs[table] = specs[table].merge_attributes(metadata=metadata)
-        for table, old in find_old_windows_at_load(project).items():
-            if table in specs:
-                specs[table] = specs[table].merge_attributes(metadata=format_old_windows(old))
-        for table, made in find_made_without_when_loaded(project).items():
-            if table in specs:
-                metadata = format_made_without(made)
                 specs[table] = specs[table].merge_attributes(metadata=metadata)
         location = Location(project, {table: spec.key for table, spec in specs.items()}, prefix)
         location = replace(location, inputs=list_inputs(location, specs))
@@ -127,3 +121,15 @@ def build_definitions(
             },
             executor=executor,
         )
+
+
+def _find_notes(project: Project) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield metadata about finished windows that are out of date, each with the table's name."""
+    for table, changed in find_changed_at_load(project).items():
+        yield table, format_changed_target(changed)
+    for table, old in find_old_windows_at_load(project).items():
+        yield table, format_old_windows(old)
+    for table, outdated in find_outdated_windows_at_load(project).items():
+        yield table, format_outdated_windows(outdated)
+    for table, made in find_made_without_when_loaded(project).items():
+        yield table, format_made_without(made)

@@ -277,6 +277,9 @@ class Plan:
                 return "runs again for late data"
             case Trigger.UPSTREAM:
                 return "an upstream window ran again"
+            case Trigger.SOURCE:
+                changed = next(each for each in plan.log.changed if each.window == window)
+                return f"source files changed after it ran: {changed.text}"
             case Trigger.RESTATE:
                 return _explain_restatement(window, plan.log)
             case _ if plan.passed_over:

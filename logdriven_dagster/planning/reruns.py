@@ -1,4 +1,4 @@
-"""Reruns of finished windows: restated ones, refreshed upstreams, and late data (`lookback`).
+"""Reruns of finished windows: old ones, refreshed upstreams, changed source files, `lookback`.
 
 With `lookback: n` a window collects rows that arrive until the n-th window after it has ended. An
 input that it reads as a whole (`read: all`, snapshots, slices) may deliver such rows with any
@@ -31,13 +31,16 @@ class Reruns:
     def list_due(self) -> list[tuple[TimeWindow, Trigger]]:
         """Return the finished windows to rerun, oldest first.
 
-        The reasons are an older version, late data and refreshed upstreams.
+        The reasons are an older version, late data, changed source files and refreshed upstreams.
         """
         table, log = self._table, self._log
-        if not (table.lookback or log.stale or log.old):
+        if not (table.lookback or log.stale or log.old or log.changed):
             return []
         found = {window.start: (window, Trigger.RESTATE) for window in self._find_restated()}
         found |= {window.start: (window, Trigger.LOOKBACK) for window in self._find_late()}
+        if table.on_source_change == "rerun":
+            changed = (each.window for each in log.changed if each.has_new_rows)
+            found |= {window.start: (window, Trigger.SOURCE) for window in changed}
         if table.on_upstream_refresh == "rerun":
             found |= {window.start: (window, Trigger.UPSTREAM) for window in log.stale}
         return [found[start] for start in sorted(found)]

@@ -31,6 +31,7 @@ TABLE_NAMES: Mapping[Table, tuple[str, ...]] = MappingProxyType(
         attempts.batch_archive: ("job_name", "source_job_name"),
         observations.source_audit: ("job_name",),
         observations.source_file: ("job_name",),
+        observations.source_change: ("job_name",),
         observations.quality_check_log: ("job_name",),
         observations.process_log: ("job_name",),
         observations.lineage_query: ("job_name",),

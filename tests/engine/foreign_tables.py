@@ -9,7 +9,11 @@ from zlib import crc32
 
 import pyarrow as pa
 from pyarrow import parquet
-from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.io.pyarrow import (
+    _dataframe_to_data_files,
+    parquet_file_to_data_file,
+    schema_to_pyarrow,
+)
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -19,6 +23,7 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestWriterV2,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
 from pyroaring import BitMap
@@ -88,7 +93,9 @@ def from_hive(
 
 def data_files(table: Any) -> list[DataFile]:
     """The table's data files, in the order of their smallest row numbers where they have some."""
-    files = [task.file for task in table.refresh().scan().plan_files()]
+    manifests = table.refresh().current_snapshot().manifests(table.io)
+    data = [each for each in manifests if each.content == ManifestContent.DATA]
+    files = [entry.data_file for each in data for entry in each.fetch_manifest_entry(table.io)]
     return sorted(files, key=lambda file: (sorted(file.lower_bounds.items()), file.file_path))
 
 
@@ -119,10 +126,35 @@ def deletion_vector(table: Any, file: DataFile, positions: Sequence[int]) -> Non
     _commit(table, _deletes(table, file, content, rows=len(positions), file_format=form))
 
 
-def deleted_values(table: Any, file: DataFile, values: pa.Table, ids: list[int]) -> None:
-    """Delete rows by their values, as Flink does."""
-    told = {"content": DataFileContent.EQUALITY_DELETES, "equality_ids": ids}
-    _commit(table, _deletes(table, file, in_parquet(values), rows=len(values), **told))
+def deleted_values(
+    table: Any,
+    *rows: dict[str, Any],
+    schema: Schema | None = None,
+    inside: DataFile | None = None,
+    upserted: Sequence[dict[str, Any]] = (),
+    columns: Sequence[str] = (),
+    **given: Any,
+) -> None:
+    """Delete rows by the values of their key, as Flink does; the rows name the columns of the key.
+
+    `inside` is a file of the partition, None for the spec without one. `upserted` are new rows of
+    the same commit. `columns` are more columns in the file.
+    """
+    schema = schema or table.schema()
+    held = schema.select(*rows[0], *columns)
+    ids = [schema.find_field(name).field_id for name in rows[0] if name not in columns]
+    if any("." in name for name in rows[0]):  # a nested field of a struct
+        rows = tuple({n.split(".")[0]: {n.split(".")[1]: v} for n, v in r.items()} for r in rows)
+    file = pa.BufferOutputStream()
+    parquet.write_table(pa.Table.from_pylist(list(rows), schema_to_pyarrow(held)), file)
+    made = _deletes(
+        table,
+        inside,
+        file.getvalue().to_pybytes(),
+        rows=len(rows),
+        **{"content": DataFileContent.EQUALITY_DELETES, "equality_ids": ids, **given},
+    )
+    _commit(table, made, upserted)
 
 
 def _unique(name: str) -> str:
@@ -159,24 +191,30 @@ class _AppendDeletes(_FastAppendFiles):
         return summary
 
 
-def _deletes(table: Any, file: DataFile, written: bytes, *, rows: int, **given: Any) -> DataFile:
+def _deletes(
+    table: Any, file: DataFile | None, written: bytes, *, rows: int, **given: Any
+) -> DataFile:
     kind = {"content": DataFileContent.POSITION_DELETES, "file_format": FileFormat.PARQUET}
     made = DataFile.from_args(
         file_path=put(table, _unique("deletes"), written),
-        partition=Record(*file.partition._data),
+        partition=Record(*(file.partition._data if file else ())),
         record_count=rows,
         file_size_in_bytes=len(written),
         **kind | given,
     )
-    made.spec_id = file.spec_id
+    made.spec_id = file.spec_id if file else 0
     return made
 
 
-def _commit(table: Any, deletes: DataFile) -> None:
+def _commit(table: Any, deletes: DataFile, upserted: Sequence[dict[str, Any]] = ()) -> None:
     with table.refresh().transaction() as transaction:
         update = transaction.update_snapshot().fast_append()
         producer = _AppendDeletes(update._operation, transaction, table.io)
         producer.deletes = [deletes]
+        if upserted:
+            rows = pa.Table.from_pylist(list(upserted), arrow_schema(table))
+            for file in _dataframe_to_data_files(table.metadata, rows, table.io):
+                producer.append_data_file(file)
         producer.commit()
     table.refresh()
 

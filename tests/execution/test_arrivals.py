@@ -111,3 +111,12 @@ def test_a_place_that_cannot_be_listed_is_for_the_run_to_report(tmp_path: Path):
     unknown = text.replace("path: in/", "path: nowhere://in/")
     (sandbox.folder / "tables/events.yaml").write_text(unknown)
     assert states(sandbox)[0][0] is State.READY
+
+
+def test_braces_in_a_path_are_alternatives(tmp_path: Path):
+    sandbox = sandbox_of(tmp_path)
+    file = sandbox.folder / "tables/events.yaml"
+    braces = file.read_text().replace("${DATA_RANGE:yyyy-MM-dd}", '{east,west}/"', 1)
+    file.write_text(braces.replace("path: in/", 'path: "in/').replace('/"', '/*.csv"'))
+    add_file(sandbox, "west")
+    assert succeeded(sandbox) == [day(1), day(2), day(3)]

@@ -46,6 +46,7 @@ def plan(
 ) -> None:
     """Show pending windows, oldest first, with the reason why a window is blocked."""
     from logdriven_dagster.cli.shown.definitions import find_changed_targets, print_single_windows
+    from logdriven_dagster.cli.shown.old_windows import convert_source_changes
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
     from logdriven_dagster.config.derived.selection import select_tables
     from logdriven_dagster.config.sql.stretching import find_single_windows
@@ -71,6 +72,9 @@ def plan(
             notes.setdefault(note.table, {})["rename"] = asdict(note)
         for name, each in old.items():
             notes.setdefault(name, {})["old_windows"] = each.as_json()
+        for name, table in found.tables.items():
+            if table.log.changed:
+                notes.setdefault(name, {})["source_changes"] = convert_source_changes(table)
         print_json_list(_window_json(each, notes.get(each.table, {})) for each in windows)
         return
     if every or limit:
@@ -193,6 +197,7 @@ def status(
         format_freshness,
         print_late,
     )
+    from logdriven_dagster.cli.shown.old_windows import convert_source_changes
     from logdriven_dagster.config.derived.selection import select_tables
     from logdriven_dagster.execution.definitions.disagreements import Disagreements
     from logdriven_dagster.execution.definitions.removed_tables import find_removed_tables
@@ -225,6 +230,7 @@ def status(
         | {"made_without": [made.as_json() for made in without if made.table == name]}
         | {"freshness": convert_freshness(standing[name], clock)}
         | {"old_windows": old[name].as_json() if name in old else None}
+        | {"source_changes": convert_source_changes(table)}
         for name, table in found.tables.items()
     ]
     if as_json:
@@ -235,8 +241,7 @@ def status(
         return
     # Without a freshness rule, there is no column for it.
     asked = ["fresh"] if any(standing.values()) else []
-    head = ("table", "watermark", "#pending", "#failed", "#running", "last status")
-    grid = rendering.make_table(*head, *asked)
+    grid = rendering.make_table(*_HEAD, *asked)
     for row in rows:
         last, name = row["last_status"], str(row["table"])
         cells = [_cell(row[field]) for field in _COUNTED]
@@ -267,13 +272,18 @@ def _print_notes(
         print_parts,
         print_renames,
     )
-    from logdriven_dagster.cli.shown.old_windows import print_old_windows
+    from logdriven_dagster.cli.shown.old_windows import (
+        find_outdated_windows,
+        print_old_windows,
+        print_outdated_windows,
+    )
 
     print_parts(found)
     print_renames(note for note in renames if note.table in found.tables)
     print_made_without(without)
     print_changed_targets(changed)
     print_old_windows(old)
+    print_outdated_windows(find_outdated_windows(found).values())
     _print_failed_refreshes(found)
 
 
@@ -286,6 +296,7 @@ def _print_left_out(found: "Plan") -> None:
             print_line(f"{name} {item.window}: {item.reason}")
 
 
+_HEAD = ("table", "watermark", "#pending", "#failed", "#running", "last status")
 _COUNTED = ("table", "watermark", "pending", "failed", "running")
 
 

@@ -1,6 +1,7 @@
 """`init`, `validate` and `schema`: a project's files."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import date, datetime, timezone
 from enum import Enum
 from pathlib import Path
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from logdriven_dagster.config.derived.needs import Need
     from logdriven_dagster.config.project import Project
     from logdriven_dagster.errors import ConfigError
+
+
+_MOST_NOTES = 10
+"""The maximum number of sources that `validate` prints because of their files."""
 
 
 class FileKind(str, Enum):
@@ -75,9 +80,10 @@ def validate(
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
     from logdriven_dagster.config.loading import load_examined_project
     from logdriven_dagster.errors import InvalidProjectError
+    from logdriven_dagster.execution.inspection.source_paths import find_path_notes
 
     try:
-        loaded = load_examined_project(project or ".")
+        loaded = load_examined_project(project or ".", parsed_by_spark=analyze)
         not_analyzed = _list_not_analyzed(project) if analyze else ()
     except InvalidProjectError as invalid:
         if not as_json:
@@ -88,6 +94,7 @@ def validate(
     reasons = {name: why for name, (_, why) in engines.items()}
     effects = _describe_effects(loaded, read_data_clock(loaded, now), connect=connect)
     places = _find_problems(loaded) if connect else {}
+    path_notes = list(find_path_notes(loaded, connect=connect))
     if as_json:
         analysis_fields = (
             {"not_analyzed": [_mistake_json(error) for error in not_analyzed]} if analyze else {}
@@ -99,6 +106,7 @@ def validate(
                 "errors": [],
                 "warnings": [_mistake_json(hint) for hint in loaded.renamed_fields],
                 "missing_here": missing,
+                "files": [asdict(note) for note in path_notes],
                 **({"why_spark": reasons} if engines else {}),
                 **({"effects": effects} if effects else {}),
                 **reached,
@@ -113,6 +121,10 @@ def validate(
         print_line(
             f"Not available on this host: {item['need']}: {item['problem']}; needed by {item['by']}"
         )
+    for note in path_notes[:_MOST_NOTES]:
+        print_line(f"{note.table}, step {note.step}: {note.text}")
+    if len(path_notes) > _MOST_NOTES:
+        print_line(f"… and {len(path_notes) - _MOST_NOTES} more sources; --json has all of them")
     for place, problem in places.items():
         print_line(f"{place}: {problem or 'reached'}")
     if any(places.values()):

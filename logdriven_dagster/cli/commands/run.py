@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from logdriven_dagster.execution.definitions.old_windows import OldWindows
     from logdriven_dagster.execution.events import WindowEvent
     from logdriven_dagster.execution.runner import Runner
+    from logdriven_dagster.execution.source_files.changes import OutdatedWindows
     from logdriven_dagster.model.windows import TimeWindow
     from logdriven_dagster.planning.plan import Plan, PlannedWindow
     from logdriven_dagster.planning.unread import MadeWithout
@@ -114,6 +115,7 @@ def run(
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Catch up: run all pending windows, oldest first, upstreams before downstreams."""
+    from logdriven_dagster.cli.shown.old_windows import find_outdated_windows
     from logdriven_dagster.config.derived.selection import select_tables
     from logdriven_dagster.execution.definitions.old_windows import find_old_windows
 
@@ -157,6 +159,7 @@ def run(
         lambda: plan().firsts(),
         without,
         old=lambda: find_old_windows(runner.run_log, runner.project, names),
+        outdated=lambda: find_outdated_windows(plan()),
     )
 
 
@@ -402,6 +405,7 @@ def _watch(
     without: "Sequence[MadeWithout]" = (),
     *,
     old: "Callable[[], Mapping[str, OldWindows]]" = dict,
+    outdated: "Callable[[], Mapping[str, OutdatedWindows]]" = dict,
 ) -> NoReturn:
     """Run the windows and report them; exit with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.shown.progress import display, report
@@ -423,7 +427,7 @@ def _watch(
         if tally.results:
             report(tally, output, (), without)
         raise
-    report(tally, output, left(), without, old())
+    report(tally, output, left(), without, old=old(), outdated=outdated())
     raise typer.Exit(tally.summarize().exit_code)
 
 

@@ -59,6 +59,8 @@ def ui(
     # A shell's background processes ignore SIGINT, and Dagster then ignores SIGTERM: it would not
     # end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if loaded.spark_remote == "server":
+        _start_spark(loaded)
     with subprocess.Popen(
         command,
         env=os.environ | {"DAGSTER_HOME": str(home), "LOGDRIVEN_PROJECT": str(loaded.root)},
@@ -70,6 +72,18 @@ def ui(
             )
         code = _wait(process)
     raise typer.Exit(code)
+
+
+def _start_spark(project: "Project") -> None:
+    """Start the project's Spark server in the background, so that the first run finds it warm."""
+    typer.echo("Starting Spark; `logdriven spark stop` ends it.")
+    command = [sys.executable, "-m", "logdriven_dagster.cli", "spark", "start"]
+    subprocess.Popen(
+        [*command, "--project", str(project.root)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _refuse_missing_server() -> None:

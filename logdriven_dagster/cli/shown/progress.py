@@ -8,12 +8,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from logdriven_dagster.cli.shown import rendering
-from logdriven_dagster.cli.shown.old_windows import print_old_windows
+from logdriven_dagster.cli.shown.old_windows import print_old_windows, print_outdated_windows
 from logdriven_dagster.cli.shown.results import RunSummary, Tally, WindowResult, build_window_result
 from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.definitions.old_windows import OldWindows
 from logdriven_dagster.execution.events import NeedUnmet, WindowEvent, WindowStarted
 from logdriven_dagster.execution.listeners.log_lines import lines_to
+from logdriven_dagster.execution.source_files.changes import OutdatedWindows
 from logdriven_dagster.planning.plan import PlannedWindow, State
 from logdriven_dagster.planning.unread import MadeWithout
 
@@ -132,19 +133,26 @@ def report(
     output: Output,
     left: Sequence[PlannedWindow] = (),
     without: Sequence[MadeWithout] = (),
+    *,
     old: Mapping[str, OldWindows] = MappingProxyType({}),
+    outdated: Mapping[str, OutdatedWindows] = MappingProxyType({}),
 ) -> None:
     """Print the results per table and in sum; interrupted windows go to stderr.
 
     `left` holds the first window of each table that is still pending. If nothing was done, all of
     them are shown, otherwise the blocked ones. `without` holds the finished windows that ran before
-    a new upstream, for JSON. `old` holds the windows that older versions of the tables made.
+    a new upstream, for JSON. `old` holds the windows that older versions of the tables made, and
+    `outdated` those whose source files changed after they ran.
     """
     summary = tally.summarize()
     if output == "json":
         windows = [_convert_left(planned) for planned in left]
         notes = {"left": windows, "made_without": [made.as_json() for made in without]}
         notes["old_windows"] = [{"table": name, **each.as_json()} for name, each in old.items()]
+        changed = {name: each.as_json() for name, each in outdated.items()}
+        notes["source_changes"] = [
+            {"table": name, **item} for name, items in changed.items() for item in items
+        ]
         rendering.print_json(summary.as_json() | notes)
     elif output == "text" and summary.results:
         _print_summary(summary)
@@ -157,6 +165,7 @@ def report(
     if output == "text":
         (_print_pending if tally.is_idle else _print_blocked)(left)
         print_old_windows(old.values())
+        print_outdated_windows(outdated.values())
     if tally.running:
         attempts = tally.running.values()
         stopped = [f"{attempt.table} {attempt.window}" for attempt in attempts]

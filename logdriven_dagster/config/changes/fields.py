@@ -80,6 +80,7 @@ _FIELDS: Mapping[type[BaseModel], Mapping[Effect, str]] = {
         _COSMETIC: "enabled release_state priority worker_group retries retry_interval timeout "
         "timeout_strategy table renamed_from description owners tags delay ordered catch_up "
         "batch_size on_running retry_version on_upstream_refresh on_change on_key_reset "
+        "on_source_change "
         # Checks only decide whether a window is published.
         "rows_outside notify freshness preview checks columns schema_rule",
         _VALUES: "lookback depends_on overlap max_batches missing_columns variables properties "

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import count
 
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -27,7 +28,14 @@ _PARTS = {
     "mm": "%M",
     "ss": "%S",
 }
+_NAMED = {"YEAR": "yyyy", "MONTH": "MM", "DAY": "dd", "HOUR": "HH", "MINUTE": "mm"}
+"""Variable without a format → the format of the window's start with the same text."""
+_NAMED_REFERENCE = re.compile(rf"\$\{{({'|'.join(_NAMED)})\}}")
+_VARYING = re.compile(rf"{FORMATTED.pattern}|\$\{{[^}}]*\}}|\{{[^}}]*\}}|\*|\?")
+"""A reference or placeholder in a path."""
+_LEAST = (("MM", 1), ("dd", 1), ("HH", 0), ("mm", 0), ("ss", 0))
 _LETTERS = re.compile(r"([A-Za-z])\1*")
+_PIECES = re.compile("|".join(_PARTS) + "|.")
 _STEPS = {"ss": timedelta(seconds=1), "mm": timedelta(minutes=1)}
 """The time between two texts. Hours are short enough for all other parts, also when clocks change.
 
@@ -89,6 +97,60 @@ def list_path_texts(path: str, window: TimeWindow) -> list[str]:
         parts = dict(zip(ranges, text.split("\0"), strict=False))
         paths[_fill(path, window, parts)] = None
     return list(paths)
+
+
+def cut_after_times(path: str) -> str | None:
+    """Return a path up to the folder or file with its last time; None for a path without times.
+
+    `${YEAR}` and its like become `${DATA_RANGE_START:yyyy}`.
+    """
+    path = _NAMED_REFERENCE.sub(lambda found: f"${{{START}:{_NAMED[found[1]]}}}", path)
+    ends = [found.end() for found in FORMATTED.finditer(path)]
+    if not ends:
+        return None
+    following = path[ends[-1] :]
+    return path[: ends[-1]] + following.partition("/")[0]
+
+
+def build_glob(path: str) -> str:
+    """Return the pattern that matches the path of every window."""
+    return FORMATTED.sub(lambda found: "/".join("*" for _ in found[2].split("/")), path)
+
+
+def read_time(path: str, existing: str) -> datetime | None:
+    """Return the wall-clock time in the path of an existing folder or file, which ends like `path`.
+
+    Parts that the path lacks have their least values. Returns None if there is no such time.
+    """
+    found = re.search(f"(?:^|/){_build_expression(path.lstrip('/'))}$", existing)
+    if found is None:
+        return None
+    groups = reversed(found.groupdict().items())  # of several times, the first one counts
+    values = {name.partition("_")[2]: int(text) for name, text in groups}
+    year = values.get("yyyy", 2000 + values.get("yy", 0))
+    month, day, hour, minute, second = (values.get(part, least) for part, least in _LEAST)
+    try:
+        return datetime(year, month, day, hour, minute, second)
+    except ValueError:
+        return None
+
+
+def _build_expression(path: str) -> str:
+    """Return a regular expression for a path, with a group `pNUMBER_PART` per part of a time."""
+    numbers, pieces, at = count(), [], 0
+    for found in _VARYING.finditer(path):
+        pieces.append(re.escape(path[at : found.start()]))
+        if found[2] is None:
+            pieces.append({"*": "[^/]*", "?": "[^/]"}.get(found[0], ".*"))
+        else:
+            pieces += [
+                rf"(?P<p{next(numbers)}_{part}>\d{{{len(part)}}})"
+                if part in _PARTS
+                else re.escape(part)
+                for part in _PIECES.findall(found[2])
+            ]
+        at = found.end()
+    return "".join([*pieces, re.escape(path[at:])])
 
 
 def fill_clock_formats(text: str, window: TimeWindow) -> str:

@@ -27,6 +27,7 @@ from logdriven_dagster.config.models.tables import (
     BatchSize,
     MissingColumns,
     OnChangeField,
+    OnSourceChange,
     Preview,
     RowsOutside,
 )
@@ -59,11 +60,11 @@ class SparkConfig(Model):
     )
     remote: Annotated[str, AfterValidator(_refuse_secrets)] = Field(
         "classic",
-        pattern=r"^(classic|auto|sc://\S+)$",
+        pattern=r"^(classic|auto|server|sc://\S+)$",
         description="classic: a JVM for each run; auto: the server of `logdriven spark start` "
-        "if it is running, otherwise classic; sc://host:port/;token=${env:TOKEN}: "
-        "this Spark Connect server",
-        examples=["auto", "sc://spark:15002"],
+        "if it is running, otherwise classic; server: the same server, which the first run or "
+        "`logdriven ui` starts; sc://host:port/;token=${env:TOKEN}: this Spark Connect server",
+        examples=["server", "sc://spark:15002"],
     )
     shared_files: bool = Field(
         False,
@@ -163,6 +164,7 @@ class Defaults(Model):
     ordered: bool | None = None
     batch_size: BatchSize | None = None
     on_upstream_refresh: Literal["rerun", "ignore"] | None = None
+    on_source_change: OnSourceChange | None = None
     on_change: OnChangeField | None = None
     missing_columns: MissingColumns | None = None
     rows_outside: RowsOutside | None = None

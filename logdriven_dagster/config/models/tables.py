@@ -76,6 +76,7 @@ With `latest_only`, older windows are recorded as SKIPPED. Source: Sharp ETL.
 MissingColumns = Literal["refuse", "allow"]
 SchemaRule = Literal["evolve", "frozen"]
 """Rule for changes of a table's columns: `frozen` ones are those that `columns` declares."""
+OnSourceChange = Literal["report", "rerun", "ignore"]
 RowsOutside = Literal["fail", "count", "ignore"]
 
 BatchSize = Annotated[int, Field(ge=1)] | Literal["all", "auto"]
@@ -241,6 +242,11 @@ class TableConfig(Settings):
         "rerun",
         description="for finished windows whose upstream window runs again: rerun them, or "
         "keep them",
+    )
+    on_source_change: OnSourceChange = Field(
+        "report",
+        description="for finished windows whose source files changed after they ran: report "
+        "them, rerun them, or ignore the changes",
     )
     on_change: OnChangeField = Field(
         OnChange(restate="none"),
@@ -412,6 +418,13 @@ class TableConfig(Settings):
         if isinstance(start, datetime):
             return Grid(start, self.period, self.end)
         return Grid(datetime(1970, 1, 1, tzinfo=self._zone), self.period)
+
+    @property
+    def example_window(self) -> TimeWindow:
+        """A window for the analysis of texts, which are alike for all windows."""
+        if not self.is_sliced:
+            return self.grid.window(0)
+        return Slice.nth(0, *self.incremental.example, self.grid.zone, self.along)
 
     @property
     def output(self) -> Target:

@@ -13,10 +13,11 @@ from logdriven_dagster.config.sql.references import (
     UnreadableSqlError,
     find_named_tables,
     get_span,
+    is_script,
     parse_query,
 )
 from logdriven_dagster.config.yaml.documents import Document, Location
-from logdriven_dagster.errors import ConfigError
+from logdriven_dagster.errors import ConfigError, UnparsedQueryError
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _MUCH_ALIKE = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
@@ -24,6 +25,9 @@ _MUCH_ALIKE = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 
 _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "binaryfile", "xml"})
 """Prefixes of file paths that a query reads directly, as in parquet.`path`."""
+
+
+_ASK_SPARK = "if Spark knows this syntax, `logdriven validate --analyze` accepts it"
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,19 @@ class TextPlace:
             return ConfigError(self.file, line, "", problem, hint)
         return self.document.error(self.location, problem, hint)
 
-    def unreadable(self, error: UnreadableSqlError) -> ConfigError:
+    def unreadable(self, error: UnreadableSqlError, hint: str | None = None) -> ConfigError:
         """Return the error that a parser found."""
-        problem = error.problem if self.file else str(error)
-        return self.error(problem, line=error.line)
+        return self.error(self._describe(error), hint, error.line)
+
+    def unparsed(self, error: UnreadableSqlError) -> ConfigError:
+        """Return the error that a parser found in a query of Spark, which may know the syntax."""
+        if not error.may_be_valid:
+            return self.unreadable(error)
+        found = self.unreadable(error, _ASK_SPARK)
+        return UnparsedQueryError(found.path, found.line, found.field, found.problem, found.hint)
+
+    def _describe(self, error: UnreadableSqlError) -> str:
+        return error.problem if self.file else str(error)
 
 
 @dataclass(frozen=True)
@@ -119,15 +132,17 @@ def find_statement_mistakes(
 
 
 def find_query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
-    """Yield mistakes in a Spark SQL query.
+    """Yield mistakes in a Spark SQL query; in a script, only unknown variables.
 
     `place` locates the errors, `names` are the valid names in the text.
     """
     yield from find_variable_mistakes(place, text, names)
+    if is_script(text):
+        return
     try:
         tree = parse_query(text)
     except UnreadableSqlError as error:
-        yield place.unreadable(error)
+        yield place.unparsed(error)
         return
     if not _is_query(tree, text):
         yield place.error("this is not a query", "a query begins with SELECT, WITH, FROM or VALUES")

@@ -6,11 +6,25 @@ from collections.abc import Iterator, Mapping
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
-class UnreadableSqlError(ValueError):
-    """A query that sqlglot cannot parse; `line` counts from 1 in the query."""
+_COMMENTS = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+_SCRIPT = re.compile(rf"{_COMMENTS}BEGIN\b", re.IGNORECASE | re.DOTALL)
 
-    def __init__(self, problem: str, line: int = 1, column: int | None = None) -> None:
-        self.problem, self.line = problem, line
+
+class UnreadableSqlError(ValueError):
+    """A query that sqlglot cannot parse; `line` counts from 1 in the query.
+
+    If it `may_be_valid`, Spark may know the syntax.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        line: int = 1,
+        column: int | None = None,
+        *,
+        may_be_valid: bool = False,
+    ) -> None:
+        self.problem, self.line, self.may_be_valid = problem, line, may_be_valid
         place = f" (line {line}, column {column} of the query)" if column else ""
         super().__init__(f"{problem}{place}")
 
@@ -109,6 +123,11 @@ def _parse_variant_paths(sql: str):  # type: ignore[no-untyped-def]
         return []
 
 
+def is_script(sql: str) -> bool:
+    """Return True for a script of Spark (`BEGIN … END`), which sqlglot does not parse."""
+    return _SCRIPT.match(sql) is not None
+
+
 def is_query(sql: str) -> bool:
     """Return True if a statement is certainly a query without side effects."""
     from sqlglot import exp
@@ -127,4 +146,4 @@ def _build_error(details, sql: str) -> UnreadableSqlError:  # type: ignore[no-un
     expected = re.match(r"Expecting (\S+)$", str(details.get("description") or ""))
     problem = f"syntax error at {found!r}" if found else "syntax error at the end"
     problem += f", {expected[1]} is missing" if expected else ""
-    return UnreadableSqlError(problem, line, start + 1)
+    return UnreadableSqlError(problem, line, start + 1, may_be_valid=True)

@@ -7,13 +7,13 @@ from logdriven_dagster.engine.arrow.rows import ArrowRows, fit_batch
 from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.engine.iceberg.files import build_window_filter, is_partitioned_by
 from logdriven_dagster.engine.iceberg.names import name_of_table
-from logdriven_dagster.engine.iceberg.scan import plan
+from logdriven_dagster.engine.iceberg.scan import FileTask, plan
 from logdriven_dagster.engine.iceberg.schema import refuse_unreadable_types, spark_schema
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table import Table
 
 _FEW = 10_000
 """Rows in the first batch of a file; previews need fewer."""
@@ -22,8 +22,9 @@ _FEW = 10_000
 def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowRows | None:
     """Return the rows of the current snapshot, or of one window; files are opened one by one.
 
-    `column` is the window column. Returns None if the table has a column that only Spark reads, or
-    values that PyIceberg changes. Raises TerminalStepError if rows could be read incorrectly.
+    `column` is the window column. Returns None if the table has a column or equality deletes that
+    only Spark reads, or values that PyIceberg changes. Raises TerminalStepError if rows could be
+    read incorrectly.
     """
     refuse_unreadable_types(table.schema(), name_of_table(table))
     schema = arrow_schema(spark_schema(table.schema()))
@@ -32,7 +33,7 @@ def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowR
     tasks = (
         plan(table, build_window_filter(table.schema(), column, window)) if window else plan(table)
     )
-    if _may_lose_nulls(table, tasks):
+    if any(task.equality_deletes for task in tasks) or _may_lose_nulls(table, tasks):
         return None
     if window is None:
         return ArrowRows(schema, _batches(table, tasks, schema))
@@ -44,7 +45,7 @@ def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowR
     )
 
 
-def _may_lose_nulls(table: "Table", tasks: "list[FileScanTask]") -> bool:
+def _may_lose_nulls(table: "Table", tasks: list[FileTask]) -> bool:
     """Return whether a list or map of structs may be NULL, which PyIceberg reads as empty.
 
     A nested field counts as NULL where its list is NULL, so a field without NULLs rules that out.
@@ -75,25 +76,26 @@ def _fields_of_collections(table: "Table") -> Iterator[list[int]]:
 
 
 def _batches(
-    table: "Table", tasks: "list[FileScanTask]", schema: "pa.Schema"
+    table: "Table", tasks: list[FileTask], schema: "pa.Schema"
 ) -> "Iterator[pa.RecordBatch]":
     for task in tasks:
         for batch in _of_file(table, task):
             yield fit_batch(batch, schema)
 
 
-def _of_file(table: "Table", task: "FileScanTask") -> "Iterator[pa.RecordBatch]":
+def _of_file(table: "Table", task: FileTask) -> "Iterator[pa.RecordBatch]":
     """Yield the rows of a file: a small batch first, and then the others.
 
     PyIceberg reads as many rows of a file as requested, or all, before it returns any.
     """
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
+    from pyiceberg.table import FileScanTask
 
-    given = 0
+    given, read = 0, FileScanTask(task.file, delete_files=set(task.delete_files))
     for limit in (_FEW, None) if task.file.record_count > _FEW else (None,):
         scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue(), limit=limit)
-        for batch in scan.to_record_batches([task]):
+        for batch in scan.to_record_batches([read]):
             known = min(given, len(batch)) if limit is None else 0
             given += len(batch) if limit is not None else -known
             yield batch.slice(known)

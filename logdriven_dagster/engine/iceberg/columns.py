@@ -83,13 +83,13 @@ def by_names(table: "Table") -> Columns:
     return Columns(StructType(read), select)
 
 
-def by_ids(table: "Table") -> Columns:
+def by_ids(schema: "Schema") -> Columns:
     """Resolve columns by their field ids."""
     from pyspark.sql.types import StructType
 
-    fields = table.schema().fields
+    fields = schema.fields
     read = [_build_id_field(field, _default(field)) for field in fields]
-    own = {id_: (name,) for id_, name in _own_names(table.schema())}
+    own = {id_: (name,) for id_, name in _own_names(schema)}
     select = {}
     for field, known in zip(fields, read, strict=True):
         # Cast as a whole first: Spark 4.3 returned NULL for a struct built from parts that it

@@ -19,7 +19,14 @@ from logdriven_dagster.engine.iceberg.columns import (
     without_ids,
 )
 from logdriven_dagster.engine.iceberg.deletion_vectors import read_deleted_positions
+from logdriven_dagster.engine.iceberg.equality_deletes import (
+    PARTITION,
+    SEQUENCE,
+    find_dropped_columns,
+    leave_out_deleted,
+)
 from logdriven_dagster.engine.iceberg.names import name_of_table
+from logdriven_dagster.engine.iceberg.scan import FileTask, find_equality_deletes
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
 from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
 from logdriven_dagster.engine.spark import functions as sf
@@ -31,7 +38,8 @@ from logdriven_dagster.errors import TerminalStepError, TransientStepError
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _NAMED, _ROW = "logdriven_named", f"{SURVIVING}_row"
@@ -46,7 +54,7 @@ _BY_ID = "spark.sql.parquet.fieldId.read.enabled"
 def rows_of(
     spark: "SparkSession",
     table: "Table",
-    tasks: "Sequence[FileScanTask]",
+    tasks: Sequence[FileTask],
     *,
     with_files: bool = False,
 ) -> "DataFrame":
@@ -76,25 +84,37 @@ def _requiring(table: "Table", frame: "DataFrame") -> "DataFrame":
 
 
 def _frames(
-    spark: "SparkSession", table: "Table", tasks: "Sequence[FileScanTask]", *, with_files: bool
+    spark: "SparkSession", table: "Table", tasks: Sequence[FileTask], *, with_files: bool
 ) -> "Iterator[DataFrame]":
     """Yield one frame per way to read files."""
+    from pyiceberg.schema import Schema
+
     by_name = without_ids(table, (task.file.file_path for task in tasks))
+    dropped = find_dropped_columns(table, find_equality_deletes(tasks))
+    if dropped and by_name:
+        raise TerminalStepError(
+            f"{name_of_table(table)}: rows were deleted by the values of a column that was dropped "
+            f"since, which cannot be found in files without field ids, such as {min(by_name)}; "
+            "compact the table with the engine that wrote it"
+        )
+    schema = Schema(*table.schema().fields, *dropped)
     if len(by_name) < len(tasks):
         _require_input_file_names(spark, table)
         refuse_uuids_by_ids(table, spark.version)
         spark.conf.set(_BY_ID, "true")
     has_names = mode_of(spark).capabilities.has_input_file_name
-    for columns_of, named in ((by_names, True), (by_ids, False)):
+    for named in (True, False):
         group = [task for task in tasks if (task.file.file_path in by_name) is named]
         special = [
-            task for task in group if task.delete_files or _partition_values(table, task.file)
+            task
+            for task in group
+            if task.has_deletes or _partition_values(table, schema, task.file)
         ]
         left_out = set(map(id, special))
         plain = [task for task in group if id(task) not in left_out]
         for part, read in ((plain, _plain), (special, _join_metadata)):
             if part:
-                columns = columns_of(table)
+                columns = by_names(table) if named else by_ids(schema)
                 frame = read_files(spark, "parquet", _sizes(part), columns.schema)
                 if part is plain and columns.select is None and not with_files:
                     yield frame
@@ -102,7 +122,7 @@ def _frames(
                     yield from (_alone(spark, table, task, columns) for task in part)
                 else:
                     _require_input_file_names(spark, table)
-                    frame, select = read(frame, columns, part, table)
+                    frame, select = read(frame, columns, part, table, schema)
                     yield frame.select(*select, *([FILE] if with_files else []))
 
 
@@ -117,9 +137,7 @@ def _require_input_file_names(spark: "SparkSession", table: "Table") -> None:
         )
 
 
-def _alone(
-    spark: "SparkSession", table: "Table", task: "FileScanTask", columns: Columns
-) -> "DataFrame":
+def _alone(spark: "SparkSession", table: "Table", task: FileTask, columns: Columns) -> "DataFrame":
     """Return the rows of one file with its name, for sessions that cannot query a row's file.
 
     Raises TransientStepError if the file does not exist, which such an engine skips.
@@ -131,32 +149,49 @@ def _alone(
     return frame.withColumn(FILE, sf.lit(spark_path(path)))
 
 
-def _sizes(tasks: "Sequence[FileScanTask]") -> dict[str, int]:
+def _sizes(tasks: Sequence[FileTask]) -> dict[str, int]:
     return {task.file.file_path: task.file.file_size_in_bytes for task in tasks}
 
 
 def _plain(
-    frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
+    frame: "DataFrame",
+    columns: Columns,
+    tasks: Sequence[FileTask],
+    table: "Table",
+    schema: "Schema",
 ) -> "tuple[DataFrame, list[Column]]":
     """Return the rows of unchanged files, and the columns to select from them."""
-    _ = tasks
+    _ = tasks, schema
     frame = frame.withColumn(FILE, sf.col("_metadata.file_path"))
     return frame, [columns.get_column(field).alias(field.name) for field in table.schema().fields]
 
 
 def _join_metadata(
-    frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
+    frame: "DataFrame",
+    columns: Columns,
+    tasks: Sequence[FileTask],
+    table: "Table",
+    schema: "Schema",
 ) -> "tuple[DataFrame, list[Column]]":
-    """Return the rows of files that need the table's metadata, and the columns to select."""
+    """Return the rows of files that need the table's metadata, and the columns to select.
+
+    `schema` has the columns of the table, and those that deletes need.
+    """
     spark = frame.sparkSession
     paths = {FILE: sf.col("_metadata.file_path"), _ROW: sf.col("_metadata.row_index")}
     frame = frame.withColumns(paths).join(
-        sf.broadcast(_build_file_metadata(spark, tasks, table)), FILE, "left"
+        sf.broadcast(_build_file_metadata(spark, tasks, table, schema)), FILE, "left"
     )
     if any(task.delete_files for task in tasks):
         frame = frame.withColumn(_NAMED, _there(sf.col(_NAMED), "string"))
         frame = frame.join(_read_deleted_rows(spark, tasks, table), [_NAMED, _ROW], "left_anti")
-    return frame, list(_complete_columns(columns, table))
+    completed = dict(_complete_columns(columns, table, schema))
+    if deletes := find_equality_deletes(tasks):
+        frame = frame.withColumn(SEQUENCE, _there(sf.col(SEQUENCE), "bigint"))
+        known = {field.field_id: (field, completed[field.field_id]) for field in schema.fields}
+        frame = leave_out_deleted(frame, table, deletes, known)
+    fields = table.schema().fields
+    return frame, [completed[field.field_id].alias(field.name) for field in fields]
 
 
 def _there(column: "Column", kind: str) -> "Column":
@@ -165,46 +200,53 @@ def _there(column: "Column", kind: str) -> "Column":
     return sf.coalesce(column, sf.raise_error(problem).cast(kind))
 
 
-def _complete_columns(columns: Columns, table: "Table") -> "Iterator[Column]":
-    """Yield the table's columns; partition columns have the values of the partition."""
-    partitioned = _partition_sources(table)
-    for field in table.schema().fields:
+def _complete_columns(
+    columns: Columns, table: "Table", schema: "Schema"
+) -> "Iterator[tuple[int, Column]]":
+    """Yield id and value of each column; partition columns have the values of the partition."""
+    partitioned = _partition_sources(table, schema)
+    for field in schema.fields:
         found = columns.get_column(field)
         if field.field_id in partitioned:
             known = _there(sf.col(f"_known_{field.field_id}"), "boolean")
             value = sf.col(f"_value_{field.field_id}")
             typed = sf.unbase64(value) if str(field.field_type) == "binary" else value
             found = sf.when(known, typed.cast(spark_type(field.field_type))).otherwise(found)
-        yield found.alias(field.name)
+        yield field.field_id, found
 
 
 def _build_file_metadata(
-    spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table"
+    spark: "SparkSession", tasks: Sequence[FileTask], table: "Table", schema: "Schema"
 ) -> "DataFrame":
-    """Return the table's metadata of files: their paths and partition values."""
-    sources = _partition_sources(table)
+    """Return the table's metadata of files: their paths, partition values, and sequence numbers.
+
+    PARTITION is the number of the deletes of the file's partition, if there are any.
+    """
+    sources = _partition_sources(table, schema)
     kinds = [f"_known_{each} boolean, _value_{each} string" for each in sources]
     rows: list[tuple[Any, ...]] = []
     for task in tasks:
-        known = _partition_values(table, task.file)
+        known = _partition_values(table, schema, task.file)
         values = [part for each in sources for part in (each in known, known.get(each))]
-        rows.append((spark_path(task.file.file_path), task.file.file_path, *values))
-    schema = ", ".join([f"{FILE} string", f"{_NAMED} string", *kinds])
-    return spark.createDataFrame(rows, schema).observe(
+        numbers = (each.number for each in task.equality_deletes if not each.is_global)
+        own = (task.file.file_path, task.sequence_number, next(numbers, None))
+        rows.append((spark_path(task.file.file_path), *own, *values))
+    columns = [f"{_NAMED} string", f"{SEQUENCE} bigint", f"{PARTITION} int", *kinds]
+    return spark.createDataFrame(rows, ", ".join([f"{FILE} string", *columns])).observe(
         f"{LOOKED_UP}_{next(_NUMBERS)}", sf.count(sf.lit(1))
     )
 
 
-def _partition_sources(table: "Table") -> list[int]:
+def _partition_sources(table: "Table", schema: "Schema") -> list[int]:
     """Return the columns that have identity partitions in any spec."""
     from pyiceberg.transforms import IdentityTransform
 
     fields = [field for spec in table.specs().values() for field in spec.fields]
     found = {f.source_id for f in fields if isinstance(f.transform, IdentityTransform)}
-    return sorted(found & {field.field_id for field in table.schema().fields})
+    return sorted(found & {field.field_id for field in schema.fields})
 
 
-def _partition_values(table: "Table", file: "DataFile") -> dict[int, str | None]:
+def _partition_values(table: "Table", schema: "Schema", file: "DataFile") -> dict[int, str | None]:
     """Return the columns with one value in all rows of a file, and that value.
 
     A file of another writer may lack these columns, like Hive's, even if it has statistics; so its
@@ -214,7 +256,7 @@ def _partition_values(table: "Table", file: "DataFile") -> dict[int, str | None]
 
     if is_staged_here(file.file_path):
         return {}
-    kinds = {field.field_id: field.field_type for field in table.schema().fields}
+    kinds = {field.field_id: field.field_type for field in schema.fields}
     values: dict[int, str | None] = {}
     for number, field in enumerate(table.specs()[file.spec_id].fields):
         if isinstance(field.transform, IdentityTransform) and field.source_id in kinds:
@@ -225,7 +267,7 @@ def _partition_values(table: "Table", file: "DataFile") -> dict[int, str | None]
 
 
 def _read_deleted_rows(
-    spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table"
+    spark: "SparkSession", tasks: Sequence[FileTask], table: "Table"
 ) -> "DataFrame":
     """Return file and position of each row that another engine deleted."""
     from pyiceberg.manifest import FileFormat

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from logdriven_dagster.config.sql.references import (
     UnreadableSqlError,
     find_table_references,
+    is_script,
     replace_tables,
 )
 from logdriven_dagster.engine.queries.rendering import parameters, render, with_instants
@@ -88,6 +89,11 @@ class Views:
                 self.table(name)
             text = replace_tables(text, {name: name for name in names})
         except UnreadableSqlError as error:
+            if is_script(sql):
+                raise TerminalStepError(
+                    "a SQL script must not name tables of the project; read them in an earlier "
+                    "step, and use the name of that step"
+                ) from None
             raise TerminalStepError(f"the query cannot be read: {error}") from None
         text, values = with_instants(text, self._run), parameters(text, self._run)
         text, frames = self._narrowed(text, values, self._frames)

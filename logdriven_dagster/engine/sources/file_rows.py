@@ -88,9 +88,9 @@ def group_by_file(
 def read_groups(groups: Iterable[Any], files: Collection[FileVersion]) -> list[FileRows] | None:
     """Return the rows of each file, also of empty ones; None if a row is of another file."""
     found = {local_path(group["location"]): group.asDict() for group in groups}
-    if not found.keys() <= {path for path, _, _ in files}:
+    if not found.keys() <= {version.path for version in files}:
         return None
-    return [_convert_group(found.get(version[0], {}), version) for version in files]
+    return [_convert_group(found.get(version.path, {}), version) for version in files]
 
 
 def _convert_group(group: Mapping[str, Any], version: FileVersion) -> FileRows:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from logdriven_dagster.config.locations import as_path, resolve_location
 from logdriven_dagster.engine.spark.modes import mode_of
-from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.model.source_rows import FileVersion, SourceRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -26,7 +26,10 @@ _MOST_SOURCES = 100
 """The limit: paths may differ for every window, and each frame keeps its session alive."""
 
 Fingerprint: TypeAlias = frozenset[tuple[str, int, int]]
-"""Path, size and time of the last change, in nanoseconds, of every file."""
+"""Path, size and modification time, in nanoseconds, of every file."""
+
+FileVersions: TypeAlias = frozenset[FileVersion]
+"""The versions of all files of a source."""
 
 
 class Key(NamedTuple):
@@ -115,6 +118,14 @@ def fingerprint(path: str) -> Fingerprint | None:
 
     Of patterns, those of `*` and `?` are known. They may include files that Spark does not read.
     """
+    found = list_local_versions(path)
+    if found is None:
+        return None
+    return frozenset((each.path, each.size, each.modified) for each in found)
+
+
+def list_local_versions(path: str) -> FileVersions | None:
+    """Return the version of a local file, or of all files in a folder; None as `fingerprint`."""
     text = as_path(resolve_location(path))
     if ":" in text or (PATTERN - set("*?")) & set(text.replace(VISIBLE, "")):
         return None
@@ -147,31 +158,26 @@ def _match(pattern: str) -> Iterator[str]:
     yield from (path for path in found if Path(path).exists())
 
 
-def _at(root: str) -> Iterator[tuple[str, int, int]]:
+def _at(root: str) -> Iterator[FileVersion]:
     if Path(root).is_dir():
         yield from _below(root)
     else:
-        stat = Path(root).stat()
-        yield root, stat.st_size, stat.st_mtime_ns
+        yield read_version(root)
 
 
-def find_last_changes(files: Fingerprint) -> Fingerprint | None:
-    """Return the files with the time of any last change; None if one is gone.
-
-    Programs can set the time at which a content changed, as `cp -p` and `rsync -t` do, but not the
-    time at which they did so.
-    """
-    try:
-        return frozenset((path, size, Path(path).stat().st_ctime_ns) for path, size, _ in files)
-    except OSError:
-        return None
+def read_version(path: str) -> FileVersion:
+    """Return the present version of a local file. Raises OSError if it cannot be found."""
+    return _build_version(path, os.stat(path))  # noqa: PTH116 - a path object costs as much
 
 
-def _below(folder: str) -> Iterator[tuple[str, int, int]]:
+def _build_version(path: str, stat: os.stat_result) -> FileVersion:
+    return FileVersion(path, stat.st_size, stat.st_ctime_ns, stat.st_mtime_ns)
+
+
+def _below(folder: str) -> Iterator[FileVersion]:
     for entry in os.scandir(folder):
         if not entry.is_dir():
-            stat = entry.stat()
-            yield entry.path, stat.st_size, stat.st_mtime_ns
+            yield _build_version(entry.path, entry.stat())
         elif entry.is_symlink():
             raise OSError(f"the place of {entry.path} is unknown")
         elif not is_hidden(entry.name):
@@ -193,7 +199,7 @@ class Looks:
     def __init__(self, recall: Recall = lambda _: ()) -> None:
         self._recall, self._recalled = recall, set[str]()
         self._known: dict[tuple[str, str], SourceRows] = {}
-        self._files: dict[tuple[str, str], Fingerprint] = {}
+        self._files: dict[tuple[str, str], FileVersions] = {}
         self._asked = set[tuple[str, str]]()
 
     def is_first(self, table: str, step: str) -> bool:
@@ -210,11 +216,11 @@ class Looks:
                 self._known.setdefault((rows.table, rows.step_id), rows)
         return self._known.get((table, step))
 
-    def is_current(self, rows: SourceRows, files: Fingerprint | None) -> bool:
+    def is_current(self, rows: SourceRows, files: FileVersions | None) -> bool:
         """Return True if the counts are of these files, as far as this process has verified it."""
         return files is not None and self._files.get((rows.table, rows.step_id)) == files
 
-    def keep(self, rows: SourceRows, files: Fingerprint) -> None:
+    def keep(self, rows: SourceRows, files: FileVersions) -> None:
         """Record the counts of these files."""
         self._known[rows.table, rows.step_id] = rows
         self._files[rows.table, rows.step_id] = files

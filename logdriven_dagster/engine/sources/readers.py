@@ -15,7 +15,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.window_values import WindowValues, window_values
 from logdriven_dagster.engine.sources import keys
 from logdriven_dagster.engine.sources.file_rows import FileSelection
-from logdriven_dagster.engine.sources.known_sources import Fingerprint, KnownSources
+from logdriven_dagster.engine.sources.known_sources import FileVersions, KnownSources
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.runs import WindowRun
@@ -120,7 +120,7 @@ class Reader(ABC):
         _ = reading, source, frame
         return ()
 
-    def fingerprint(self, reading: Reading, source: Any) -> Fingerprint | None:
+    def fingerprint(self, reading: Reading, source: Any) -> FileVersions | None:
         """Return the state of a source of which one column costs much less than all of it.
 
         While it stays the same, its rows are not counted again by window. None if not known.
@@ -128,7 +128,7 @@ class Reader(ABC):
         _ = reading, source
         return None
 
-    def list_files(self, reading: Reading, source: Any, files: Fingerprint) -> Fingerprint | None:
+    def list_files(self, reading: Reading, source: Any, files: FileVersions) -> FileVersions | None:
         """Return the `files` that Spark reads; None if the file of a row is unknown.
 
         A reader that returns them applies `Reading.files`.

@@ -21,7 +21,7 @@ from logdriven_dagster.engine.sources.file_rows import (
     group_by_file,
     read_groups,
 )
-from logdriven_dagster.engine.sources.known_sources import Fingerprint, Looks
+from logdriven_dagster.engine.sources.known_sources import FileVersions, Looks
 from logdriven_dagster.engine.sources.readers import (
     Reading,
     columns_named_by,
@@ -79,7 +79,7 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> Look | None:
 
 
 def _count_changed(
-    reading: Reading, step: StepConfig, files: Fingerprint | None, known: SourceRows | None
+    reading: Reading, step: StepConfig, files: FileVersions | None, known: SourceRows | None
 ) -> SourceRows:
     """Count the rows of files that were not counted before; return `known` if there are none."""
     table, source = reading.table, step.source
@@ -101,11 +101,12 @@ def _count_changed(
         counted += found
     elif known is not None and len(counted) == len(earlier):
         return known
-    return sum_files(table.table, step.step, digest, counted)
+    varies = OF_A_WINDOW.search(str(source)) is not None
+    return sum_files(table.table, step.step, digest, counted, is_partial=varies)
 
 
 def _count_files(
-    reading: Reading, step: StepConfig, files: Fingerprint, counted: Iterable[FileRows]
+    reading: Reading, step: StepConfig, files: FileVersions, counted: Iterable[FileRows]
 ) -> list[FileRows] | None:
     """Count the rows of files by file, without those `counted`; None if Spark reads others, too."""
     table, source = reading.table, step.source

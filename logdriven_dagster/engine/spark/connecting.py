@@ -30,17 +30,18 @@ _log = logging.getLogger(__name__)
 def remote_url(project: Project) -> str | None:
     """Return the server's URL, which includes secrets; None for a classic session.
 
-    `LOGDRIVEN_SPARK_REMOTE` overrides the project. Raises UsageError if the server runs on another
-    machine and cannot access the project's folders.
+    `remote: server` starts the project's server if it does not run. `LOGDRIVEN_SPARK_REMOTE`
+    overrides the project. Raises UsageError if that server does not start, or if a server runs on
+    another machine and cannot access the project's folders.
     """
     wanted = project.spark_remote
     if wanted == "classic":
         return None
-    if wanted == "auto":
-        return _own_url(project)
+    if wanted in ("auto", "server"):
+        return _own_url(project, starts=wanted == "server")
     if not wanted.startswith("sc://"):
         raise UsageError(
-            f"{REMOTE_VARIABLE}={redact(wanted)}: expected auto, classic or sc://host:port"
+            f"{REMOTE_VARIABLE}={redact(wanted)}: expected classic, auto, server or sc://host:port"
         )
     try:
         url = resolve(wanted, "token")
@@ -58,11 +59,14 @@ def remote_url(project: Project) -> str | None:
     return url
 
 
-def _own_url(project: Project) -> str | None:
-    """Return the URL of the project's own server, if it runs with the current settings."""
-    from logdriven_dagster.engine.spark.server.lifecycle import settings_digest
+def _own_url(project: Project, *, starts: bool) -> str | None:
+    """Return the URL of the project's own server, if it has the current settings.
 
-    server = server_state.running(project)
+    If it `starts`, a server that does not run is started.
+    """
+    from logdriven_dagster.engine.spark.server.lifecycle import find_or_start, settings_digest
+
+    server = find_or_start(project) if starts else server_state.running(project)
     if server is None or not server.listens():
         return None
     if server.settings != settings_digest(project):

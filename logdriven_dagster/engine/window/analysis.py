@@ -23,7 +23,11 @@ from logdriven_dagster.config.models.types.declared_columns import list_declared
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.known_names import Columns, examine_query
-from logdriven_dagster.config.sql.references import UnreadableSqlError, find_table_references
+from logdriven_dagster.config.sql.references import (
+    UnreadableSqlError,
+    find_table_references,
+    is_script,
+)
 from logdriven_dagster.config.yaml.documents import Location
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.declared_columns import build_first_state, refuse_undeclared
@@ -41,7 +45,7 @@ from logdriven_dagster.errors import (
     in_brief,
 )
 from logdriven_dagster.model.runs import WindowRun
-from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
+from logdriven_dagster.model.windows import Reads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,7 +132,7 @@ class _TableAnalysis:
         table = self._table
         try:
             self._run = WindowRun(
-                *(0, table.table, _some_window(table), 0, self._project.variables(table)),
+                *(0, table.table, table.example_window, 0, self._project.variables(table)),
                 {d.table: None for d in table.managed_dependencies if d.read != "none"},
             )
         except UsageError as error:
@@ -150,6 +154,8 @@ class _TableAnalysis:
             yield from found
             yield from self._window_column(("steps", n, "source", "window_column"), step, frame)
         query = self._project.step_sql(self._table, step)
+        if step.loop_over is not None and step.loop_over.sql is not None:
+            yield from self._result(("steps", n, "loop_over", "sql"), step.loop_over.sql)[1]
         if step.loop_over is not None or step.python is not None:
             what = "a Python function" if step.python is not None else "a loop"
             yield self._note(("steps", n), f"the columns of {what} are not known before it runs")
@@ -219,7 +225,8 @@ class _TableAnalysis:
     def _result(self, location: Location, query: str) -> "_Found":
         """Return the result of a query without rows, or the mistakes in it.
 
-        Spark reports one mistake; unknown columns are reported all at once.
+        Spark reports one mistake; unknown columns are reported all at once. A script is not
+        analyzed, because Spark would run it.
         """
         unknown = examine_query(query, self._columns, examines_functions=False).unknown
         if unknown:
@@ -227,6 +234,8 @@ class _TableAnalysis:
             return None, tuple(Analysed(table, location, str(n), is_mistake=True) for n in unknown)
 
         def result() -> "DataFrame":
+            if is_script(query):
+                raise _UnknownError("a SQL script is only checked when it runs")
             self._refuse_unknown(query)
             return self._views.query(query)
 
@@ -270,10 +279,3 @@ class _TableAnalysis:
 
     def _note(self, location: Location, text: str) -> Analysed:
         return Analysed(self._table.table, location, text, is_mistake=False)
-
-
-def _some_window(table: TableConfig) -> TimeWindow:
-    """Return an example window of the table; any window yields the same columns."""
-    if not table.is_sliced:
-        return table.grid.window(0)
-    return Slice.nth(0, *table.incremental.example, table.grid.zone, table.along)

@@ -244,6 +244,8 @@ class WindowSession:
         else:
             ready = frame if key is None else add_window_index(frame, key, self._windows)
         staged = self._reads.assign_counts(keeper.stage(ready, runs), frame)
+        if made.has_read:
+            staged = tuple(replace(rows, source_rows=None) for rows in staged)
         malformed = self._results.take_malformed()
         self._keep(step, keeper, staged)
         note = self._results.describe_uncounted(step)

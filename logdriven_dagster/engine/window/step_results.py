@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.models.steps import LoopOver, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.time_columns import WindowColumn
+from logdriven_dagster.config.sql.references import is_script
 from logdriven_dagster.engine.databases.scripts import run_script
 from logdriven_dagster.engine.queries.loop_over import loop_rows, union
 from logdriven_dagster.engine.queries.rendering import render_for_database
@@ -44,6 +45,8 @@ class StepResult:
     """The names of the files that it reads."""
     chosen: bool = False
     """True if no row can lie outside the window; see `window_check.chosen_by_source`."""
+    has_read: bool = False
+    """True if a SQL script has read rows already, so that staging does not count them."""
 
 
 class StepResults:
@@ -69,6 +72,8 @@ class StepResults:
         self._malformed: dict[str, list[Malformed]] = {}
         self._files_of: dict[str, tuple[FileRows, ...]] = {}
         """Step → the rows of the files of its source, if they are known."""
+        self._has_read = False
+        """True after a SQL script has run."""
 
     def use(self, run: WindowRun) -> None:
         """Use the files and variables of this run from now on."""
@@ -147,7 +152,8 @@ class StepResults:
         source, sql = self._source(step), self._context.project.step_sql(self._table, step)
         made = self._transform(step, source, sql)
         chosen = chosen_by_source(self._table, step, sql, source, self._run.window)
-        return StepResult(made, self._files(step, source), chosen)
+        self._has_read = self._has_read or (sql is not None and is_script(sql))
+        return StepResult(made, self._files(step, source), chosen, self._has_read)
 
     def _of_all_rows(self, step: StepConfig, loop: LoopOver) -> StepResult:
         """Unite the results of all rows of a loop. Source: Sharp ETL, loopOver."""
@@ -162,7 +168,12 @@ class StepResults:
             self.use(run)
         files = tuple(dict.fromkeys(name for result in results for name in result.files))
         made = union([result.frame for result in results], loop, spark)
-        return StepResult(made, files, all(result.chosen for result in results))
+        return StepResult(
+            made,
+            files,
+            all(result.chosen for result in results),
+            self._has_read,
+        )
 
     def _source(self, step: StepConfig) -> "DataFrame | None":
         if step.source is None:
@@ -212,15 +223,19 @@ class StepResults:
         if step.python:
             folder = self._context.project.files[self._run.table].parent
             function = load_transform(self._context.spark, step.python, folder)
-            label, known = f"{self._run.table} {self._run.window} {step.step}", self.values()
+            known = self.values()
             # The transform may start Spark jobs.
-            return run_action(
-                self._context.spark, label, lambda: call(str(step.python), function, known)
-            )
+            return self._run_action(step, lambda: call(str(step.python), function, known))
+        if sql is not None and is_script(sql):
+            return self._run_action(step, lambda: self._views.query(sql))
         if sql is not None:
             return self._views.query(sql)
         assert source is not None  # the configuration refuses a step without an origin
         return source
+
+    def _run_action(self, step: StepConfig, work: "Callable[[], DataFrame]") -> "DataFrame":
+        label = f"{self._run.table} {self._run.window} {step.step}"
+        return run_action(self._context.spark, label, work)
 
     def values(self) -> dict[str, Callable[[], Any]]:
         """Return the values for the parameters of a Python transform."""

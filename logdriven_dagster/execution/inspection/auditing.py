@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
+from functools import partial
 
 from logdriven_dagster.config.derived.processes import build_process
 from logdriven_dagster.config.models.incremental.batches import get_file_source
@@ -47,7 +48,7 @@ def audit(
             raise type(error)(f"{table.table}: step {step.step}: {error}") from None
         if _is_comparable(table, step):
             rows = replace(rows, read=_read(run_log, table, rows))
-        _keep(run_log, rows)
+        run_log.write(partial(audits.record, rows=rows, table=table))
         found.append(rows)
     return found
 
@@ -103,10 +104,6 @@ def _read(run_log: RunLog, table: TableConfig, rows: SourceRows) -> int | None:
     read = run_log.ask(lambda conn: audits.count_rows_read(conn, rows.table, rows.step_id))
     is_less = read is not None and rows.done is not None and rows.done < read
     return None if is_less and table.incremental.registers_files else read
-
-
-def _keep(run_log: RunLog, rows: SourceRows) -> None:
-    run_log.write(lambda conn: audits.record(conn, rows))
 
 
 def _any_window(table: TableConfig, log: TableLog) -> TimeWindow:

@@ -20,7 +20,7 @@ from logdriven_dagster.errors import (
     UsageError,
 )
 from logdriven_dagster.execution.definitions.homes import lock_to_claim
-from logdriven_dagster.execution.logs import read_logs, read_restated
+from logdriven_dagster.execution.logs import read_changed, read_logs, read_restated
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.versions import VersionToRun
@@ -249,6 +249,8 @@ class ClaimTransaction:
         if self._order.trigger is Trigger.RESTATE:
             span = self._order.window.up_to_end_of(last or self._order.window)
             logs |= read_restated(self._conn, self._project, [self._table], logs, span)
+        if self._order.trigger is Trigger.SOURCE:
+            logs |= read_changed(self._conn, [self._table], logs)
         return logs
 
     def _read_context(self, last: TimeWindow | None = None) -> PlanningContext:

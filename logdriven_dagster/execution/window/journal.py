@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.execution.window.state import PassState
@@ -46,6 +47,8 @@ class Journal:
     """
 
     run_log: RunLog
+    table: TableConfig
+    """The table as the attempts run it."""
     processes: Processes
     recorder: EndRecorder
     """Recorder of the consequences of an attempt's end."""
@@ -98,7 +101,7 @@ class Journal:
         def work(conn: Connection, attempts: Sequence[Attempt]) -> None:
             jobs = {attempt.job_id for attempt in attempts}
             _record_quality(conn, state, attempts)
-            _record_source_rows(conn, state.staged)
+            self._record_source_rows(conn, state)
             mine = {key: end for key, end in ends.items() if key[0] in jobs}
             transitions.succeed(conn, self.processes, attempts, ended, mine)
             for attempt in attempts:
@@ -117,7 +120,8 @@ class Journal:
 
         def work(conn: Connection) -> None:
             if source_rows is not None:
-                audits.record(conn, source_rows)
+                jobs = [each.job_id for each in state.attempts]
+                audits.record(conn, source_rows, self.table, jobs)
             transitions.succeed(conn, self.processes, state.attempts, ended, ends)
             for attempt in state.attempts:
                 self.recorder.nothing_new(conn, attempt)
@@ -137,6 +141,14 @@ class Journal:
                 self.recorder.attempt_ended(conn, attempt, ended.status)
 
         return self._at_once_or_one_by_one(state.attempts, work)
+
+    def _record_source_rows(self, conn: Connection, state: PassState) -> None:
+        """Log the counts of source rows by window, if all of them were counted."""
+        jobs = [attempt.job_id for attempt in state.attempts]
+        for results in state.staged.values():
+            for result in results:
+                if result.source_rows is not None:
+                    audits.record(conn, result.source_rows, self.table, jobs)
 
     def _at_once_or_one_by_one(
         self,
@@ -167,14 +179,6 @@ def _record_quality(conn: Connection, state: PassState, attempts: Sequence[Attem
         for attempt, result in zip(state.attempts, results, strict=True):
             if result.quality is not None and attempt.job_id in jobs:
                 quality.record(conn, attempt, step_id, result.quality)
-
-
-def _record_source_rows(conn: Connection, staged: Mapping[str, Sequence[Staged]]) -> None:
-    """Log the counts of source rows by window, if all of them were counted."""
-    for results in staged.values():
-        for result in results:
-            if result.source_rows is not None:
-                audits.record(conn, result.source_rows)
 
 
 def _undurable_states(state: PassState) -> dict[StepKey, str]:

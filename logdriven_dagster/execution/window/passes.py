@@ -12,7 +12,6 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.stretching import find_stretch_obstacle
 from logdriven_dagster.errors import DependencyError, UnmetNeedError
-from logdriven_dagster.execution.arrivals import FileArrivals
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
@@ -21,6 +20,7 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
+from logdriven_dagster.execution.source_files.arrivals import FileArrivals
 from logdriven_dagster.execution.window.claiming import ClaimTransaction, refuse_unready
 from logdriven_dagster.execution.window.discovery import SourceDiscovery, is_open_ended, window_run
 from logdriven_dagster.execution.window.journal import EndRecorder, Journal
@@ -169,7 +169,9 @@ class Passes:
         attempts: Sequence[Attempt],
         began: float,
     ) -> Generator[WindowEvent]:
-        journal = Journal(self._run_log, processes, self._attached.recorder(order.table))
+        journal = Journal(
+            self._run_log, order.table, processes, self._attached.recorder(order.table)
+        )
         state = PassState(
             attempts=tuple(attempts),
             runs=tuple(_window_run(order, attempt) for attempt in attempts),

@@ -20,6 +20,7 @@ from logdriven_dagster.config.models.types.declared_columns import describe_colu
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
 from logdriven_dagster.execution.definitions.old_windows import OldWindows
+from logdriven_dagster.execution.source_files.changes import OutdatedWindows
 from logdriven_dagster.planning.unread import MadeWithout
 
 _DATABASES = {"postgresql": "postgres", "mariadb": "mariadb", "mysql": "mysql", "sqlite": "sqlite"}
@@ -73,6 +74,12 @@ def format_made_without(found: Sequence[MadeWithout]) -> dict[str, str]:
 def format_old_windows(found: OldWindows) -> dict[str, str]:
     """Return the metadata of a definition with finished windows by older versions."""
     return {"old_windows": f"{found.description} (when the code location was loaded)"}
+
+
+def format_outdated_windows(found: OutdatedWindows) -> dict[str, str]:
+    """Return the metadata of a definition whose source files changed after windows ran."""
+    text = f"source files changed after {found.description}"
+    return {"source_changes": f"{text} (when the code location was loaded)"}
 
 
 def _start(table: TableConfig) -> str:

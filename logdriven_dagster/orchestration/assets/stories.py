@@ -27,6 +27,7 @@ _REASONS = {
     Trigger.REFRESH.value: "It ran because someone asked for it.",
     Trigger.LOOKBACK.value: "It ran again because late rows may have arrived.",
     Trigger.UPSTREAM.value: "It ran again because a window that it reads ran again.",
+    Trigger.SOURCE.value: "It ran again because files of its source changed after it ran.",
     Trigger.RESTATE.value: "It ran again because an older version of the table made it.",
 }
 _HEADING = ("job", "status", "began", "took", "rows read → written", "version", "run")

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.locations import resolve_location
 from logdriven_dagster.config.models.types.time_columns import TimeColumn
 from logdriven_dagster.engine.queries.rendering import render_path
-from logdriven_dagster.engine.sources.known_sources import Fingerprint
+from logdriven_dagster.engine.sources.known_sources import FileVersions
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.source_rows import FileVersion
 from logdriven_dagster.plugins.delta.format.features import refuse_unreadable
 from logdriven_dagster.plugins.delta.format.frames import frame_of
 from logdriven_dagster.plugins.delta.format.pruning import (
@@ -32,9 +33,9 @@ class DeltaReader(Reader):
         files = _files(snapshot, reading, source)
         return frame_of(reading.spark, snapshot, files, option_texts(source.options))
 
-    def fingerprint(self, reading: Reading, source: DeltaSource) -> Fingerprint:
+    def fingerprint(self, reading: Reading, source: DeltaSource) -> FileVersions:
         snapshot = _open_table(reading, source)
-        return frozenset([(snapshot.location, snapshot.version, 0)])
+        return frozenset([FileVersion(snapshot.location, snapshot.version, 0, 0)])
 
 
 def _files(snapshot: Snapshot, reading: Reading, source: DeltaSource) -> tuple[DataFile, ...]:

@@ -1,4 +1,4 @@
-"""`scaffold`, `import-dbt`, `import-kettle`, `import-sharpetl`: files from existing systems.
+"""`scaffold` and `import-…`: files from existing systems.
 
 Exit codes: 0 everything was translated, 1 something listed was not, 2 nothing was written.
 """
@@ -71,6 +71,10 @@ TakeOverOption = Annotated[
 PathsArgument = Annotated[
     list[Path],
     typer.Argument(metavar="PATHS", help="Workflow files, or folders with workflow files."),
+]
+ExportsArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATHS", help="Exported workflows, or folders with .json files."),
 ]
 RulesOption = Annotated[
     Path | None,
@@ -265,6 +269,36 @@ def import_sharpetl(
 
     how = Manner(overwrite, dry_run, as_json)
     bring_in(loaded, translation, how, None if old is None else read)
+
+
+@show_in_panel("A project")
+def import_dolphinscheduler(
+    paths: ExportsArgument,
+    *,
+    mapped: MapOption = None,
+    layer: LayerOption = "ds",
+    default_start: StartOption = None,
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
+    now: NowOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write jobs and tables from workflows that DolphinScheduler has exported."""
+    loaded = open_project(project)
+    _check_times(loaded, default_start, None)
+    from logdriven_dagster.plugins.importers.dolphinscheduler import importing as dolphinscheduler
+    from logdriven_dagster.plugins.importers.naming import table_name
+
+    wish = dolphinscheduler.DolphinRequest(
+        paths=paths,
+        today=read_data_clock(loaded, now).date(),
+        layer=table_name(layer),
+        default_start=default_start,
+        connections=_pairs(loaded, mapped),
+    )
+    translation = dolphinscheduler.import_dolphinscheduler(loaded, wish)
+    bring_in(loaded, translation, Manner(overwrite, dry_run, as_json))
 
 
 def _database(project: "Project", text: str) -> "Connection":

@@ -40,6 +40,8 @@ class DraftFile:
     """Origin of the file, for the comment in its first line."""
     comments: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Comments above fields; `steps.load` is the step `load`."""
+    files: Mapping[PurePosixPath, str] = field(default_factory=dict)
+    """Texts of further files below the project folder, which the steps use."""
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ def prepare(project: Project, translation: Translation) -> Writing:
             translation.leave(draft.origin, str(draft.path), reason)
         drafts = list(_without(gone, kept, translation))
     translation.drafts[:] = drafts
-    texts = {Path(draft.path): yaml_text(draft) for draft in drafts}
+    texts = {path: text for draft in drafts for path, text in _list_texts(draft)}
     there = {path: _content(project.root / path) for path in texts}
     return Writing(
         project.root,
@@ -82,6 +82,13 @@ def prepare(project: Project, translation: Translation) -> Writing:
         unchanged=tuple(path for path, text in there.items() if text == texts[path]),
         differing=tuple(p for p, text in there.items() if text not in (None, texts[p])),
     )
+
+
+def _list_texts(draft: DraftFile) -> Iterator[tuple[Path, str]]:
+    """Yield the paths and texts of a draft and of the files that it uses."""
+    yield Path(draft.path), yaml_text(draft)
+    for path, text in draft.files.items():
+        yield Path(path), text
 
 
 def _content(path: Path) -> str | None:
@@ -174,6 +181,7 @@ def _copy(root: Path, copy: Path, drafts: Iterable[DraftFile]) -> None:
         if (root / folder).is_dir():
             shutil.copytree(root / folder, copy / folder)
     for draft in drafts:
-        file = copy / draft.path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(yaml_text(draft), encoding="utf-8")
+        for path, text in _list_texts(draft):
+            file = copy / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")

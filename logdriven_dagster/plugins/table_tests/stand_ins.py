@@ -139,9 +139,8 @@ def build_config(project: Project, folder: Path) -> ProjectConfig:
     given = project.config.spark.config
     java = f"{_FIRST_COMPILER} {given.get(_JAVA_OPTIONS, '')}".strip()
     settings = {**given, **_FOR_FEW_ROWS, _JAVA_OPTIONS: java}
-    spark: dict[str, Any] = {"engine": SPARK, "config": settings}
-    if project.config.spark.remote.startswith("sc://"):
-        spark["remote"] = "classic"  # another host does not have the files of the test
+    # A server has other settings, and another host does not have the files of the test.
+    spark: dict[str, Any] = {"engine": SPARK, "remote": "classic", "config": settings}
     return project.config.model_copy(
         update={
             "run_log": "sqlite://",

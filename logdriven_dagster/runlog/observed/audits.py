@@ -6,8 +6,10 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.runlog.observed.source_changes import record_changes
 from logdriven_dagster.runlog.observed.source_files import read_files, record_files
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, step_log
 from logdriven_dagster.runlog.schema.observations import source_audit
@@ -31,11 +33,14 @@ _COLUMNS = {
 """The field of SourceRows for each column."""
 
 
-def record(conn: Connection, rows: SourceRows) -> None:
-    """Record the result of an audit in place of the result before.
+def record(
+    conn: Connection, rows: SourceRows, table: TableConfig, readers: Collection[int] = ()
+) -> None:
+    """Record the result of an audit of a table's source in place of the result before.
 
-    A result without a digest does not replace the rows of files. Raises OvertakenError if another
-    process records the first one at the same time.
+    A result without a digest does not replace the rows of files. Files that changed after windows
+    had read them are recorded, too; `readers` are the attempts that have read the present ones.
+    Raises OvertakenError if another process records the first result at the same time.
     """
     mine = match_project(source_audit) & (source_audit.c.job_name == rows.table)
     mine &= source_audit.c.step_id == rows.step_id
@@ -46,7 +51,9 @@ def record(conn: Connection, rows: SourceRows) -> None:
     try:
         conn.execute(insert(source_audit).values(looked_at=utc_now(), **values))
         if rows.digest is not None:
-            record_files(conn, rows, all_anew=digest != rows.digest)
+            files = record_files(conn, rows, all_anew=digest != rows.digest)
+            if table.on_source_change != "ignore":
+                record_changes(conn, table, rows.step_id, files, readers)
     except IntegrityError:
         problem = f"another process records the source of {rows.table} {rows.step_id}"
         raise OvertakenError(problem) from None

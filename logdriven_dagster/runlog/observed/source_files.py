@@ -2,42 +2,126 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Row, and_, delete, insert, select
+from sqlalchemy import ColumnElement, Row, and_, delete, insert, select, update
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.model.source_rows import FileRows, SourceRows
+from logdriven_dagster.model.source_rows import (
+    ChangedFile,
+    FileChange,
+    FileRows,
+    FileVersion,
+    SourceRows,
+)
 from logdriven_dagster.runlog.schema.observations import source_file
+from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, split_into_chunks
 from logdriven_dagster.runlog.sql.projects import match_project
 
 Step: TypeAlias = tuple[str, str]
 """A table and one of its steps."""
+_VERSIONS = select(
+    source_file.c.job_name,
+    source_file.c.step_id,
+    source_file.c.path,
+    source_file.c.file_size,
+    source_file.c.changed_ns,
+    source_file.c.modified_ns,
+).where(match_project(source_file), among(source_file.c.job_name))
+_UNCOUNTED = 0
+"""The last change of a file whose present version is not counted."""
 _WRITTEN = 1_000
 """The number of rows in one statement."""
 
 
-def record_files(conn: Connection, rows: SourceRows, *, all_anew: bool) -> None:
-    """Record the files of a source; only changes are written, unless `all_anew`."""
+def record_files(conn: Connection, rows: SourceRows, *, all_anew: bool) -> list[ChangedFile]:
+    """Record the files of a source; only changes are written, unless `all_anew`.
+
+    Returns the files that changed, with their earlier and their new rows. Files are new if others
+    of the source were recorded before with the same settings.
+    """
     mine = _match_step(rows.table, rows.step_id)
-    present = {_digest(file.version[0]): file for file in rows.files}
-    known: dict[str, tuple[int, int]] = {}
-    if all_anew:
-        conn.execute(delete(source_file).where(mine))
-    else:
-        c = source_file.c
-        found = conn.execute(select(c.path_digest, c.file_size, c.changed_ns).where(mine))
-        known = {digest: (size, changed) for digest, size, changed in found}
-    changed = [digest for digest, file in present.items() if known.get(digest) != file.version[1:]]
-    gone = [digest for digest in known if digest not in present]
-    for part in split_into_chunks([*gone, *(digest for digest in changed if digest in known)]):
-        conn.execute(delete(source_file).where(mine, source_file.c.path_digest.in_(part)))
+    present = {_digest(file.version.path): file for file in rows.files}
+    c = source_file.c
+    found = conn.execute(select(c.path_digest, c.file_size, c.changed_ns).where(mine))
+    known = {digest: (size, changed) for digest, size, changed in found}
+    changed = [
+        digest
+        for digest, file in present.items()
+        if all_anew or known.get(digest) != (file.version.size, file.version.changed)
+    ]
+    gone = [d for d in known if d not in present and (all_anew or not rows.is_partial)]
+    replaced = [*gone, *(digest for digest in changed if digest in known)]
+    earlier: dict[str, FileRows] = {}
+    for part in split_into_chunks(replaced):
+        former = mine & source_file.c.path_digest.in_(part)
+        for row in conn.execute(select(source_file).where(former)):
+            earlier[row.path_digest] = _parse_row(row)
+        conn.execute(delete(source_file).where(former))
     for part in split_into_chunks(changed, _WRITTEN):
         values = [_convert_file(rows, digest, present[digest]) for digest in part]
         conn.execute(insert(source_file), values)
+    if all_anew:  # the earlier times may be those of another column
+        earlier = {d: replace(each, first=None, last=None) for d, each in earlier.items()}
+        gone = []
+    pairs = [(earlier.get(digest), present[digest]) for digest in changed]
+    return [
+        *(each for before, after in pairs for each in _compare(before, after, all_anew=all_anew)),
+        *(ChangedFile(FileChange.GONE, earlier[digest]) for digest in gone if digest in earlier),
+    ]
+
+
+def _compare(before: FileRows | None, after: FileRows, *, all_anew: bool) -> Iterator[ChangedFile]:
+    """Yield the earlier and the new rows of a file, if its content has changed."""
+    if before is None:
+        if not all_anew:
+            yield ChangedFile(FileChange.NEW, after)
+    elif before.version.changed == _UNCOUNTED:  # its earlier rows are recorded
+        yield ChangedFile(FileChange.CHANGED, after)
+    elif not before.version.has_same_content(after.version):
+        yield ChangedFile(FileChange.CHANGED, before)
+        yield ChangedFile(FileChange.CHANGED, after)
+
+
+def read_versions(
+    conn: Connection, tables: Collection[str]
+) -> Mapping[Step, Sequence[FileVersion]]:
+    """Return the recorded versions of the files of each step of the tables."""
+    found: dict[Step, list[FileVersion]] = defaultdict(list)
+    for name, step_id, *version in conn.execute(_VERSIONS, {"names": tables}):
+        found[name, step_id].append(FileVersion(*version))
+    return found
+
+
+def read_rows_of(
+    conn: Connection, table: str, step_id: str, paths: Collection[str]
+) -> Sequence[FileRows]:
+    """Return the recorded rows of some files."""
+    mine, found = _match_step(table, step_id), list[FileRows]()
+    for part in split_into_chunks(sorted(map(_digest, paths))):
+        query = select(source_file).where(mine, source_file.c.path_digest.in_(part))
+        found += map(_parse_row, conn.execute(query))
+    return found
+
+
+def mark_uncounted(conn: Connection, table: str, step_id: str, version: FileVersion) -> bool:
+    """Record that a file has a new version whose rows are not counted yet.
+
+    Returns False if another process was first, or if this version is recorded already.
+    """
+    c = source_file.c
+    mine = _match_step(table, step_id) & (c.path_digest == _digest(version.path))
+    differs = (c.file_size != version.size) | (c.modified_ns != version.modified)
+    values = {
+        "file_size": version.size,
+        "modified_ns": version.modified,
+        "changed_ns": _UNCOUNTED,
+    }
+    return bool(conn.execute(update(source_file).where(mine, differs).values(values)).rowcount)
 
 
 def read_files(conn: Connection, tables: Collection[str]) -> Mapping[Step, tuple[FileRows, ...]]:
@@ -58,7 +142,7 @@ def _match_step(table: str, step_id: str) -> ColumnElement[bool]:
 
 
 def _convert_file(rows: SourceRows, digest: str, file: FileRows) -> dict[str, Any]:
-    path, size, changed = file.version
+    path, size, changed, modified = file.version
     first, last = (None if each is None else json.dumps(each) for each in (file.first, file.last))
     return {
         "job_name": rows.table,
@@ -68,6 +152,7 @@ def _convert_file(rows: SourceRows, digest: str, file: FileRows) -> dict[str, An
         "location": file.location,
         "file_size": size,
         "changed_ns": changed,
+        "modified_ns": modified,
         "row_count": file.total,
         "null_count": file.unplaced,
         "before_count": file.before,
@@ -82,7 +167,7 @@ def _parse_row(row: Row[Any]) -> FileRows:
         None if each is None else json.loads(each)
         for each in (row.first_position, row.last_position)
     )
-    version = (row.path, row.file_size, row.changed_ns)
+    version = FileVersion(row.path, row.file_size, row.changed_ns, row.modified_ns)
     counts = (row.row_count, row.null_count, row.before_count, row.after_count)
     return FileRows(row.location, version, *counts, first, last)
 

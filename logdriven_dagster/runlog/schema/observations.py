@@ -112,7 +112,8 @@ source_file = Table(
     Column("path", Text, nullable=False),
     Column("location", Text, nullable=False, comment="its name in Spark; empty without rows"),
     Column("file_size", BigInteger, nullable=False),
-    Column("changed_ns", BigInteger, nullable=False, comment="its last change, since 1970"),
+    Column("changed_ns", BigInteger, nullable=False, comment="its last change, since 1970; or 0"),
+    Column("modified_ns", BigInteger, nullable=False, comment="of its content, since 1970"),
     Column("row_count", BigInteger, nullable=False),
     Column("null_count", BigInteger, nullable=False, comment="as in source_audit"),
     Column("before_count", BigInteger, nullable=False),
@@ -122,6 +123,29 @@ source_file = Table(
     **INNODB,
 )
 """The rows of source files by window, as of `source_audit`: which files a window has to read."""
+
+source_change = Table(
+    "source_change",
+    metadata,
+    Column("change_id", Id, primary_key=True, autoincrement=True),
+    Column("job_name", String(128), nullable=False, comment="the table's name"),
+    Column("step_id", String(64), nullable=False),
+    Column("file_change", String(16), nullable=False, comment="changed, new, gone"),
+    Column("path", Text, nullable=False, comment="one of the files"),
+    Column("file_count", BigInteger, nullable=False),
+    Column("window_start", BigInteger, nullable=False, comment="epoch seconds"),
+    Column("window_end", BigInteger, nullable=False),
+    Column("job_id", BigInteger, nullable=False, comment="the last attempt with the old files"),
+    Column("create_time", Timestamp, nullable=False, server_default=NOW),
+    Column("done", SmallInteger, comment="1 if no window is left, else NULL"),
+    build_project_column(),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Changes of source files after windows had read them: these windows are out of date."""
+Index(
+    "ix_source_change", source_change.c.job_name, source_change.c.project_id, source_change.c.done
+)
 
 quality_check_log = Table(
     "quality_check_log",

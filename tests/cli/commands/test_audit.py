@@ -13,8 +13,10 @@ from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing import NullEngine
 from logdriven_dagster.testing.null_engine import null_engine
+from tests.builders import table
 from tests.cli.shop_log import KEYS
 
+TABLE = table("ods.orders")
 ROWS = SourceRows("ods.orders", "load", total=2222, unplaced=2, before=1, after=0, future=0)
 SENTENCE = (
     "3 of 2,222 rows do not belong to any window: 2 with NULL or an invalid value, "
@@ -24,8 +26,8 @@ SENTENCE = (
 
 def test_status_shows_rows_of_no_window(shop, logdriven):
     with open_run_log(load_project(shop)).begin() as conn:
-        audits.record(conn, replace(ROWS, unplaced=0))
-        audits.record(conn, ROWS)
+        audits.record(conn, replace(ROWS, unplaced=0), TABLE)
+        audits.record(conn, ROWS, TABLE)
     assert f"ods.orders · load: {SENTENCE}" in logdriven("status").out
     (source,) = logdriven("status", "--json").json["sources"]
     assert (source["table"], source["total"], source["lost"]) == ("ods.orders", 2222, 3)

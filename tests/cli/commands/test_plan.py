@@ -89,6 +89,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "made_without": [],
             "freshness": None,
             "old_windows": None,
+            "source_changes": [],
         },
         {
             "table": "ods.orders",
@@ -104,6 +105,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "made_without": [],
             "freshness": None,
             "old_windows": None,
+            "source_changes": [],
         },
     ]
     assert status[2]["last_status"] is None

@@ -47,6 +47,7 @@ def test_run_json_with_nothing_to_do_is_an_empty_summary(shop, logdriven):
         "left": [],
         "made_without": [],
         "old_windows": [],
+        "source_changes": [],
     }
 
 

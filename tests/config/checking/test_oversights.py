@@ -49,14 +49,15 @@ def table(folder, **step: str):
 
 
 WHERE = "tables/dwd/joined.yaml:10: steps[1].sql: "
+ASK_SPARK = "; if Spark knows this syntax, `logdriven validate --analyze` accepts it"
 
 
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
-        ("SELEC 1", "syntax error at '1' (line 1, column 7 of the query)"),
-        ("SELECT a FROM load WHRE a = 1", "syntax error at 'a' (line 1, column 25 of the query)"),
-        ("SELECT count(* FROM load", "syntax error at 'FROM', ) is missing (line 1, column 16 of the query)"),
+        ("SELEC 1", "syntax error at '1' (line 1, column 7 of the query)" + ASK_SPARK),
+        ("SELECT a FROM load WHRE a = 1", "syntax error at 'a' (line 1, column 25 of the query)" + ASK_SPARK),
+        ("SELECT count(* FROM load", "syntax error at 'FROM', ) is missing (line 1, column 16 of the query)" + ASK_SPARK),
         ("SELECT 'a FROM load", "a quote or comment is not closed"),
         ("'SELEC * FORM load'", "this is not a query; a query begins with SELECT, WITH, FROM or VALUES"),
         ("SELECT 1; SELECT 2", "there are 2 statements; write one query"),
@@ -69,6 +70,22 @@ WHERE = "tables/dwd/joined.yaml:10: steps[1].sql: "
 )  # fmt: skip
 def test_a_query_that_cannot_run_is_reported_with_its_place_and_fix(folder, sql, told):
     assert oversights(table(folder, sql=sql)) == WHERE + told
+
+
+def test_spark_judges_a_query_that_only_sqlglot_cannot_parse(folder):
+    table(folder, sql="SELECT a FROM load WHRE a = 1")
+    load_examined_project(folder.root, parsed_by_spark=True)
+
+
+@pytest.mark.parametrize(
+    "sql", ["BEGIN SELECT 1 AS a; END", r"/* a */ -- b\n begin SELECT ${x}; end"]
+)
+def test_only_the_variables_of_a_script_are_checked(folder, sql):
+    root = table(folder, sql=f'"{sql}"')
+    if "${x}" in sql:
+        assert "unknown variable ${x}" in oversights(root)
+    else:
+        load_examined_project(root.root)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from logdriven_dagster.config.models.types.time_columns import TimeColumn, explain_not_a_time
+from logdriven_dagster.config.models.types.time_columns import (
+    TimeColumn,
+    explain_not_a_time,
+    find_second,
+)
 from logdriven_dagster.model.periods import Grid, Period
 from logdriven_dagster.model.windows import TimeWindow, is_repeated
 from tests.clock_changes import around_a_change
@@ -184,3 +188,34 @@ def test_a_type_fits_its_meaning_or_the_way_is_named():
     assert "{name: at, unit: epoch_s}" in str(explain_not_a_time("at", "bigint"))
     for kind in ("timestamp", "timestamp_ntz", "date", "string"):
         assert explain_not_a_time("at", kind) is None
+
+
+@settings(max_examples=examples(100))
+@given(
+    second=st.integers(0, 4_000_000_000),
+    name=st.sampled_from(["America/New_York", "Europe/Berlin", "Asia/Kolkata", "UTC"]),
+    pattern=st.sampled_from(["yyyy", "yyyyMM", *sorted(FORMATS)]),
+    as_text=st.booleans(),
+)
+def test_a_value_of_a_format_means_the_time_that_its_bound_rounds_up(
+    second: int, name: str, pattern: str, *, as_text: bool
+):
+    zone, column = ZoneInfo(name), TimeColumn(name="at", format=pattern)
+    as_text |= any(between for between, _ in column.parts)
+    instant = datetime.fromtimestamp(second, timezone.utc)
+    value = column.format_bound(instant, zone, as_text=as_text)
+    found = datetime.fromtimestamp(column.find_second(value, zone), zone)
+    assert column.format_bound(found, zone, as_text=as_text) == value
+    assert found >= instant or is_repeated(found)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_number_of_a_unit_means_its_second(unit: str):
+    column, zone = TimeColumn(name="at", unit=unit), ZoneInfo("UTC")
+    assert column.find_second(1_641_081_600 * UNITS[unit], zone) == 1_641_081_600
+    assert column.find_second(-1, zone) == -1
+
+
+def test_positions_of_timestamps_are_microseconds():
+    assert find_second("at", 1_641_081_600_999_999, ZoneInfo("UTC")) == 1_641_081_600
+    assert find_second("at", -1, ZoneInfo("UTC")) == -1

@@ -154,3 +154,27 @@ def test_several_sources_unite_in_the_last_step(lab: Lab):
     assert lab.run("ods.t", day(1)).counts.source == 3
     assert lab.run("ods.t", day(2)).counts.source == 1
     assert lab.rows("ods.t") == [("be", 0), ("nl", 0), ("nl", 1), ("nl", 2)]
+
+
+def test_a_script_reads_the_source_and_earlier_steps_and_its_rows_read_are_unknown(lab: Lab):
+    lab.file("a.csv", "id\n1\n2\n")
+    lab.table(
+        "ods.t",
+        {"step": "first", "source": {"type": "csv", "path": "a.csv", "header": True}},
+        {
+            "step": "second",
+            "sql": "BEGIN DECLARE n INT DEFAULT 3; SELECT INT(id) * n AS x FROM first; END",
+            "target": {"type": "iceberg"},
+        },
+    )
+    ran = lab.run("ods.t", day(1))
+    assert (ran.counts.source, ran.counts.target) == (None, 2)
+    assert sorted(lab.rows("ods.t")) == [(3,), (6,)]
+
+
+def test_a_script_that_names_a_table_of_the_project_is_refused(lab: Lab):
+    lab.table("ods.a", {"sql": "SELECT 1 AS x", "target": {"type": "iceberg"}})
+    script = "BEGIN DECLARE n INT DEFAULT 3; SELECT x FROM ods.a; END"
+    lab.table("ods.t", {"sql": script, "target": {"type": "iceberg"}}, depends_on=["ods.a"])
+    with pytest.raises(TerminalStepError, match="a SQL script must not name tables of the project"):
+        lab.run("ods.t", day(1), reads={"ods.a": None})

@@ -25,7 +25,7 @@ from logdriven_dagster.engine.sources.file_rows import (
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.session import fresh_session
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
-from logdriven_dagster.model.source_rows import FileRows
+from logdriven_dagster.model.source_rows import FileRows, FileVersion
 from tests import builders
 from tests.engine.laboratory import Lab
 from tests.engine.sources.time_values import BOUNDS, COLUMNS, WINDOWS, ZONE, values
@@ -298,7 +298,7 @@ def test_a_column_named_as_that_of_spark_turns_the_choice_of_files_off(world: Wo
 
 
 def rows_of(name: str, first: Any, last: Any, unplaced: int = 0) -> FileRows:
-    return FileRows(f"file:/in/{name}", (name, 1, 1), 10, unplaced, 0, 0, first, last)
+    return FileRows(f"file:/in/{name}", FileVersion(name, 1, 1, 1), 10, unplaced, 0, 0, first, last)
 
 
 class Source:
@@ -384,7 +384,7 @@ def assert_chosen(spark: Any, folder: Path, parts: list[pa.Array], column: Any) 
     placed = window_values(column, frame, ZONE)
     conditions = {"unplaced": f"{placed.placed} IS NULL", "before": "false", "after": "false"}
     named = replace(ALL_FILES, with_names=True).apply(frame)
-    versions = {(str(path), 1, 1) for path in folder.iterdir()}
+    versions = {FileVersion(str(path), 1, 1, 1) for path in folder.iterdir()}
     files = read_groups(group_by_file(named, conditions, placed.position).collect(), versions)
     assert files is not None
     assert sum(file.total for file in files) == sum(map(len, parts))

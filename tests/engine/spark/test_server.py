@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,22 @@ def test_a_server_that_died_is_no_server(project: Project):
     assert connect_server.stop(project, lambda _: None) is None
 
 
+@pytest.mark.usefixtures("long")
+def test_the_first_of_two_runs_starts_the_server_that_both_use(
+    project: Project, caplog: pytest.LogCaptureFixture
+):
+    assert server_state.running(project) is None
+    wanted = write(project.root, remote="server")
+    with ThreadPoolExecutor(2) as runs:
+        first, second = runs.map(lambda _: remote_url(wanted), range(2))
+    started = server_state.running(wanted)
+    assert started is not None
+    assert first == second == started.url
+    changed = write(project.root, remote="server", config={"spark.sql.shuffle.partitions": 5})
+    assert remote_url(changed) is None  # the server may have work of other runs
+    assert "settings that have changed" in caplog.text
+
+
 def test_a_server_of_another_machine_must_see_the_projects_files(tmp_path: Path):
     with pytest.raises(UsageError, match=r"spark\.shared_files"):
         remote_url(write(tmp_path, remote="sc://spark.example:15002"))
@@ -206,7 +223,7 @@ def test_the_environment_wins_over_the_project(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv(REMOTE_VARIABLE, "sc://localhost:1/;token=${env:SERVER_TEST_PASSWORD}")
     assert remote_url(project) == f"sc://localhost:1/;token={SECRET}"
     monkeypatch.setenv(REMOTE_VARIABLE, "nonsense")
-    with pytest.raises(UsageError, match="expected auto, classic or sc://"):
+    with pytest.raises(UsageError, match="expected classic, auto, server or sc://"):
         remote_url(project)
 
 

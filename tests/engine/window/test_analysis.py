@@ -47,6 +47,22 @@ def test_all_unknown_columns_of_a_query_are_reported_at_once(lab: Lab):
     ]
 
 
+def test_a_script_is_not_analyzed_and_spark_parses_what_sqlglot_cannot(lab: Lab):
+    script = {"step": "script", "sql": "BEGIN SELECT raise_error('ran') AS a; END"}
+    lab.table(
+        "ods.t", {"source": CSV, "sql": "SELECT id FORM source x y", "target": TARGET}, script
+    )
+    mistake, skipped = found(lab)
+    assert mistake.startswith("ods.t ('steps', 0, 'sql'): the query has a syntax error at or near")
+    assert skipped == "* ods.t ('steps', 1, 'sql'): a SQL script is only checked when it runs"
+
+
+def test_the_query_of_a_loop_is_analyzed(lab: Lab):
+    loop = {"loop_over": {"sql": "SELECT idd FROM load"}, "sql": "SELECT 1 AS a", "target": TARGET}
+    lab.table("ods.t", {"step": "load", "source": CSV}, {"step": "each", **loop})
+    assert found(lab)[0].startswith("ods.t ('steps', 1, 'loop_over', 'sql'): unknown column idd")
+
+
 @pytest.mark.connect
 def test_columns_go_on_from_step_to_step_and_table_to_table(lab: Lab):
     load = {"step": "load", "source": CSV, "sql": "SELECT id, upper(name) AS caps FROM source"}

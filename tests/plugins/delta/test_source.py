@@ -1,8 +1,7 @@
 """Delta tables of others as sources: exactly the rows of one version of their log."""
 
 import json
-import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from logdriven_dagster.engine.looking import look
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
+from tests.plugins.delta.foreign_tables import make, vector
 
 
 def rows(*days: int, place: str = "x") -> pa.Table:
@@ -39,11 +39,6 @@ def shared(lab: Lab) -> Path:
     for n in (1, 2, 3):
         write_deltalake(folder, rows(n), mode="append")
     return folder
-
-
-def make(lab: Lab, folder: Path, **source: Any) -> None:
-    described = {"type": "delta", "path": folder.name, **source}
-    lab.table("ods.t", {"source": described, "target": {"type": "parquet"}}, depends_on=[])
 
 
 def numbers(lab: Lab) -> list[int]:
@@ -161,22 +156,6 @@ def test_files_with_absolute_paths_are_read_where_the_log_locates_them(lab: Lab)
     assert look(lab.project, lambda: lab.engine, "ods.u", limit=9).column("n").to_pylist() == [2]
 
 
-def vector(deleted: list[int]) -> Mapping[str, Any]:
-    """Row numbers as a deletion vector within the log."""
-    roaring = struct.pack("<IIHHI", 12346, 1, 0, len(deleted) - 1, 16)
-    roaring += struct.pack(f"<{len(deleted)}H", *deleted)
-    data = struct.pack("<IQI", 1681511377, 1, 0) + roaring
-    padded = data + bytes(-len(data) % 4)
-    described = {"storageType": "i", "pathOrInlineDv": z85(padded), "sizeInBytes": len(data)}
-    return {**described, "cardinality": len(deleted)}
-
-
-def z85(data: bytes) -> str:
-    digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-    words = struct.unpack(f">{len(data) // 4}I", data)
-    return "".join(digits[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
-
-
 def edit(folder: Path, change: Any) -> None:
     """Change the actions of the first commit."""
     path = folder / f"_delta_log/{0:020}.json"
@@ -205,7 +184,7 @@ def test_a_column_whose_type_has_grown_is_read_from_files_of_before(lab: Lab):
     assert numbers(lab) == [7]
 
 
-NAMED = {"columnMapping": "column mapping by name", "catalogManaged": "(?i)catalog.managed"}
+NAMED = {"columnMapping": "column mapping by color", "catalogManaged": "(?i)catalog.managed"}
 
 
 @pytest.mark.parametrize("feature", ["columnMapping", "catalogManaged", "somethingNew"])
@@ -216,7 +195,7 @@ def test_what_of_the_protocol_cannot_be_read_is_named(lab: Lab, shared: Path, fe
                 listed = {"readerFeatures": [feature], "writerFeatures": [feature]}
                 action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **listed}
             if "metaData" in action and feature == "columnMapping":
-                action["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
+                action["metaData"]["configuration"]["delta.columnMapping.mode"] = "color"
                 schema = json.loads(action["metaData"]["schemaString"])
                 for number, field in enumerate(schema["fields"], 1):
                     mapped = {"delta.columnMapping.id": number}

@@ -107,6 +107,22 @@ class TimeColumn(Model):
         )
         return found if as_text else int(found)
 
+    def find_second(self, value: int | str, zone: ZoneInfo) -> int:
+        """Return the second, since 1970, of the time that a value represents.
+
+        It is the inverse of `format_bound`. Of two equal local times it is the first one.
+        """
+        if self.unit is not None:
+            return int(value) // PER_SECOND[self.unit]
+        text, at, numbers = str(value).zfill(self.width), 0, list[int]()
+        for between, digits in self.parts:
+            at += len(between)
+            numbers.append(int(text[at : at + digits]))
+            at += digits
+        year, month, day = [*numbers[:_DAY], 1, 1][:_DAY]
+        hour, minute, second = [*numbers[_DAY : _MINUTE + 1], 0, 0, 0][:_DAY]
+        return int(datetime(year, month, day, hour, minute, second, tzinfo=zone).timestamp())
+
     def range_of(self, window: TimeWindow, *, as_text: bool) -> tuple[Any, Any]:
         """Return the bounds `[first, end)` of a window as values of the column."""
         bounds = (window.start, window.end)
@@ -181,6 +197,16 @@ WindowColumn: TypeAlias = Annotated[
     Annotated[str, Tag("str")] | Annotated[TimeColumn, Tag("TimeColumn")], Discriminator(_get_form)
 ]
 """Column that assigns rows to windows; a plain name means a timestamp or date column."""
+
+
+def find_second(column: WindowColumn, position: int | str, zone: ZoneInfo) -> int:
+    """Return the second, since 1970, of a position among the values of a window column.
+
+    Positions of timestamps and dates are microseconds since 1970, others are values.
+    """
+    if isinstance(column, TimeColumn):
+        return column.find_second(position, zone)
+    return int(position) // (_SECOND // timedelta(microseconds=1))
 
 
 def get_column_name(column: WindowColumn | None) -> str | None:

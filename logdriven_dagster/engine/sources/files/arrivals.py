@@ -6,6 +6,7 @@ the same URLs.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -52,20 +53,52 @@ def has_files(project: Project, location: str) -> bool:
 
 def _find(system: Any, root: str) -> dict[str, Any] | None:
     """Return the visible files of a path or pattern; None for a path that does not exist."""
-    if any(character in root for character in "*?["):
-        found = system.glob(root, detail=True)
+    if any(character in root for character in "*?[{"):
+        found = _glob(system, root)
     elif system.isdir(root):
         found = system.find(root, detail=True)
     elif system.exists(root):
         found = {root: system.info(root)}
     else:
         return None
-    base = root.split("*", 1)[0]
+    base = re.split(r"[*?\[{]", root, maxsplit=1)[0]
     return {
         path: info
         for path, info in found.items()
         if info["type"] == "file" and not _is_hidden(path, base)
     }
+
+
+def find_visible(project: Project, pattern: str) -> list[str]:
+    """Return the files and folders that a pattern matches, except names with `_` or `.` in front.
+
+    Raises OSError if the file system cannot be listed.
+    """
+    system, root = _system(pattern, project)
+    base = re.split(r"[*?\[{]", root, maxsplit=1)[0]
+    return sorted(path for path in _glob(system, root) if not _is_hidden(path, base))
+
+
+def _glob(system: Any, pattern: str) -> dict[str, Any]:
+    """Return what a pattern matches. `{a,b}` is a pattern of Hadoop, which fsspec lacks."""
+    return {
+        path: info
+        for text in _list_alternatives(pattern)
+        for path, info in system.glob(text, detail=True).items()
+    }
+
+
+def _list_alternatives(pattern: str) -> list[str]:
+    """Return the patterns without braces that have the same matches."""
+    found = re.search(r"\{([^{}]*)\}", pattern)
+    if found is None:
+        return [pattern]
+    start, end = pattern[: found.start()], pattern[found.end() :]
+    return [
+        text
+        for choice in found[1].split(",")
+        for text in _list_alternatives(f"{start}{choice}{end}")
+    ]
 
 
 def current(project: Project, source: FilesSource, file: FoundFile) -> FoundFile:

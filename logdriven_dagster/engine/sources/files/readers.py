@@ -56,10 +56,11 @@ from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fra
 from logdriven_dagster.engine.sources.files.typed.reading import Part, plan_reading
 from logdriven_dagster.engine.sources.known_sources import (
     PATTERN,
+    FileVersions,
     Fingerprint,
     Key,
-    find_last_changes,
     fingerprint,
+    list_local_versions,
 )
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark import functions as sf
@@ -101,14 +102,13 @@ class FilesReader(Reader):
             )
         return source.model_copy(update={"path": build_pattern(existing)}) if existing else None
 
-    def fingerprint(self, reading: Reading, source: FilesSource) -> Fingerprint | None:
+    def fingerprint(self, reading: Reading, source: FilesSource) -> FileVersions | None:
         # List the files again: one may have arrived since the last window.
-        files = fingerprint(build_cache_key(reading, source).path)
-        return None if files is None else find_last_changes(files)
+        return list_local_versions(build_cache_key(reading, source).path)
 
     def list_files(
-        self, reading: Reading, source: FilesSource, files: Fingerprint
-    ) -> Fingerprint | None:
+        self, reading: Reading, source: FilesSource, files: FileVersions
+    ) -> FileVersions | None:
         mode = mode_of(reading.spark)
         if not mode.capabilities.has_input_file_name:
             return None
@@ -116,7 +116,7 @@ class FilesReader(Reader):
         if METADATA in map(str.lower, frame.columns):
             return None  # the file's own column hides Spark's
         read = set(map(local_path, mode.input_files(frame)))
-        found = frozenset(version for version in files if version[0] in read)
+        found = frozenset(version for version in files if version.path in read)
         return found if len(found) == len(read) else None
 
     def without_rows(self, reading: Reading, source: FilesSource) -> "DataFrame":

@@ -60,6 +60,23 @@ def start(project: Project, before_stop: Callable[[Server], None]) -> StartedSer
         return StartedServer(server, time.monotonic() - began, replaced=old is not None)
 
 
+def find_or_start(project: Project) -> Server:
+    """Return the project's running server, with any settings; start one if there is none.
+
+    Raises UsageError if no server starts.
+    """
+    found = server_state.running(project)
+    if found is not None and found.listens():
+        return found
+    with _one_at_a_time(project):
+        found = server_state.running(project)
+        if found is not None and found.listens():
+            return found  # another run has started it in the meantime
+        server = launch_server(project, settings_digest(project))
+        server_state.write(project, server)
+        return server
+
+
 def stop(project: Project, before_stop: Callable[[Server], None]) -> Server | None:
     """Stop the project's server and return it; None if there is none.
 

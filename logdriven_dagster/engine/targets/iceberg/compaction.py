@@ -14,7 +14,7 @@ from logdriven_dagster.engine.iceberg.files import (
 )
 from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
-from logdriven_dagster.engine.iceberg.scan import plan
+from logdriven_dagster.engine.iceberg.scan import FileTask, plan
 from logdriven_dagster.engine.queries.schemas import window_column
 from logdriven_dagster.engine.targets.compaction import WindowFile
 from logdriven_dagster.engine.targets.iceberg.commits import commit_files
@@ -22,7 +22,7 @@ from logdriven_dagster.model.windows import on_clock
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -47,7 +47,7 @@ class IcebergNow:
         spec, found = self._table.spec().spec_id, []
         for task in self._tasks:
             file = task.file
-            window = None if task.delete_files or file.spec_id != spec else window_of(file)
+            window = None if task.has_deletes or file.spec_id != spec else window_of(file)
             place = None if window is None else (window, repr(file.partition))
             found.append(
                 WindowFile(file.file_path, file.record_count, file.file_size_in_bytes, place)
@@ -55,7 +55,7 @@ class IcebergNow:
         return found
 
     @cached_property
-    def _tasks(self) -> "list[FileScanTask]":
+    def _tasks(self) -> list[FileTask]:
         return plan(self._table)
 
     def rows(self, spark: "SparkSession", paths: Collection[str]) -> "DataFrame":

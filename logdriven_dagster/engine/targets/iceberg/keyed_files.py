@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.engine.iceberg.files import build_range_filter
 from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
-from logdriven_dagster.engine.iceberg.scan import matching_files, plan
+from logdriven_dagster.engine.iceberg.scan import FileTask, matching_files, plan
 from logdriven_dagster.engine.iceberg.schema import spark_schema
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -29,7 +29,7 @@ class IcebergFiles:
         return spark_schema(self._table.schema())
 
     @cached_property
-    def _all(self) -> "dict[str, FileScanTask]":
+    def _all(self) -> dict[str, FileTask]:
         return {task.file.file_path: task for task in plan(self._table)}
 
     def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":

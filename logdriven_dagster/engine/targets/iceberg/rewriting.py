@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
+from logdriven_dagster.engine.iceberg.scan import FileTask
 from logdriven_dagster.engine.queries.schemas import conform
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
@@ -16,14 +17,14 @@ from logdriven_dagster.engine.targets.store import StagedRows
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
 
 def without(
     spark: "SparkSession",
     table: "Table",
-    tasks: "Sequence[FileScanTask]",
+    tasks: Sequence[FileTask],
     condition: str,
     staged: StagedRows,
     *,

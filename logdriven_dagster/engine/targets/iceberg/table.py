@@ -26,11 +26,15 @@ from logdriven_dagster.engine.iceberg.files import (
     build_window_filter,
     is_partitioned_by,
 )
-from logdriven_dagster.engine.iceberg.names import identifier
+from logdriven_dagster.engine.iceberg.names import identifier, name_of_table
 from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
-from logdriven_dagster.engine.iceberg.scan import matching_files, plan, refuse_unreadable
-from logdriven_dagster.engine.iceberg.schema import iceberg_schema, spark_schema
+from logdriven_dagster.engine.iceberg.scan import matching_files, plan
+from logdriven_dagster.engine.iceberg.schema import (
+    iceberg_schema,
+    refuse_unreadable_types,
+    spark_schema,
+)
 from logdriven_dagster.engine.queries.declared_columns import add_comments
 from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quote_name
@@ -135,7 +139,7 @@ class IcebergTable:
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files below the table's folder that no snapshot names yet."""
         if (known := self._existing()) is not None:
-            refuse_unreadable(known)
+            refuse_unreadable_types(known.schema(), name_of_table(known))
             refuse_unwritable(known)
             find_replaced_files(known, self._target)
         schema = spark_schema(known.schema()) if known else None

@@ -27,12 +27,12 @@ def arrow_rows(
     """Return the rows of the snapshot, or of one window; files are opened one by one.
 
     `open_file` opens a location for reading; `column` is the window column. Returns None if the
-    table has a column that only Spark reads. Raises TerminalStepError if the table uses unsupported
-    features.
+    table has a column or a column mapping that only Spark reads. Raises TerminalStepError if the
+    table uses unsupported features.
     """
     refuse_unreadable(snapshot)
     schema = arrow_schema(snapshot.schema)
-    if schema is None:
+    if schema is None or snapshot.column_mapping != "none":
         return None
     if window is None:
         return ArrowRows(schema, _batches(snapshot, snapshot.files, schema, open_file))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -12,11 +12,12 @@ from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
 from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.plugins.delta.format.features import lists_deletion_vectors
-from logdriven_dagster.plugins.delta.format.schema import spark_schema
+from logdriven_dagster.plugins.delta.format.schema import spark_schema, stored_fields
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _FILE, _ROW, _KNOWN = "_delta_file", f"{SURVIVING}_row", "_delta_known"
 """Columns with the path of a row's file, the row number in it, and whether the log names it."""
@@ -42,14 +43,32 @@ def frame_of(
         return read_files(spark, "parquet", (), snapshot.schema)
     partitions = snapshot.partition_columns
     stored = [field for field in snapshot.fields if field["name"] not in partitions]
-    schema = spark_schema(stored, snapshot.name)
+    schema, columns = _resolve_columns(spark, snapshot, stored)
     frame = read_files(spark, "parquet", sizes(files), schema, options)
     if not partitions and not lists_deletion_vectors(snapshot):
-        return frame
-    frame = frame.selectExpr("*", f"{_PLACE} AS {_FILE}", f"_metadata.row_index AS {_ROW}")
+        return frame.select(columns)
+    place = [sf.expr(_PLACE).alias(_FILE), sf.col("_metadata.row_index").alias(_ROW)]
+    frame = frame.select(*columns, *place)
     frame = _with_partitions(spark, snapshot, files, frame)
     frame = _without_deleted(spark, snapshot, frame)
     return frame.select([quote_name(field.name) for field in snapshot.schema.fields])
+
+
+def _resolve_columns(
+    spark: "SparkSession", snapshot: Snapshot, fields: Sequence[Mapping[str, Any]]
+) -> "tuple[StructType, list[Column]]":
+    """Return the schema with which Spark reads files, and the columns of the table over it."""
+    wanted = spark_schema(fields, snapshot.name)
+    if snapshot.column_mapping == "none":
+        return wanted, [sf.col(quote_name(field.name)) for field in wanted.fields]
+    if snapshot.column_mapping == "id":
+        spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+    stored = spark_schema(stored_fields(fields, snapshot.column_mapping), snapshot.name)
+    # A cast as a whole gives nested fields their names, by their positions.
+    return stored, [
+        sf.col(quote_name(held.name)).cast(field.dataType).alias(field.name)
+        for held, field in zip(stored.fields, wanted.fields, strict=True)
+    ]
 
 
 def _with_partitions(

@@ -17,6 +17,9 @@ _PRIMITIVE = frozenset(
     }
 )
 
+_FIELD_ID = "parquet.field.id"
+"""Key with which Spark finds a column by its id."""
+
 
 def delta_fields(schema: "StructType") -> list[dict[str, Any]]:
     """Return the schema fields of a new table, in which every column is optional, with comments.
@@ -50,7 +53,7 @@ def spark_schema(fields: Iterable[Mapping[str, Any]], table: str) -> "StructType
     plain = []
     for field in fields:
         try:
-            plain.append(_field(field["name"], _plain(field["type"])))
+            plain.append(_field(field["name"], _plain(field["type"]), field.get("metadata")))
         except KeyError as error:
             raise TerminalStepError(
                 f"{table}: column {field['name']} is of Delta's type {error.args[0]}, "
@@ -59,13 +62,45 @@ def spark_schema(fields: Iterable[Mapping[str, Any]], table: str) -> "StructType
     return StructType.fromJson({"type": "struct", "fields": plain})
 
 
+def stored_fields(fields: Iterable[Mapping[str, Any]], mapping: str) -> list[dict[str, Any]]:
+    """Return columns as the files of a table with column mapping have them.
+
+    By `name`, files have the physical names. By `id`, they have field ids; the names are then such
+    that no file contains, because Spark would otherwise skip rows by the statistics of a name.
+    """
+    return [_stored_field(field, mapping) for field in fields]
+
+
+def physical_name(field: Mapping[str, Any]) -> str:
+    """Return the name of a mapped column in the log's statistics, and in files mapped by name."""
+    return str(field["metadata"]["delta.columnMapping.physicalName"])
+
+
+def _stored_field(field: Mapping[str, Any], mapping: str) -> dict[str, Any]:
+    kind = _stored_type(field["type"], mapping)
+    if mapping == "name":
+        return {"name": physical_name(field), "type": kind}
+    number = field["metadata"]["delta.columnMapping.id"]
+    return {"name": f"logdriven_id_{number}", "type": kind, "metadata": {_FIELD_ID: number}}
+
+
+def _stored_type(kind: Any, mapping: str) -> Any:
+    if isinstance(kind, str):
+        return kind
+    if kind["type"] == "struct":
+        return {**kind, "fields": stored_fields(kind["fields"], mapping)}
+    inner = kind.keys() & {"elementType", "keyType", "valueType"}
+    return kind | {name: _stored_type(kind[name], mapping) for name in inner}
+
+
 def schema_text(fields: Iterable[Mapping[str, Any]]) -> str:
     """Return the JSON of a schema."""
     return json.dumps({"type": "struct", "fields": list(fields)})
 
 
-def _field(name: str, kind: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+def _field(name: str, kind: Any, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    known = {_FIELD_ID: metadata[_FIELD_ID]} if metadata and _FIELD_ID in metadata else {}
+    return {"name": name, "type": kind, "nullable": True, "metadata": known}
 
 
 def _plain(kind: Any) -> Any:
@@ -84,7 +119,10 @@ def _plain(kind: Any) -> Any:
             parts = {name: _plain(kind[name]) for name in ("keyType", "valueType")}
             return {"type": "map", **parts, "valueContainsNull": True}
         case "struct":
-            fields = [_field(field["name"], _plain(field["type"])) for field in kind["fields"]]
+            fields = [
+                _field(field["name"], _plain(field["type"]), field.get("metadata"))
+                for field in kind["fields"]
+            ]
             return {"type": "struct", "fields": fields}
         case other:
             raise KeyError(other)

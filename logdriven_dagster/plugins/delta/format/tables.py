@@ -15,7 +15,7 @@ from logdriven_dagster.config.locations import (
     resolve_location,
 )
 from logdriven_dagster.errors import TerminalStepError, TransientStepError, in_brief
-from logdriven_dagster.plugins.delta.format.schema import spark_schema
+from logdriven_dagster.plugins.delta.format.schema import physical_name, spark_schema
 from logdriven_dagster.plugins.delta.format.stores import store_options
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _ABSOLUTE = re.compile("[A-Za-z][A-Za-z0-9+.-]*:/")
+_PLACE = re.compile("^[A-Za-z0-9]+:/*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,12 @@ class Snapshot:
         """The schema with which Spark reads the table's files."""
         return spark_schema(self.fields, self.name)
 
+    @property
+    def column_mapping(self) -> str:
+        """The mode of column mapping: `none`, or `name` or `id`, by which files have columns."""
+        configuration = self.table.metadata().configuration
+        return (configuration.get("delta.columnMapping.mode") or "none").lower()
+
     @cached_property
     def partition_columns(self) -> list[str]:
         return self.table.metadata().partition_columns
@@ -100,17 +107,18 @@ class Snapshot:
 
     @property
     def rows(self) -> int | None:
-        """Row count of the table; None if a file has no row count."""
+        """Row count of the table; None if a file has no row count, or more rows than the table."""
         counts = [file.rows for file in self.files]
-        return None if None in counts else sum(filter(None, counts))
+        return None if None in counts or self.reduced_files else sum(filter(None, counts))
 
     def bounds(self, column: str) -> Sequence[tuple[Any, Any]]:
         """Return lower and upper bounds of a column per file; None if unknown."""
         if column not in self._bounds:
             unknown = [None] * len(self.files)
             value = self._column(f"partition.{column}")
+            stored = self._get_stored_name(column)
             low, high = (
-                value or self._column(f"{end}.{column}") or unknown for end in ("min", "max")
+                value or self._column(f"{end}.{stored}") or unknown for end in ("min", "max")
             )
             self._bounds[column] = list(zip(low, high, strict=True))
         return self._bounds[column]
@@ -119,7 +127,8 @@ class Snapshot:
         """Return the number of NULLs in a column per file; None if unknown."""
         if column not in self._nulls:
             unknown = [None] * len(self.files)
-            self._nulls[column] = self._column(f"null_count.{column}") or unknown
+            stored = self._get_stored_name(column)
+            self._nulls[column] = self._column(f"null_count.{stored}") or unknown
         return self._nulls[column]
 
     def list_named_files(self) -> set[str]:
@@ -129,14 +138,15 @@ class Snapshot:
     def list_removed_files(self, hours: int, *, keep: int = 1) -> set[str]:
         """Return the locations of files that were removed at least `hours` ago, existing or not.
 
-        Files of the newest `keep` versions are excluded.
+        Active files are excluded, because a file is removed and added when it gets a deletion
+        vector; so are files of the newest `keep` versions.
         """
         first = max(0, self.version - keep + 1)
         versions = list(range(first, self.version + 1)) if keep > 1 else None
         found = self.table.vacuum(  # a dry run only lists them
             hours, enforce_retention_duration=False, keep_versions=versions
         )
-        return {f"{self.location}/{path}" for path in found}
+        return {f"{self.location}/{path}" for path in found} - {f.location for f in self.files}
 
     def deletion_vectors(self) -> Iterator[tuple[str, list[bool]]]:
         """Yield each file with deleted rows, and a list with the rows to keep.
@@ -155,6 +165,14 @@ class Snapshot:
                 f"{in_brief(str(error))}; restore the file, or the table to an earlier version"
             ) from None
 
+    @cached_property
+    def reduced_files(self) -> tuple[DataFile, ...]:
+        """The active files of which deletion vectors delete rows."""
+        if "deletionVectors" not in (self.table.protocol().reader_features or ()):
+            return ()
+        named = {_PLACE.sub("", resolve_location(unquote(f))) for f, _ in self.deletion_vectors()}
+        return tuple(file for file in self.files if _PLACE.sub("", file.location) in named)
+
     def transaction(self, application: str) -> int | None:
         """Return the version of an application's last transaction, which checkpoints keep."""
         if application not in self._transactions:
@@ -165,6 +183,12 @@ class Snapshot:
         """Return the table's spelling of a column; None if it has none."""
         spelled = (field["name"] for field in self.fields)
         return next((each for each in spelled if each.lower() == name.lower()), None)
+
+    def _get_stored_name(self, column: str) -> str:
+        """Return the name of a column in statistics."""
+        if self.column_mapping == "none":
+            return column
+        return next(physical_name(field) for field in self.fields if field["name"] == column)
 
     @cached_property
     def _actions(self) -> Any:

@@ -9,6 +9,7 @@ from logdriven_dagster.engine.storage.spark_files import FILE, read_files
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 from logdriven_dagster.plugins.delta.format.pruning import within_keys
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
+from logdriven_dagster.plugins.delta.target.requirements import refuse_deletion_vectors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,9 @@ class DeltaFiles:
         return self._snapshot.schema
 
     def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
-        frame = read_files(spark, "parquet", sizes(self.find_files(files)), self.schema)
+        found = self.find_files(files)
+        refuse_deletion_vectors(self._snapshot, found)
+        frame = read_files(spark, "parquet", sizes(found), self.schema)
         return frame.withColumn(FILE, sf.col("_metadata.file_path"))
 
     def add_partition_column(self, frame: "DataFrame") -> "DataFrame":

@@ -18,6 +18,7 @@ from logdriven_dagster.plugins.importers.kettle.hops import (
     refuse_other_ways,
 )
 from logdriven_dagster.plugins.importers.naming import is_whole
+from logdriven_dagster.plugins.importers.sql_texts import split_statements
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -384,26 +385,5 @@ def dialect_of(found: Ktr, connection: str) -> str | None:
 
 
 def statements(found: Ktr, connection: str, sql: str) -> Iterator[str]:
-    """Yield the statements of a script, split at semicolons outside quotes and comments.
-
-    `connection` determines the dialect. Raises UntranslatableError if the script cannot be
-    tokenized.
-    """
-    from sqlglot.dialects.dialect import Dialect
-    from sqlglot.errors import SqlglotError
-    from sqlglot.tokenizer_core import TokenType
-
-    try:
-        tokens = Dialect.get_or_raise(dialect_of(found, connection)).tokenize(sql)
-    except SqlglotError:
-        raise UntranslatableError("its SQL cannot be split into statements") from None
-    start, words = 0, 0
-    for token in tokens:
-        if token.token_type is not TokenType.SEMICOLON:
-            words += 1
-            continue
-        if words:
-            yield sql[start : token.start].strip()
-        start, words = token.end + 1, 0
-    if words:
-        yield sql[start:].strip()
+    """Yield the statements of a script for a connection, which determines the dialect."""
+    yield from split_statements(sql, dialect_of(found, connection))

@@ -38,7 +38,6 @@ from tests.engine.foreign_tables import (
     as_pyiceberg_reads,
     data_files,
     deleted_rows,
-    deleted_values,
     deletion_vector,
     edited,
     foreign_table,
@@ -325,16 +324,6 @@ def test_deleted_rows_are_not_counted_as_read(lab: Lab):
     )
     ran = lab.run("dwh.u", day(1), reads={"ods.t": None})
     assert ran.counts.source == 3
-
-
-def test_rows_deleted_by_value_are_refused_by_name(lab: Lab):
-    table = foreign_table(lab, TWO)
-    append(table, {"a": 1, "b": 1})
-    deleted_values(table, data_files(table)[0], pa.table({"a": [1]}), [1])
-    with pytest.raises(TerminalStepError, match=r"ods\.t: .*equality deletes.*compact"):
-        lab.rows("ods.t")
-    with pytest.raises(TerminalStepError, match="equality deletes"):
-        lab.run("ods.t", day(1))
 
 
 def test_files_of_several_partition_specs_are_read_by_window(lab: Lab):

@@ -1,0 +1,1 @@
+"""Importer of workflows that DolphinScheduler 2 or 3 has exported."""

@@ -1,0 +1,365 @@
+"""Jobs and tables from workflows of DolphinScheduler.
+
+A workflow becomes a standard job, and each of its tasks a table whose windows are the scheduled
+runs. The order of the tasks becomes `depends_on`, which holds in every run.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path, PurePosixPath
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.plugins.importers import naming
+from logdriven_dagster.plugins.importers.database.importing import as_date, as_wall_clock
+from logdriven_dagster.plugins.importers.dolphinscheduler.conditions import (
+    Expectation,
+    Order,
+)
+from logdriven_dagster.plugins.importers.dolphinscheduler.crontabs import (
+    Cadence,
+    read_crontab,
+    same_zone,
+)
+from logdriven_dagster.plugins.importers.dolphinscheduler.definitions import (
+    Schedule,
+    Task,
+    Workflow,
+    read_workflows,
+)
+from logdriven_dagster.plugins.importers.dolphinscheduler.placeholders import Placeholders
+from logdriven_dagster.plugins.importers.dolphinscheduler.tasks import TaskStep, TaskTranslator
+from logdriven_dagster.plugins.importers.drafts import (
+    DraftFile,
+    Translation,
+    UntranslatableError,
+    Values,
+    job_path,
+    stub_query,
+    table_path,
+)
+
+_PRIORITIES = {"HIGHEST": 2, "HIGH": 1, "LOW": -1, "LOWEST": -2}
+_STRATEGIES = {"WARN": "warn", "FAILED": "fail", "WARNFAILED": "both"}
+_SAME_RUN = {"hour": "currentHour", "day": "today", "week": "thisWeek", "month": "thisMonth"}
+
+
+@dataclass(frozen=True, slots=True)
+class DolphinRequest:
+    """Arguments of `logdriven import-dolphinscheduler`."""
+
+    paths: Sequence[Path]
+    today: date
+    layer: str = "ds"
+    default_start: str | None = None
+    connections: Mapping[str, str] = field(default_factory=dict)
+    """Project connection for each data source by its number."""
+
+
+def import_dolphinscheduler(project: Project, wish: DolphinRequest) -> Translation:
+    """Return drafts of all workflows. Raises UsageError for a file that is no export."""
+    translation = Translation()
+    workflows = read_workflows(wish.paths)
+    taken: set[str] = set()
+    prepared = []
+    for workflow in workflows:
+        job = naming.step_name(_ascii(workflow.name, "workflow", workflow.code), taken)
+        taken.add(job.lower())
+        prepared.append(_prepare(project, wish, translation, workflow, job))
+    by_code = {each.workflow.code: each for each in prepared}
+    for each in prepared:
+        _WorkflowImport(each, project, wish, translation, by_code).draft()
+    return translation
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A workflow, its cadence, and the names of its tables."""
+
+    workflow: Workflow
+    job: str
+    cadence: Cadence
+    tables: Mapping[str, str]
+    """Table of each task that does work."""
+    is_regular: bool
+    """False if its schedule could not be translated."""
+    is_online: bool
+
+    @property
+    def last_tables(self) -> list[str]:
+        """The tables of the tasks that no other task follows."""
+        order = Order(self.workflow)
+        followed = set()
+        for code in self.tables:
+            try:
+                followed |= {each.task for each in order.requirements(code)}
+            except UntranslatableError:
+                followed |= set(self.workflow.before.get(code, ()))
+        return [name for code, name in self.tables.items() if code not in followed]
+
+
+def _prepare(
+    project: Project, wish: DolphinRequest, translation: Translation, workflow: Workflow, job: str
+) -> _Prepared:
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for task in workflow.tasks.values():
+        if task.kind in ("CONDITIONS", "DEPENDENT"):
+            continue
+        own = _ascii(task.name, "task", task.code)
+        name = naming.distinct(naming.table_name(f"{job}.{own}", wish.layer), taken)
+        taken.add(name.lower())
+        names[task.code] = name
+    schedule, cadence, regular = workflow.schedule, Cadence("1 day"), True
+    if schedule is not None:
+        try:
+            cadence = read_crontab(schedule.crontab)
+            if schedule.timezone and not same_zone(schedule.timezone, str(project.config.timezone)):
+                regular = False
+                reason = (
+                    f"its time zone is {schedule.timezone}, that of the project "
+                    f"{project.config.timezone}; set timezone in logdriven.yaml"
+                )
+                translation.leave(workflow.place, f"schedule {schedule.crontab}", reason)
+        except UntranslatableError as error:
+            regular = False
+            translation.leave(workflow.place, f"schedule {schedule.crontab}", str(error))
+    online = workflow.is_online and schedule is not None and schedule.is_online
+    return _Prepared(workflow, job, cadence, names, regular, online)
+
+
+def _ascii(name: str, kind: str, code: str) -> str:
+    """Return a name of ASCII letters; one without them is called by its code."""
+    return naming.identifier(name, otherwise=f"{kind}_{code}" if not _letters(name) else kind)
+
+
+def _letters(name: str) -> str:
+    return "".join(each for each in name if each.isascii() and each.isalnum())
+
+
+@dataclass(slots=True)
+class _WorkflowImport:
+    prepared: _Prepared
+    project: Project
+    wish: DolphinRequest
+    translation: Translation
+    others: Mapping[str, _Prepared]
+    incomplete: set[str] = field(default_factory=set)
+    """Codes of tasks whose table must not start by itself."""
+
+    @property
+    def workflow(self) -> Workflow:
+        return self.prepared.workflow
+
+    def draft(self) -> None:
+        """Add the drafts of the job and its tables."""
+        self._report_settings()
+        order = Order(self.workflow)
+        for code in self.workflow.tasks:
+            if code in self.prepared.tables:
+                self._table(self.workflow.tasks[code], order)
+            else:
+                self._report_task(self.workflow.tasks[code])
+        self._job()
+
+    def _table(self, task: Task, order: Order) -> None:
+        name = self.prepared.tables[task.code]
+        self._report_task(task)
+        try:
+            depends = self._depends_on(task, order) if task.is_enabled else []
+            made = self._step(task, name)
+        except UntranslatableError as error:
+            self._leave(task, str(error))
+            reason = f"{task.name}: {error}"
+            step = {"step": "run", "sql": stub_query(reason), "target": {"type": "iceberg"}}
+            depends, made = [], TaskStep(step)
+        values: Values = {
+            "table": name,
+            "description": f"DolphinScheduler: {self.workflow.name} / {task.name}"
+            + (f": {task.text('description')}" if task.text("description") else ""),
+            "tags": {"dolphinscheduler_code": task.code},
+        }
+        values |= self._settings(task)
+        if not task.is_enabled:
+            values["enabled"] = False
+        if task.code in self.incomplete or not self.prepared.is_online or not self._is_regular:
+            values["release_state"] = "offline"
+        values |= self._windows(task, order)
+        if depends:
+            values["depends_on"] = depends
+        if made.variables:
+            values["variables"] = dict(made.variables)
+        values["steps"] = [made.step]
+        comments = {}
+        if task.code in self.incomplete:
+            comments = {"steps.run": ["TODO: it was not translated as a whole. The original:"]}
+            comments["steps.run"] += [f"    {line}" for line in _original(task)]
+        files = {}
+        if made.python is not None:
+            files[table_path(name).with_suffix(".py")] = made.python
+        origin = f"Made by `logdriven import-dolphinscheduler` from {self.workflow.place}."
+        self.translation.drafts.append(DraftFile(table_path(name), values, origin, comments, files))
+
+    @property
+    def _is_regular(self) -> bool:
+        return self.prepared.is_regular
+
+    def _step(self, task: Task, name: str) -> TaskStep:
+        names = Placeholders(self.workflow, task, self.prepared.cadence)
+        steps = TaskTranslator(self.project, self.wish.connections, self.translation)
+        file = PurePosixPath(table_path(name)).with_suffix(".py").name
+        return steps.translate(task, names, file, self.workflow.place)
+
+    def _settings(self, task: Task) -> Values:
+        found: Values = {}
+        if priority := _PRIORITIES.get(task.text("taskPriority").upper()):
+            found["priority"] = priority
+        if task.text("workerGroup") not in ("", "default"):
+            found["worker_group"] = task.text("workerGroup")
+        if retries := task.number("failRetryTimes"):
+            found["retries"] = retries
+            if interval := task.number("failRetryInterval"):
+                found["retry_interval"] = f"{interval} min"
+        if task.text("timeoutFlag").upper() in ("OPEN", "1") and task.number("timeout"):
+            found["timeout"] = f"{task.number('timeout')} min"
+            strategy = task.text("timeoutNotifyStrategy").upper()
+            found["timeout_strategy"] = _STRATEGIES.get(strategy, "warn")
+        return found
+
+    def _windows(self, task: Task, order: Order) -> Values:
+        name = self.prepared.tables[task.code]
+        cadence, schedule = self.prepared.cadence, self.workflow.schedule
+        found: Values = {"period": cadence.period}
+        if self.wish.default_start is not None:
+            found["default_start"] = as_date(self.wish.default_start)
+        elif name in self.project.tables:
+            found["default_start"] = as_wall_clock(self.project.tables[name].default_start)
+        else:
+            found["default_start"] = cadence.first_day(self.wish.today)
+        if schedule is not None and (end := self._end(schedule)):
+            found["end"] = end
+        if delay := cadence.delay + order.is_delayed_root(task.code):
+            found["delay"] = f"{delay} min"
+        # A failed run does not stop later ones in DolphinScheduler.
+        return found | {"ordered": False, "batch_size": 1}
+
+    def _end(self, schedule: Schedule) -> date | None:
+        try:
+            end = date.fromisoformat(schedule.end[:10])
+        except ValueError:
+            return None
+        return end if end.year < self.wish.today.year + 50 else None
+
+    def _depends_on(self, task: Task, order: Order) -> list[Values]:
+        found: dict[str, Values] = {}
+        for each in order.requirements(task.code):
+            values: Values = {"table": self.prepared.tables[each.task]}
+            if each.outcome != "success":
+                values["condition"] = each.outcome
+            if each.delay:
+                values["delay"] = f"{each.delay} min"
+            found[values["table"]] = {**values, "read": "none"}
+        for expectation in order.expectations(task.code):
+            for table in self._awaited(expectation):
+                found.setdefault(table, {"table": table, "read": "none"})
+        return list(found.values())
+
+    def _awaited(self, expectation: Expectation) -> list[str]:
+        """Return the tables of another workflow that a DEPENDENT task waits for."""
+        node = self.workflow.tasks[expectation.task].name
+        other = self.others.get(expectation.workflow)
+        if other is None:
+            raise UntranslatableError(
+                f"{node}: workflow {expectation.workflow} is not among the files; export it as well"
+            )
+        period = self.prepared.cadence.period
+        same = other.cadence.period == period and other.is_regular and self._is_regular
+        unit = period.removeprefix("1 ")
+        if not same or _SAME_RUN.get(unit) != expectation.date:
+            raise UntranslatableError(
+                f"{node}: it waits for {expectation.date} ({expectation.cycle}) of "
+                f"{other.workflow.name}, whose period is {other.cadence.period}; a window of "
+                f"{period} waits for the windows that it overlaps, which are other runs. Write "
+                "depends_on yourself: `window: ended` waits for all windows up to its end"
+            )
+        if expectation.upstream in ("0", "-1"):
+            return other.last_tables
+        if expectation.upstream not in other.tables:
+            raise UntranslatableError(
+                f"{node}: workflow {other.workflow.name} has no task {expectation.upstream} that "
+                "does work"
+            )
+        return [other.tables[expectation.upstream]]
+
+    def _job(self) -> None:
+        workflow, cadence = self.workflow, self.prepared.cadence
+        description = workflow.description or workflow.name
+        values: Values = {
+            "job": self.prepared.job,
+            "description": f"{description} (DolphinScheduler {workflow.code})",
+            "tables": list(self.prepared.tables.values()),
+        }
+        if workflow.schedule is not None and self._is_regular:
+            values["schedule"] = cadence.cron
+        if not self.prepared.is_online or not self._is_regular:
+            values["release_state"] = "offline"
+        if workflow.timeout:
+            values |= {"timeout": f"{workflow.timeout} min", "timeout_strategy": "warn"}
+        if not values["tables"]:
+            self.translation.leave(workflow.place, workflow.name, "it has no tasks that do work")
+            return
+        origin = f"Made by `logdriven import-dolphinscheduler` from {workflow.place}."
+        self.translation.drafts.append(DraftFile(job_path(self.prepared.job), values, origin))
+
+    def _report_settings(self) -> None:
+        """Record the settings of the workflow and its schedule that have no counterpart."""
+        workflow, schedule = self.workflow, self.workflow.schedule
+        place = workflow.place
+        if workflow.execution != "PARALLEL":
+            reason = (
+                "runs are not in series here; set `ordered: true` to run a window after all "
+                "earlier ones have succeeded"
+            )
+            self.translation.leave(place, f"executionType {workflow.execution}", reason)
+        if schedule is None:
+            reason = "it has no schedule: start its job by hand, as in DolphinScheduler"
+            self.translation.note(place, workflow.name, reason)
+            return
+        warning = str(schedule.values.get("warningType") or "NONE").upper()
+        if warning not in ("NONE", "0"):
+            reason = "alert groups are not in the export; set `notify` and `recipients`"
+            self.translation.leave(place, f"warningType {warning}", reason)
+        if str(schedule.values.get("failureStrategy") or "").upper() in ("END", "0"):
+            reason = "after a failed task, tasks that do not depend on it go on here"
+            self.translation.note(place, "failureStrategy END", reason)
+
+    def _report_task(self, task: Task) -> None:
+        """Record the settings of a task that have no counterpart."""
+        reasons = {
+            "taskGroupId": "task groups limit parallel tasks; use max_parallel of the project",
+            "environmentCode": "environments are not in the export; set the variables for the "
+            "process that runs the table",
+            "cpuQuota": "limits of CPU and memory have no counterpart",
+            "memoryMax": "limits of CPU and memory have no counterpart",
+        }
+        for name, reason in reasons.items():
+            if task.number(name) and (name != "environmentCode" or task.kind != "SQL"):
+                self._leave(task, f"{name} {task.number(name)}: {reason}", whole=True)
+        if task.text("isCache").upper() in ("YES", "1"):
+            self._leave(task, "isCache: results of earlier runs are never taken", whole=True)
+
+    def _leave(self, task: Task, reason: str, *, whole: bool = False) -> None:
+        """Record a reason for a task; unless the task is `whole`, its table starts by hand only."""
+        self.translation.leave(self.workflow.place, f"{task.name} ({task.kind})", reason)
+        if not whole:
+            self.incomplete.add(task.code)
+
+
+def _original(task: Task) -> list[str]:
+    """Return the text of a task for a comment."""
+    names = ("preStatements", "sql", "postStatements", "method", "rawScript")
+    texts: list[object] = []
+    for name in names:
+        value = task.parameters.get(name)
+        texts += value if isinstance(value, list) else [value]
+    return [line for text in texts if text for line in str(text).splitlines()]

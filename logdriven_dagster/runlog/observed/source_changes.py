@@ -1,0 +1,229 @@
+"""Source files that changed after windows had read them, and the windows that they concern.
+
+The least and greatest times of the earlier and the new version of a file decide which windows these
+are. Changes are recorded with the last attempt that may have read the earlier files, so a window is
+out of date until a later attempt succeeds.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import Row, Select, Table, insert, select, update
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.time_columns import find_second
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.logs import ChangedFiles, ChangedWindow
+from logdriven_dagster.model.source_rows import ChangedFile, FileChange
+from logdriven_dagster.runlog.history.windows import build_window, is_of
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+from logdriven_dagster.runlog.schema.observations import source_change
+from logdriven_dagster.runlog.sql.among import among
+from logdriven_dagster.runlog.sql.clock import utc_now
+from logdriven_dagster.runlog.sql.projects import match_project
+
+_DONE, _RUNNING = Status.SUCCESS.value, Status.RUNNING.value
+_OPEN = select(source_change).where(
+    match_project(source_change), among(source_change.c.job_name), source_change.c.done.is_(None)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of files that concerns the windows of a range."""
+
+    files: ChangedFiles
+    start: int
+    end: int
+    """The range `[start, end)` of window bounds, in epoch seconds."""
+    job_id: int
+    """The last attempt that may have read the earlier files."""
+
+
+class ChangedWindows(NamedTuple):
+    """The windows of a table that recorded changes of source files concern."""
+
+    windows: tuple[ChangedWindow, ...]
+    """By ascending start."""
+    settled: tuple[int, ...]
+    """The changes that concern no window any more."""
+
+
+def find_changed_windows(
+    conn: Connection, table: TableConfig, step_id: str, files: Iterable[ChangedFile]
+) -> tuple[ChangedWindow, ...]:
+    """Return the finished windows that changes of files concern, which are not recorded yet."""
+    changes = _find_changes(conn, table, step_id, files, ())
+    found: dict[int, tuple[Row[Any], list[ChangedFiles]]] = {}
+    for each in changes:
+        for row in _list_windows(conn, table, each.start, each.end, (_DONE,)):
+            found.setdefault(row.window_start, (row, []))[1].append(each.files)
+    return _build_windows(table, found)
+
+
+def record_changes(
+    conn: Connection,
+    table: TableConfig,
+    step_id: str,
+    files: Iterable[ChangedFile],
+    readers: Collection[int] = (),
+) -> None:
+    """Record the changes of files that concern finished or running windows.
+
+    `readers` are attempts that have read the new files.
+    """
+    for each in _find_changes(conn, table, step_id, files, readers):
+        values = {
+            "job_name": table.table,
+            "step_id": step_id,
+            "file_change": each.files.change.value,
+            "path": each.files.path,
+            "file_count": each.files.files,
+            "window_start": each.start,
+            "window_end": each.end,
+            "job_id": each.job_id,
+        }
+        conn.execute(insert(source_change).values(create_time=utc_now(), **values))
+
+
+def read_changed_windows(
+    conn: Connection, tables: Collection[TableConfig]
+) -> Mapping[str, ChangedWindows]:
+    """Return the windows of tables that recorded changes concern; usually there is no change."""
+    by_name = {table.table: table for table in tables if table.on_source_change != "ignore"}
+    rows = conn.execute(_OPEN, {"names": by_name.keys()}).all()
+    changes: dict[str, list[Row[Any]]] = {}
+    for row in sorted(rows, key=lambda row: row.change_id):
+        changes.setdefault(row.job_name, []).append(row)
+    return {name: _evaluate(conn, by_name[name], of) for name, of in changes.items()}
+
+
+def close_changes(conn: Connection, change_ids: Collection[int]) -> None:
+    """Record that some changes concern no window any more."""
+    mine = match_project(source_change) & source_change.c.change_id.in_(change_ids)
+    conn.execute(update(source_change).where(mine).values(done=1))
+
+
+def _evaluate(conn: Connection, table: TableConfig, changes: Sequence[Row[Any]]) -> ChangedWindows:
+    found: dict[int, tuple[Row[Any], list[ChangedFiles]]] = {}
+    settled = []
+    for each in changes:
+        is_open = False
+        files = ChangedFiles(each.step_id, FileChange(each.file_change), each.path, each.file_count)
+        span = (each.window_start, each.window_end)
+        for row in _list_windows(conn, table, *span, (_DONE, _RUNNING)):
+            # A running rerun may fail, which puts the earlier result in force again.
+            is_open |= row.status == _RUNNING or row.job_id <= each.job_id
+            if row.status == _DONE and row.job_id <= each.job_id:
+                found.setdefault(row.window_start, (row, []))[1].append(files)
+        if not is_open:
+            settled.append(each.change_id)
+    return ChangedWindows(_build_windows(table, found), tuple(settled))
+
+
+def _find_changes(
+    conn: Connection,
+    table: TableConfig,
+    step_id: str,
+    files: Iterable[ChangedFile],
+    readers: Collection[int],
+) -> Iterator[_Change]:
+    """Yield the changes that concern windows, one for adjoining windows of the same changes."""
+    spans = list(_find_spans(table, step_id, files))
+    if not spans:
+        return
+    start, end = min(first for _, first, _ in spans), max(last for _, _, last in spans)
+    windows = [
+        row
+        for row in _list_windows(conn, table, start, end, (_DONE, _RUNNING))
+        if row.job_id not in readers
+    ]
+    for change in FileChange:
+        of_kind = [span for span in spans if span[0].change is change]
+        yield from _unite(step_id, change, of_kind, windows)
+
+
+def _find_spans(
+    table: TableConfig, step_id: str, files: Iterable[ChangedFile]
+) -> Iterator[tuple[ChangedFile, int, int]]:
+    """Yield the files that hold times, each with the range `[first, end)` of them in seconds."""
+    step = next((each for each in table.steps if each.step == step_id), None)
+    column = None if step is None or step.source is None else step.source.window_column
+    if column is None or table.is_sliced or table.incremental.is_snapshot:
+        return
+    for file in files:
+        first, last = file.rows.first, file.rows.last
+        if first is not None and last is not None:
+            zone = table.grid.zone
+            yield file, find_second(column, first, zone), find_second(column, last, zone) + 1
+
+
+def _unite(
+    step_id: str,
+    change: FileChange,
+    spans: Sequence[tuple[ChangedFile, int, int]],
+    windows: Sequence[Row[Any]],
+) -> Iterator[_Change]:
+    """Yield one change for each run of neighbouring windows that the spans overlap."""
+    ordered = sorted(spans, key=lambda span: span[1])
+    number, run, active = 0, list[Row[Any]](), list[tuple[ChangedFile, int, int]]()
+    of_run: dict[str, None] = {}
+    for window in [*windows, None]:
+        if window is not None:
+            while number < len(ordered) and ordered[number][1] < window.window_end:
+                active.append(ordered[number])
+                number += 1
+            active = [span for span in active if span[2] > window.window_start]
+        if window is not None and active:
+            run.append(window)
+            of_run |= dict.fromkeys(span[0].rows.version.path for span in active)
+        elif run:
+            files = ChangedFiles(step_id, change, next(iter(of_run)), len(of_run))
+            job_id = max(row.job_id for row in run)
+            yield _Change(files, run[0].window_start, run[-1].window_end, job_id)
+            run, of_run = [], {}
+
+
+def _list_windows(
+    conn: Connection, table: TableConfig, start: int, end: int, statuses: Collection[str]
+) -> list[Row[Any]]:
+    """Return the rows of a table's windows in a range of epoch seconds, by ascending start."""
+    rows = [
+        row
+        for log in (job_log, job_log_archive)
+        for row in conn.execute(_select_windows(log, table.table, start, end, statuses))
+        if is_of(table, row.incremental_type)
+    ]
+    return sorted(rows, key=lambda row: row.window_start)
+
+
+def _select_windows(
+    log: Table, name: str, start: int, end: int, statuses: Collection[str]
+) -> Select[Any]:
+    return select(
+        log.c.job_id,
+        log.c.status,
+        log.c.incremental_type,
+        log.c.window_start,
+        log.c.window_end,
+        log.c.data_range_start,
+        log.c.data_range_end,
+    ).where(
+        match_project(log),
+        log.c.job_name == name,
+        log.c.latest == 1,
+        log.c.status.in_(statuses),
+        log.c.window_start < end,
+        log.c.window_end > start,
+    )
+
+
+def _build_windows(
+    table: TableConfig, found: Mapping[int, tuple[Row[Any], Sequence[ChangedFiles]]]
+) -> tuple[ChangedWindow, ...]:
+    return tuple(
+        ChangedWindow(build_window(table, row._mapping), tuple(dict.fromkeys(files)))
+        for row, files in (found[start] for start in sorted(found))
+    )

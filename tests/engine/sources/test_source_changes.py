@@ -1,0 +1,144 @@
+"""Files that are delivered again after their windows ran, on Spark."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc, parquet
+
+from logdriven_dagster.execution.events import WindowSucceeded
+from logdriven_dagster.model.windows import TimeWindow
+from tests.builders import at, day
+from tests.execution.conftest import World
+from tests.needs import rarely
+
+NOW = at("2022-01-05")
+TABLE = """
+    table: ods.events
+    period: 1 day
+    default_start: 2022-01-01
+    batch_size: {batch_size}
+    on_source_change: rerun
+    steps:
+      - step: load
+        source: {{type: {kind}, path: {path}, {options}window_column: at}}
+        target: {{type: parquet, window_column: at}}
+"""
+Row = tuple[int, str]
+
+
+def write_csv(file: Path, rows: Sequence[Row]) -> None:
+    file.write_text("\n".join(["n,at", *(f"{n},{time}" for n, time in rows)]))
+
+
+def write_json(file: Path, rows: Sequence[Row]) -> None:
+    file.write_text("\n".join(json.dumps({"n": n, "at": time}) for n, time in rows))
+
+
+def _frame(rows: Sequence[Row]) -> pa.Table:
+    numbers, times = zip(*rows, strict=True)
+    return pa.table({"n": pa.array(numbers, pa.int32()), "at": pa.array(map(at, times))})
+
+
+def write_parquet(file: Path, rows: Sequence[Row]) -> None:
+    parquet.write_table(_frame(rows), file)
+
+
+def write_orc(file: Path, rows: Sequence[Row]) -> None:
+    orc.write_table(_frame(rows), file)
+
+
+COLUMNS = 'columns: "n INT, at TIMESTAMP", '
+FORMATS: dict[str, tuple[Callable[[Path, Sequence[Row]], None], str]] = {
+    "csv": (write_csv, f"header: true, {COLUMNS}"),
+    "json": (write_json, COLUMNS),
+    "parquet": (write_parquet, ""),
+    "orc": (write_orc, ""),
+}
+
+
+class Deliveries:
+    """A table over files of a format, one for each of four days."""
+
+    def __init__(self, world: World, kind: str, path: str = "in", batch_size: Any = "all") -> None:
+        (world.root / "tables/numbers.yaml").unlink()
+        (world.root / "tables/sums.yaml").unlink()
+        self.world, self.kind = world, kind
+        self._write, options = FORMATS[kind]
+        fields = {"kind": kind, "path": path, "options": options, "batch_size": batch_size}
+        world.write("tables/events.yaml", TABLE.format(**fields))
+        (world.root / "in").mkdir()
+        for n in range(1, 5):
+            self.deliver(f"{n:02}", (n, _time(n)))
+
+    def deliver(self, name: str, *rows: Row) -> None:
+        self._write(self.world.root / f"in/{name}.{self.kind}", rows)
+
+    def run(self) -> list[TimeWindow]:
+        events = self.world.catch_up(now=NOW)
+        return [each.attempt.window for each in events if isinstance(each, WindowSucceeded)]
+
+    @property
+    def numbers(self) -> list[int]:
+        return sorted(n for n, _ in self.world.rows("ods.events"))
+
+    @property
+    def outdated(self) -> list[TimeWindow]:
+        log = self.world.runner.plan(NOW).tables["ods.events"].log
+        return [each.window for each in log.changed]
+
+
+def _time(n: int, hour: int = 12) -> str:
+    return f"2022-01-0{n} {hour}:00:00"
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: Any) -> World:
+    return World(tmp_path, spark)
+
+
+@pytest.mark.parametrize("kind", ["csv", *rarely("json", "parquet", "orc")])
+def test_a_value_that_changed_in_a_delivered_file_is_read_by_a_rerun(world: World, kind: str):
+    deliveries = Deliveries(world, kind)
+    assert deliveries.run() == [day(n) for n in range(1, 5)]
+    assert deliveries.outdated == []
+    deliveries.deliver("02", (20, _time(2)))
+    assert deliveries.outdated == [day(2)]
+    assert deliveries.run() == [day(2)]
+    assert deliveries.numbers == [1, 3, 4, 20]
+    assert (deliveries.outdated, deliveries.run()) == ([], [])
+
+
+def test_rows_that_moved_to_another_window_or_arrived_late_are_read_in_one_run(world: World):
+    deliveries = Deliveries(world, "csv")
+    deliveries.run()
+    deliveries.deliver("02", (20, _time(4)))
+    deliveries.deliver("late", (30, _time(3)))
+    # The file of the second day is noticed at once, the others when that window reads.
+    assert deliveries.run() == [day(2), day(3), day(4)]
+    assert deliveries.numbers == [1, 3, 4, 20, 30]
+    assert (deliveries.outdated, deliveries.run()) == ([], [])
+
+
+def test_a_late_file_is_noticed_by_the_next_window_that_reads(world: World):
+    deliveries = Deliveries(world, "csv", batch_size=1)
+    (world.root / "in/04.csv").unlink()
+    world.catch_up(now=at("2022-01-04"))
+    deliveries.deliver("late", (30, _time(3)))
+    deliveries.deliver("04", (4, _time(4)))
+    assert deliveries.run() == [day(4), day(3)]
+    assert deliveries.numbers == [1, 2, 3, 4, 30]
+
+
+def test_folders_of_windows_keep_the_files_of_each_other(world: World):
+    deliveries = Deliveries(world, "csv", path='"in/${DATA_RANGE:dd}.csv"', batch_size=1)
+    assert deliveries.run() == [day(n) for n in range(1, 5)]
+    assert deliveries.outdated == []
+    for n in (1, 3):
+        deliveries.deliver(f"{n:02}", (n * 10, _time(n)))
+    assert deliveries.run() == [day(1), day(3)]
+    assert deliveries.numbers == [2, 4, 10, 30]
+    assert deliveries.outdated == []

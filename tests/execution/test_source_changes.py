@@ -1,0 +1,244 @@
+"""Source files that change after their windows ran (`on_source_change`).
+
+The null engine reads no files, so `Events.run` records them as windows on Spark do.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from logdriven_dagster.execution.events import WindowSucceeded
+from logdriven_dagster.execution.source_files.changes import OutdatedWindows
+from logdriven_dagster.model.source_rows import sum_files
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog.observed import audits
+from logdriven_dagster.testing import NullEngine, Sandbox
+from tests.builders import at, day, days
+from tests.source_files import EVENTS, count_rows
+
+NOW = "2022-01-06"
+
+
+class Events:
+    """A table of daily windows over CSV files, each of which holds some days."""
+
+    def __init__(self, folder: Path, reaction: str) -> None:
+        self.sandbox = Sandbox(folder, engine=NullEngine())
+        self.folder = folder / "in"
+        self.sandbox.write("tables/events.yaml", EVENTS.format(reaction=reaction))
+        for n in range(1, 6):
+            self.deliver(f"{n}.csv", n)
+
+    def deliver(self, name: str, *of_days: int) -> Path:
+        """Write a file with a time of each day, as a new version."""
+        self.sandbox.write(f"in/{name}", "\n".join(f"2022-01-0{n} 12:00:00" for n in of_days))
+        return self.folder / name
+
+    def count_files(self, *readers: int, digest: str = "settings") -> None:
+        """Record the rows of new and changed files, as windows do when they read."""
+        runner = self.sandbox.runner
+        rows = sum_files("ods.events", "load", digest, map(count_rows, self.folder.iterdir()))
+        table = runner.project.table("ods.events")
+        runner.run_log.write(lambda conn: audits.record(conn, rows, table, readers))
+
+    def run(self, now: str = NOW) -> list[TimeWindow]:
+        """Run what is pending; return its windows."""
+        done = [e.attempt for e in self.sandbox.run(now=now) if isinstance(e, WindowSucceeded)]
+        if done:
+            self.count_files(*(attempt.job_id for attempt in done))
+        return [attempt.window for attempt in done]
+
+    def refresh(self, window: TimeWindow) -> None:
+        events = self.sandbox.runner.refresh("ods.events", window, at(NOW))
+        done = [event.attempt.job_id for event in events if isinstance(event, WindowSucceeded)]
+        self.count_files(*done)
+
+    @property
+    def outdated(self) -> dict[TimeWindow, str]:
+        """Window → the changes of its files."""
+        found = self.sandbox.runner.plan(at(NOW)).tables["ods.events"].log.changed
+        return {each.window: _without(self.folder, each.text) for each in found}
+
+
+def _without(folder: Path, text: str) -> str:
+    return text.replace(f"{folder}/", "")
+
+
+@pytest.fixture
+def reaction() -> str:
+    return "report"
+
+
+@pytest.fixture
+def events(tmp_path: Path, reaction: str) -> Events:
+    """Five finished windows and the index of their files."""
+    made = Events(tmp_path, reaction)
+    made.run()
+    assert made.outdated == {}
+    return made
+
+
+reruns = pytest.mark.parametrize("reaction", ["rerun"])
+
+
+def test_a_file_delivered_again_is_reported_for_the_windows_of_its_earlier_version(events: Events):
+    events.deliver("3.csv", 3, 3)
+    assert events.outdated == {day(3): "3.csv (changed)"}
+    assert events.run() == []
+    assert events.outdated == {day(3): "3.csv (changed)"}  # the run has recorded it, once
+
+
+def test_the_windows_of_the_new_version_are_reported_once_it_is_counted(events: Events):
+    events.deliver("3.csv", 4, 5)
+    events.run()
+    events.count_files()
+    assert events.outdated == dict.fromkeys((day(3), day(4), day(5)), "3.csv (changed)")
+
+
+def test_the_windows_of_both_versions_are_reported_if_a_window_notices_the_change(events: Events):
+    events.deliver("3.csv", 4)
+    events.count_files()
+    assert list(events.outdated) == [day(3), day(4)]
+
+
+@reruns
+def test_changed_windows_run_again_once(events: Events):
+    events.deliver("2.csv", 2, 2)
+    events.deliver("4.csv", 4, 4)
+    assert events.run() == [day(2), day(4)]
+    assert events.outdated == {}
+    assert events.run() == []
+
+
+@reruns
+def test_the_windows_of_a_new_version_run_after_it_is_counted(events: Events):
+    events.deliver("2.csv", 5)
+    assert events.run() == [day(2)]
+    assert events.run() == [day(5)]
+    assert events.run() == []
+
+
+def test_a_refresh_clears_the_report(events: Events):
+    events.deliver("3.csv", 3, 3)
+    events.run()
+    events.refresh(day(3))
+    assert events.outdated == {}
+
+
+def test_a_change_after_the_rerun_is_reported_again(events: Events):
+    events.deliver("3.csv", 3, 3)
+    events.run()
+    events.refresh(day(3))
+    events.deliver("3.csv", 3, 3, 3)
+    assert list(events.outdated) == [day(3)]
+
+
+@pytest.mark.parametrize("reaction", ["report", "rerun"])
+def test_a_deleted_file_is_reported_and_never_rerun(events: Events):
+    (events.folder / "2.csv").unlink()
+    assert events.outdated == {day(2): "2.csv (gone)"}
+    assert events.run() == []
+    events.count_files()
+    assert events.outdated == {day(2): "2.csv (gone)"}
+    assert events.run() == []
+
+
+def test_files_that_come_back_before_the_next_window_are_not_reported(events: Events):
+    away = events.folder.with_name("away")
+    shutil.move(events.folder, away)
+    events.run()
+    assert len(events.outdated) == 5
+    shutil.move(away, events.folder)
+    assert events.outdated == {}
+
+
+@reruns
+def test_a_file_that_replaces_a_deleted_one_reruns_the_window(events: Events):
+    (events.folder / "2.csv").unlink()
+    events.deliver("2b.csv", 2)
+    events.count_files()
+    assert events.outdated == {day(2): "2b.csv (new), 2.csv (gone)"}
+    assert events.run() == [day(2)]
+    assert events.outdated == {}
+
+
+def test_a_new_file_with_rows_of_finished_windows_is_reported_once_it_is_counted(events: Events):
+    events.deliver("late.csv", 2, 3)
+    assert events.outdated == {}
+    events.count_files()
+    assert events.outdated == dict.fromkeys((day(2), day(3)), "late.csv (new)")
+
+
+def test_windows_that_read_the_new_file_are_up_to_date(events: Events):
+    events.deliver("6.csv", 5, 6)
+    assert events.run("2022-01-07") == [day(6)]
+    assert events.outdated == {day(5): "6.csv (new)"}
+
+
+def test_the_first_count_of_a_source_reports_nothing(tmp_path: Path):
+    events = Events(tmp_path, "report")
+    list(events.sandbox.run(now=NOW))
+    events.count_files()
+    assert events.outdated == {}
+
+
+def test_other_settings_of_the_source_make_no_file_new(events: Events):
+    events.deliver("late.csv", 2, 3)
+    events.deliver("4.csv", 4, 4)
+    events.count_files(digest="another column")
+    assert events.outdated == {day(4): "4.csv (changed)"}
+
+
+def test_a_change_of_attributes_is_no_change_of_content(events: Events):
+    file = events.folder / "3.csv"
+    file.chmod(0o600)
+    file.rename(events.folder / "x")
+    (events.folder / "x").rename(file)
+    assert events.outdated == {}
+    events.count_files()
+    assert events.outdated == {}
+
+
+def test_a_new_modification_time_counts_as_a_change(events: Events):
+    os.utime(events.folder / "3.csv", (0, 0))
+    assert list(events.outdated) == [day(3)]
+
+
+@pytest.mark.parametrize("reaction", ["ignore"])
+def test_a_table_can_ignore_changes(events: Events):
+    events.deliver("3.csv", 3, 3)
+    events.deliver("late.csv", 2)
+    events.run()
+    events.count_files()
+    assert events.outdated == {}
+
+
+def test_many_files_of_neighbouring_windows_are_one_row_of_the_run_log(events: Events):
+    for n in (1, 2, 4):
+        events.deliver(f"{n}.csv", n, n)
+    events.run()
+    with events.sandbox.runner.run_log.read() as conn:
+        query = "SELECT file_count FROM source_change ORDER BY window_start"
+        assert conn.exec_driver_sql(query).scalars().all() == [2, 1]
+
+
+def test_a_change_without_outdated_windows_is_closed_by_the_next_run(events: Events):
+    events.deliver("3.csv", 3, 3)
+    events.run()
+    events.refresh(day(3))
+    events.run()
+    with events.sandbox.runner.run_log.read() as conn:
+        assert conn.exec_driver_sql("SELECT done FROM source_change").scalars().all() == [1]
+
+
+def test_the_message_names_windows_files_and_the_fix(events: Events):
+    for n in (2, 3, 5):
+        events.deliver(f"{n}.csv", n, n)
+    plan = events.sandbox.runner.plan(at(NOW)).tables["ods.events"]
+    found = OutdatedWindows.build(plan.table, plan.log)
+    assert _without(events.folder, found.text) == (
+        f"ods.events: source files changed after 3 windows in {days(2, 6)} ran: "
+        "2.csv and 1 more (changed), 5.csv (changed); `logdriven refresh` runs these windows again"
+    )
