@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt scripts/build.txt scripts/uv.
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		--only-binary :all: -r scripts/uv.txt
-	$(UV_INSTALL) --editable '.[demo,dg,postgres,mysql,kafka,connect$(JAVA)]'
+	$(UV_INSTALL) --editable '.[demo,dg,postgres,mysql,kafka,avro,excel,connect$(JAVA)]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
@@ -139,7 +139,7 @@ test-newest test-oldest: test-%: $(VENV)/.installed
 	test -x $(VENV)-$*/bin/python || $(PYTHON) -m venv --without-pip $(VENV)-$*
 	VIRTUAL_ENV=$(VENV)-$* $(BIN)/uv pip install --quiet --no-cache --compile-bytecode \
 		--build-constraint scripts/build.txt --upgrade --resolution $(RESOLUTION) \
-		--group dev --editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]'
+		--group dev --editable '.[demo,postgres,mysql,kafka,avro,excel,connect$(JAVA)]'
 	$(VENV)-$*/bin/python $(IN_LANE)
 
 # All but PySpark as it is pinned. The oldest patch of a line is the hardest to please.
@@ -151,7 +151,7 @@ $(OLD)/.installed: $(VENV)/.installed-dev
 	test -x $(OLD)/bin/python || $(PYTHON) -m venv --without-pip $(OLD)
 	sed '/^pyspark==/,/sha256/d' constraints.txt > $(OLD)/constraints.txt
 	VIRTUAL_ENV=$(OLD) $(subst int constraints,int $(OLD)/constraints,$(UV)) --group dev \
-		--editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]' 'pyspark==$(SPARK)'
+		--editable '.[demo,postgres,mysql,kafka,avro,excel,connect$(JAVA)]' 'pyspark==$(SPARK)'
 	touch $@
 
 test-spark: $(OLD)/.installed ## what Spark runs, on another version of it, classic and over Connect: SPARK=4.0.0

@@ -7,7 +7,7 @@ from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.quality import QualityReport
-from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.model.source_rows import FileRows, SourceRows
 from logdriven_dagster.model.windows import Reads, TimeWindow
 
 
@@ -105,6 +105,8 @@ class Staged:
     """Results of the step's data quality rules; None without rules."""
     source_rows: SourceRows | None = None
     """Distribution of all rows of the source over windows, if this step counted them."""
+    window_files: tuple[FileRows, ...] = ()
+    """The files of a source whose path names the window, as they were before it was read."""
 
     def add_notes(self, *notes: str) -> "Staged":
         """Return the step with notes prepended to its log output; empty ones are dropped."""

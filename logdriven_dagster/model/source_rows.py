@@ -6,6 +6,9 @@ from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
+ABSENT = -1
+"""The size of a place that has no file or folder."""
+
 
 class FileVersion(NamedTuple):
     """A version of a file. Times are in nanoseconds since 1970."""

@@ -15,7 +15,7 @@ from logdriven_dagster.model.source_rows import sum_files
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing import NullEngine, Sandbox
-from tests.builders import at, day, days
+from tests.builders import at, day, days, hours
 from tests.source_files import EVENTS, count_rows
 
 NOW = "2022-01-06"
@@ -242,3 +242,109 @@ def test_the_message_names_windows_files_and_the_fix(events: Events):
         f"ods.events: source files changed after 3 windows in {days(2, 6)} ran: "
         "2.csv and 1 more (changed), 5.csv (changed); `logdriven refresh` runs these windows again"
     )
+
+
+FOLDERS = """
+    table: ods.events
+    period: 1 day
+    default_start: 2022-01-01
+    on_source_change: {reaction}
+    steps:
+      - step: load
+        source:
+          type: csv
+          path: {path}
+          columns: "n INT"
+          missing_files: no_rows
+        target: {{type: iceberg}}
+"""
+FOLDER, FILE = "in/${DATA_RANGE:dd}", "in/${DATA_RANGE:dd}/a.csv"
+
+
+class Folders:
+    """A table whose windows read the folder or the file of their day; three of them are finished.
+
+    The third day has no files.
+    """
+
+    def __init__(self, folder: Path, path: str, reaction: str = "report") -> None:
+        self.sandbox = Sandbox(folder, engine=NullEngine())
+        self.folder = folder / "in"
+        self.sandbox.write("tables/events.yaml", FOLDERS.format(path=path, reaction=reaction))
+        for name in ("01/a.csv", "02/a.csv", "02/_SUCCESS"):
+            self.sandbox.write(f"in/{name}", "1")
+        assert self.run() == [day(1), day(2), day(3)]
+        assert self.outdated == {}
+
+    def run(self) -> list[TimeWindow]:
+        events = self.sandbox.run(now="2022-01-04")
+        return [each.attempt.window for each in events if isinstance(each, WindowSucceeded)]
+
+    @property
+    def outdated(self) -> dict[TimeWindow, str]:
+        found = self.sandbox.runner.plan(at("2022-01-04")).tables["ods.events"].log.changed
+        return {each.window: _without(self.folder, each.text) for each in found}
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "expected"),
+    [
+        (FOLDER, "02/a.csv", {day(2): "02/a.csv (changed)"}),
+        (FOLDER, "02/b.csv", {day(2): "02/b.csv (new)"}),
+        (FOLDER, "02/part/b.csv", {day(2): "02/part/b.csv (new)"}),
+        (FOLDER, "02/_b.csv", {}),
+        (FOLDER, "03/a.csv", {day(3): "03/a.csv (new)"}),
+        (FOLDER, "04/a.csv", {}),
+        (FILE, "02/a.csv", {day(2): "02/a.csv (changed)"}),
+        (FILE, "02/b.csv", {}),
+        (FILE, "03/a.csv", {day(3): "03/a.csv (new)"}),
+    ],
+)
+@pytest.mark.parametrize("reaction", ["report", "rerun"])
+def test_files_of_a_window_that_change_or_arrive_late_concern_this_window(
+    tmp_path: Path, path: str, name: str, expected: dict[TimeWindow, str], reaction: str
+):
+    folders = Folders(tmp_path, path, reaction)
+    folders.sandbox.write(f"in/{name}", "1\n2")
+    assert folders.outdated == expected
+    assert folders.run() == (list(expected) if reaction == "rerun" else [])
+    assert folders.outdated == ({} if reaction == "rerun" else expected)
+    assert folders.run() == []
+
+
+@pytest.mark.parametrize("name", ["02", "02/a.csv"])
+@pytest.mark.parametrize("path", [FOLDER, FILE])
+def test_a_deleted_file_or_folder_of_a_window_is_reported(tmp_path: Path, path: str, name: str):
+    folders = Folders(tmp_path, path, "rerun")
+    place = folders.folder / name
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
+    assert folders.outdated == {day(2): "02/a.csv (gone)"}
+    assert folders.run() == []
+
+
+def test_a_refresh_of_a_window_records_its_present_files(tmp_path: Path):
+    folders = Folders(tmp_path, FOLDER)
+    folders.sandbox.write("in/02/b.csv", "1")
+    folders.run()
+    assert list(folders.outdated) == [day(2)]
+    list(folders.sandbox.runner.refresh("ods.events", day(2), at(NOW)))
+    assert folders.outdated == {}
+    folders.sandbox.write("in/02/b.csv", "1\n2")
+    assert folders.outdated == {day(2): "02/b.csv (changed)"}
+
+
+def test_a_file_of_several_windows_concerns_all_of_them(tmp_path: Path):
+    sandbox = Sandbox(tmp_path, engine=NullEngine())
+    text = FOLDERS.format(path=FILE, reaction="report")
+    sandbox.write("tables/events.yaml", text.replace("1 day", "8 hours"))
+    sandbox.write("in/01/a.csv", "1")
+    list(sandbox.run(now="2022-01-02"))
+
+    def outdated() -> list[TimeWindow]:
+        log = sandbox.runner.plan(at("2022-01-02")).tables["ods.events"].log
+        return [each.window for each in log.changed]
+
+    sandbox.write("in/01/a.csv", "1\n2")
+    assert outdated() == [hours(0, 8), hours(8, 16), hours(16, 24)]
+    list(sandbox.runner.refresh("ods.events", hours(8, 16), at("2022-01-02")))
+    assert outdated() == [hours(0, 8), hours(16, 24)]

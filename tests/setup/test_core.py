@@ -62,7 +62,20 @@ def test_it_needs_what_the_package_needs_but_for_spark_and_the_web_server():
     assert extras[0] | extras[1] == apart
 
 
-EXTRAS = ("java", "postgres", "mysql", "kafka", "delta", "connect", "s3", "gs", "abfs", "notify")
+EXTRAS = (
+    "java",
+    "postgres",
+    "mysql",
+    "kafka",
+    "avro",
+    "excel",
+    "delta",
+    "connect",
+    "s3",
+    "gs",
+    "abfs",
+    "notify",
+)
 
 
 def extras() -> list[str]:

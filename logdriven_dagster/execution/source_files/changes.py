@@ -8,6 +8,7 @@ counts their rows.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
@@ -16,8 +17,18 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.sources.known_sources import read_version
+from logdriven_dagster.execution.source_files.window_files import (
+    is_named_by_window,
+    list_new_files,
+)
 from logdriven_dagster.model.logs import ChangedWindow, TableLog
-from logdriven_dagster.model.source_rows import ChangedFile, FileChange, FileRows, FileVersion
+from logdriven_dagster.model.source_rows import (
+    ABSENT,
+    ChangedFile,
+    FileChange,
+    FileRows,
+    FileVersion,
+)
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import source_changes, source_files
 from logdriven_dagster.runlog.observed.source_files import Step
@@ -81,12 +92,7 @@ class _Detected(NamedTuple):
 
     file: ChangedFile
     present: FileVersion | None
-    """The present version; None if the file does not exist."""
-
-    @classmethod
-    def build(cls, rows: FileRows, present: FileVersion | None) -> "_Detected":
-        change = FileChange.GONE if present is None else FileChange.CHANGED
-        return cls(ChangedFile(change, rows), present)
+    """The present version of the file, or of the folder that it is new in; None if it is gone."""
 
 
 def list_outdated_windows(
@@ -133,12 +139,13 @@ def record(run_log: RunLog, project: Project, names: Collection[str]) -> None:
 
     def write(conn: Connection) -> None:
         for (name, step_id), items in changed.items():
-            mine = [
-                item.file
-                for item in items
-                if item.present is not None
-                and source_files.mark_uncounted(conn, name, step_id, item.present)
-            ]
+            present = dict.fromkeys(item.present for item in items if item.present is not None)
+            first = {
+                version
+                for version in present
+                if source_files.mark_uncounted(conn, name, step_id, version)
+            }
+            mine = [item.file for item in items if item.present in first]
             source_changes.record_changes(conn, tables[name], step_id, mine)
 
     if any(item.present is not None for items in changed.values() for item in items):
@@ -160,7 +167,8 @@ def list_observed_tables(project: Project, names: Iterable[str]) -> list[TableCo
         for table in tables
         if table.on_source_change != "ignore"
         and any(
-            isinstance(step.source, FilesSource) and step.source.window_column
+            (isinstance(step.source, FilesSource) and step.source.window_column)
+            or is_named_by_window(table, step)
             for step in table.steps
         )
     ]
@@ -173,26 +181,45 @@ def _find_changed_files(
     for step, versions in source_files.read_versions(conn, names).items():
         present = dict(_compare(versions))
         if present:
+            paths = {version.path for version in versions}
             rows = source_files.read_rows_of(conn, *step, present)
-            found[step] = [_Detected.build(each, present[each.version.path]) for each in rows]
+            pairs = ((each, present[each.version.path]) for each in rows)
+            found[step] = [file for pair in pairs for file in _detect_files(*pair, paths)]
     return found
 
 
 def _compare(versions: Iterable[FileVersion]) -> Iterator[tuple[str, FileVersion | None]]:
-    """Yield the files with other content than the recorded versions, with the present version.
+    """Yield the files and folders that differ from the recorded versions, with the present ones.
 
-    It is None for a file that does not exist.
+    That is None for one that does not exist.
     """
     for version in versions:
         try:
             present = read_version(version.path)
         except (FileNotFoundError, NotADirectoryError):
-            yield version.path, None
+            if version.size != ABSENT:
+                yield version.path, None
         except OSError:
             continue
         else:
             if not present.has_same_content(version):
                 yield version.path, present
+
+
+def _detect_files(
+    rows: FileRows, present: FileVersion | None, known: Collection[str]
+) -> Iterator["_Detected"]:
+    """Yield a changed file, or the new files of a changed folder; `known` are the recorded ones."""
+    recorded = rows.version
+    if present is None:
+        if not any(path.startswith(f"{recorded.path}/") for path in known):
+            yield _Detected(ChangedFile(FileChange.GONE, rows), None)
+    elif recorded.size == ABSENT or Path(recorded.path).is_dir():
+        for path in list_new_files(recorded, known):
+            version = recorded._replace(path=path)
+            yield _Detected(ChangedFile(FileChange.NEW, replace(rows, version=version)), present)
+    else:
+        yield _Detected(ChangedFile(FileChange.CHANGED, rows), present)
 
 
 def _merge(

@@ -12,6 +12,7 @@ from functools import partial
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.errors import BadQualityError, StepError, TooMuchDataError
 from logdriven_dagster.execution.events import rows_of
+from logdriven_dagster.execution.source_files.window_files import list_window_files
 from logdriven_dagster.execution.window.discovery import SourceDiscovery
 from logdriven_dagster.execution.window.journal import Journal, build_success
 from logdriven_dagster.execution.window.leases import HeldLease
@@ -21,6 +22,7 @@ from logdriven_dagster.execution.window.sessions import WindowSession
 from logdriven_dagster.execution.window.state import Changes, PassState
 from logdriven_dagster.model.attempts import Status, StepOutcome
 from logdriven_dagster.model.runs import Staged
+from logdriven_dagster.model.source_rows import FileRows
 from logdriven_dagster.planning.retries import find_resumable_steps
 
 
@@ -113,19 +115,26 @@ class Chain:
         state = yield from self._begin(state, step)
         if step.commit_before_read:
             state = yield from self._become_visible(state)
+        files = self._list_files(state, step)
         with self.listeners.observe_part(f"step {step.step}") as report:
             first, *others = self.order.stage(self.session, step)
             report(source_type=first.source_type, **rows_of((first, *others)))
         first = first.add_notes(state.notes)  # the first step usually reads the source
         if state.source_rows is not None:
             first = first.with_source_rows(state.source_rows)
-        results = (first, *others)
+        results = (replace(first, window_files=files), *others)
         yield (state := replace(state.with_staged(step.step, results), notes="", source_rows=None))
         if step.target is None and step.step not in state.ended:
             state = yield from self._end(
                 state, {step.step: [build_success(each) for each in results]}
             )
         return state
+
+    def _list_files(self, state: PassState, step: StepConfig) -> tuple[FileRows, ...]:
+        if not state.is_single or self.order.made_outside:
+            return ()
+        order = self.order
+        return list_window_files(order.project, order.table, step, state.runs[0])
 
     def _skip(self, state: PassState, following: Sequence[StepConfig]) -> Changes:
         reason = "the previous step found no rows"

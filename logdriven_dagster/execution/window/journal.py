@@ -19,7 +19,7 @@ from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.runlog import RunLog, transitions
 from logdriven_dagster.runlog.attempts import progress, steps
 from logdriven_dagster.runlog.attempts.steps import StepKey
-from logdriven_dagster.runlog.observed import audits, quality
+from logdriven_dagster.runlog.observed import audits, quality, source_changes, source_files
 
 Lost: TypeAlias = dict[int, AttemptLostError]
 """Job → the error, for attempts that another process has ended."""
@@ -143,12 +143,16 @@ class Journal:
         return self._at_once_or_one_by_one(state.attempts, work)
 
     def _record_source_rows(self, conn: Connection, state: PassState) -> None:
-        """Log the counts of source rows by window, if all of them were counted."""
+        """Log the counts of source rows by window, and the files of the windows."""
         jobs = [attempt.job_id for attempt in state.attempts]
         for results in state.staged.values():
             for result in results:
                 if result.source_rows is not None:
                     audits.record(conn, result.source_rows, self.table, jobs)
+                if result.window_files and self.table.on_source_change != "ignore":
+                    step, found = result.step_id, result.window_files
+                    files = source_files.record_window_files(conn, self.table.table, step, found)
+                    source_changes.record_changes(conn, self.table, step, files, jobs)
 
     def _at_once_or_one_by_one(
         self,

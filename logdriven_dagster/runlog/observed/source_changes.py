@@ -150,14 +150,15 @@ def _find_spans(
 ) -> Iterator[tuple[ChangedFile, int, int]]:
     """Yield the files that hold times, each with the range `[first, end)` of them in seconds."""
     step = next((each for each in table.steps if each.step == step_id), None)
-    column = None if step is None or step.source is None else step.source.window_column
-    if column is None or table.is_sliced or table.incremental.is_snapshot:
+    if step is None or step.source is None or table.is_sliced or table.incremental.is_snapshot:
         return
+    column = step.source.window_column
     for file in files:
         first, last = file.rows.first, file.rows.last
         if first is not None and last is not None:
             zone = table.grid.zone
-            yield file, find_second(column, first, zone), find_second(column, last, zone) + 1
+            start, end = (find_second(column, each, zone) for each in (first, last))
+            yield file, start, end + 1
 
 
 def _unite(

@@ -2,12 +2,12 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Row, and_, delete, insert, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, func, insert, select, update
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.source_rows import (
@@ -34,6 +34,8 @@ _VERSIONS = select(
 ).where(match_project(source_file), among(source_file.c.job_name))
 _UNCOUNTED = 0
 """The last change of a file whose present version is not counted."""
+_MOST_FILES = 10_000
+"""The number of files of a step that are kept, if each window has files of its own."""
 _WRITTEN = 1_000
 """The number of rows in one statement."""
 
@@ -63,7 +65,9 @@ def record_files(conn: Connection, rows: SourceRows, *, all_anew: bool) -> list[
             earlier[row.path_digest] = _parse_row(row)
         conn.execute(delete(source_file).where(former))
     for part in split_into_chunks(changed, _WRITTEN):
-        values = [_convert_file(rows, digest, present[digest]) for digest in part]
+        values = [
+            _convert_file(rows.table, rows.step_id, digest, present[digest]) for digest in part
+        ]
         conn.execute(insert(source_file), values)
     if all_anew:  # the earlier times may be those of another column
         earlier = {d: replace(each, first=None, last=None) for d, each in earlier.items()}
@@ -73,6 +77,66 @@ def record_files(conn: Connection, rows: SourceRows, *, all_anew: bool) -> list[
         *(each for before, after in pairs for each in _compare(before, after, all_anew=all_anew)),
         *(ChangedFile(FileChange.GONE, earlier[digest]) for digest in gone if digest in earlier),
     ]
+
+
+def record_window_files(
+    conn: Connection, table: str, step_id: str, files: Collection[FileRows]
+) -> list[ChangedFile]:
+    """Record the files that a window has read, as far as they are not recorded.
+
+    A version that several windows read gets the range of all of them. Returns the files that
+    changed since other windows read them, and those that are new in a folder that others read.
+    """
+    present = {_digest(file.version.path): file for file in files}
+    mine = _match_step(table, step_id)
+    known: dict[str, FileRows] = {}
+    for part in split_into_chunks(list(present)):
+        query = select(source_file).where(mine, source_file.c.path_digest.in_(part))
+        known |= {row.path_digest: _parse_row(row) for row in conn.execute(query)}
+    merged = {digest: _merge(known.get(digest), file) for digest, file in present.items()}
+    changed = [digest for digest, file in merged.items() if file != known.get(digest)]
+    for part in split_into_chunks([digest for digest in changed if digest in known]):
+        conn.execute(delete(source_file).where(mine, source_file.c.path_digest.in_(part)))
+    for part in split_into_chunks(changed, _WRITTEN):
+        values = [_convert_file(table, step_id, digest, merged[digest]) for digest in part]
+        conn.execute(insert(source_file), values)
+    found = []
+    for digest in changed:
+        before, after = known.get(digest), present[digest]
+        folder = known.get(_digest(after.version.path.rpartition("/")[0]))
+        if before is None and folder is not None:
+            found.append(ChangedFile(FileChange.NEW, replace(folder, version=after.version)))
+        elif before is not None and not _is_folder(after, present.values()):
+            compared = _compare(before, after, all_anew=False)
+            found += [each for each in compared if each.rows is before]
+    _forget_oldest(conn, mine)
+    return found
+
+
+def _forget_oldest(conn: Connection, mine: ColumnElement[bool]) -> None:
+    """Delete the files that changed first, if there are too many."""
+    count = conn.execute(select(func.count()).select_from(source_file).where(mine)).scalar() or 0
+    if count > _MOST_FILES + _WRITTEN:
+        times = select(source_file.c.modified_ns).where(mine)
+        newest_first = times.order_by(source_file.c.modified_ns.desc())
+        last = conn.execute(newest_first.offset(_MOST_FILES).limit(1)).scalar()
+        conn.execute(delete(source_file).where(mine, source_file.c.modified_ns <= last))
+
+
+def _is_folder(file: FileRows, others: Iterable[FileRows]) -> bool:
+    """Return True for a folder with some of the files, which changes with each new one."""
+    start = f"{file.version.path}/"
+    return any(each.version.path.startswith(start) for each in others)
+
+
+def _merge(before: FileRows | None, after: FileRows) -> FileRows:
+    """Return the file with the range of all windows that have read this version."""
+    if before is None or not before.version.has_same_content(after.version):
+        return after
+    if before.first is None or after.first is None or before.version.changed == _UNCOUNTED:
+        return after
+    bounds = [int(each) for each in (before.first, before.last or 0, after.first, after.last or 0)]
+    return replace(after, first=min(bounds[0], bounds[2]), last=max(bounds[1], bounds[3]))
 
 
 def _compare(before: FileRows | None, after: FileRows, *, all_anew: bool) -> Iterator[ChangedFile]:
@@ -141,12 +205,12 @@ def _match_step(table: str, step_id: str) -> ColumnElement[bool]:
     return and_(match_project(source_file), c.job_name == table, c.step_id == step_id)
 
 
-def _convert_file(rows: SourceRows, digest: str, file: FileRows) -> dict[str, Any]:
+def _convert_file(table: str, step_id: str, digest: str, file: FileRows) -> dict[str, Any]:
     path, size, changed, modified = file.version
     first, last = (None if each is None else json.dumps(each) for each in (file.first, file.last))
     return {
-        "job_name": rows.table,
-        "step_id": rows.step_id,
+        "job_name": table,
+        "step_id": step_id,
         "path_digest": digest,
         "path": path,
         "location": file.location,

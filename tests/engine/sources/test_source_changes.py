@@ -133,8 +133,8 @@ def test_a_late_file_is_noticed_by_the_next_window_that_reads(world: World):
     assert deliveries.numbers == [1, 2, 3, 4, 30]
 
 
-def test_folders_of_windows_keep_the_files_of_each_other(world: World):
-    deliveries = Deliveries(world, "csv", path='"in/${DATA_RANGE:dd}.csv"', batch_size=1)
+def test_files_of_folders_that_name_the_window_are_read_again(world: World):
+    deliveries = Deliveries(world, "csv", path='"in/${DATA_RANGE:dd}*"', batch_size=1)
     assert deliveries.run() == [day(n) for n in range(1, 5)]
     assert deliveries.outdated == []
     for n in (1, 3):
@@ -142,3 +142,19 @@ def test_folders_of_windows_keep_the_files_of_each_other(world: World):
     assert deliveries.run() == [day(1), day(3)]
     assert deliveries.numbers == [2, 4, 10, 30]
     assert deliveries.outdated == []
+
+
+def test_a_folder_that_names_the_window_needs_no_window_column(world: World):
+    for name in ("numbers", "sums"):
+        (world.root / f"tables/{name}.yaml").unlink()
+    path = '"in/${DATA_RANGE:dd}"'
+    text = TABLE.format(kind="csv", path=path, options=COLUMNS, batch_size=1)
+    world.write("tables/events.yaml", text.replace(", window_column: at}", "}"))
+    for n in range(1, 5):
+        world.write(f"in/{n:02}/a.csv", f"{n},{_time(n)}")
+    world.catch_up(now=NOW)
+    world.write("in/02/b.csv", f"20,{_time(2)}")
+    world.write("in/03/a.csv", f"30,{_time(3)}")
+    world.catch_up(now=NOW)
+    assert sorted(n for n, _ in world.rows("ods.events")) == [1, 2, 4, 20, 30]
+    assert [row["run_trigger"] for row in world.log()] == ["pending"] * 4 + ["source"] * 2

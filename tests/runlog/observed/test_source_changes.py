@@ -1,5 +1,7 @@
 """Changes of source files in the run log, over SQLite, PostgreSQL and MariaDB."""
 
+from dataclasses import replace
+
 import pytest
 
 from logdriven_dagster.model.attempts import Status, Trigger
@@ -115,3 +117,28 @@ def test_a_version_is_marked_as_uncounted_once(done):
         return done.write(lambda conn: source_files.mark_uncounted(conn, "ods.t", "load", present))
 
     assert [mark(1), mark(2), mark(2)] == [False, True, False]
+
+
+def test_a_version_that_several_windows_read_has_the_range_of_all_of_them(log):
+    first, second = (changed_file(n, n + 1).rows for n in (1, 2))
+    second = replace(second, version=first.version)
+
+    def write(conn):
+        files = [
+            source_files.record_window_files(conn, "ods.t", "load", [each])
+            for each in (first, second, first)
+        ]
+        (rows,) = source_files.read_rows_of(conn, "ods.t", "load", [first.version.path])
+        return files, (rows.first, rows.last)
+
+    assert log.write(write) == ([[], [], []], (first.first, second.last))
+
+
+def test_the_files_that_changed_last_are_kept(log, monkeypatch):
+    monkeypatch.setattr(source_files, "_MOST_FILES", 2)
+    monkeypatch.setattr(source_files, "_WRITTEN", 1)
+    rows = changed_file(1, 2).rows
+    files = [replace(rows, version=FileVersion(f"/in/{n}", 1, 1, n)) for n in (3, 1, 4, 2)]
+    log.write(lambda conn: source_files.record_window_files(conn, "ods.t", "load", files))
+    left = log.ask(lambda conn: source_files.read_versions(conn, ["ods.t"]))
+    assert {each.modified for each in left["ods.t", "load"]} == {3, 4}

@@ -199,10 +199,11 @@ WindowColumn: TypeAlias = Annotated[
 """Column that assigns rows to windows; a plain name means a timestamp or date column."""
 
 
-def find_second(column: WindowColumn, position: int | str, zone: ZoneInfo) -> int:
+def find_second(column: WindowColumn | None, position: int | str, zone: ZoneInfo) -> int:
     """Return the second, since 1970, of a position among the values of a window column.
 
-    Positions of timestamps and dates are microseconds since 1970, others are values.
+    Positions of timestamps and dates, and without a column, are microseconds since 1970; others are
+    values.
     """
     if isinstance(column, TimeColumn):
         return column.find_second(position, zone)

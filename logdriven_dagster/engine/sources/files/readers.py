@@ -335,6 +335,16 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
     return reader.load([literal_path(file.location) for file in reading.run.files])
 
 
+def load_paths(reading: Reading, source: FilesSource, *, details: bool = False) -> "DataFrame":
+    """Load a row for each file: its `path`, and the values in the names of its folders.
+
+    `details` adds `length` in bytes and `modificationTime`. Spark does not read the files.
+    """
+    listed = source.model_copy(update={"type": "binaryFile", "columns": None})
+    hidden = ["content"] if details else ["content", "length", "modificationTime"]
+    return load_files(reading, listed, None).drop(*hidden)
+
+
 def load_texts(reading: Reading, source: JsonSource) -> "DataFrame":
     """Load the records as text in a column `value`; whole files if they are documents."""
     options = {**source.options, "wholetext": source.multiline}

@@ -19,30 +19,28 @@ _READABLE = frozenset(
 )
 """Readable features; VARIANT is refused per column."""
 
-_JUDGED_BY_USE = frozenset(
+_WRITABLE = frozenset(
     {
         *("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"),
-        *("columnMapping", "deletionVectors"),
+        *("columnMapping", "deletionVectors", "timestampNtz"),
     }
 )
-_WRITABLE = frozenset({"timestampNtz"})
-"""Writable features. delta-rs refuses all others that are not judged by use, used or not."""
+"""Writable features, which each commit respects; column mapping is judged by its use.
 
-_PROPERTIES = {
-    "delta.appendOnly": "rows that only come",
-    "delta.enableChangeDataFeed": "the change data feed",
-    "delta.enableDeletionVectors": "deletion vectors",
-}
-"""Property → the feature that it enables if it is true."""
+delta-rs refuses all others, used or not.
+"""
 
 _OF_COLUMNS = {
-    "delta.invariants": "an invariant",
-    "delta.generationExpression": "a generated column",
     "delta.identity.start": "an identity column",
     "CURRENT_DEFAULT": "a default",
 }
 """Key of a column's metadata → the feature that it declares."""
 
+_OF_PARTS = {
+    "delta.invariants": "a nested invariant",
+    "delta.generationExpression": "a nested generated column",
+}
+"""Key of a nested column's metadata → the feature that it declares."""
 
 _OF_NULLS = ("nullable", "containsNull", "valueContainsNull")
 """Keys that declare whether a column, or a part of it, may be NULL."""
@@ -77,35 +75,25 @@ def _name_mapping(snapshot: Snapshot) -> str:
 def _unwritable(snapshot: Snapshot) -> Iterator[str]:
     protocol = snapshot.table.protocol()
     listed = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
-    yield from sorted(listed - _WRITABLE - _JUDGED_BY_USE)
-    configuration = snapshot.table.metadata().configuration
-    for key, value in configuration.items():
-        if key in _PROPERTIES and str(value).lower() == "true":
-            yield _PROPERTIES[key]
-        if key.startswith("delta.constraints."):
-            yield f"the CHECK constraint {key.removeprefix('delta.constraints.')}"
+    yield from sorted(listed - _WRITABLE)
     if snapshot.column_mapping != "none":
         yield _name_mapping(snapshot)
     if snapshot.partition_columns:
         yield f"partitions by {', '.join(snapshot.partition_columns)}"
     yield from _of_columns(snapshot.fields)
-    if lists_deletion_vectors(snapshot) and _has_deletion_vectors(snapshot):
-        yield "deletion vectors"
 
 
 def _of_columns(fields: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for field in fields:
-        for key, what in _OF_COLUMNS.items():
-            if key in json.dumps(field):
-                yield f"{what} (column {field['name']})"
-        if any(f'"{key}": false' in json.dumps(field) for key in _OF_NULLS):
-            yield f"NOT NULL (column {field['name']})"
+        column, parts = json.dumps(field), json.dumps(field["type"])
+        for text, known in ((column, _OF_COLUMNS), (parts, _OF_PARTS)):
+            yield from (
+                f"{what} (column {field['name']})" for key, what in known.items() if key in text
+            )
+        if any(f'"{key}": false' in parts for key in _OF_NULLS):
+            yield f"a nested NOT NULL (column {field['name']})"
 
 
 def lists_deletion_vectors(snapshot: Snapshot) -> bool:
     """Return whether the table supports deletion vectors, which delete rows without a rewrite."""
     return "deletionVectors" in (snapshot.table.protocol().reader_features or ())
-
-
-def _has_deletion_vectors(snapshot: Snapshot) -> bool:
-    return any(True for _ in snapshot.deletion_vectors())

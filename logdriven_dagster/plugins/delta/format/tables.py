@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _ABSOLUTE = re.compile("[A-Za-z][A-Za-z0-9+.-]*:/")
+_PLACE = re.compile("^[A-Za-z0-9]+:/*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +107,9 @@ class Snapshot:
 
     @property
     def rows(self) -> int | None:
-        """Row count of the table; None if a file has no row count."""
+        """Row count of the table; None if a file has no row count, or more rows than the table."""
         counts = [file.rows for file in self.files]
-        return None if None in counts else sum(filter(None, counts))
+        return None if None in counts or self.reduced_files else sum(filter(None, counts))
 
     def bounds(self, column: str) -> Sequence[tuple[Any, Any]]:
         """Return lower and upper bounds of a column per file; None if unknown."""
@@ -137,14 +138,15 @@ class Snapshot:
     def list_removed_files(self, hours: int, *, keep: int = 1) -> set[str]:
         """Return the locations of files that were removed at least `hours` ago, existing or not.
 
-        Files of the newest `keep` versions are excluded.
+        Active files are excluded, because a file is removed and added when it gets a deletion
+        vector; so are files of the newest `keep` versions.
         """
         first = max(0, self.version - keep + 1)
         versions = list(range(first, self.version + 1)) if keep > 1 else None
         found = self.table.vacuum(  # a dry run only lists them
             hours, enforce_retention_duration=False, keep_versions=versions
         )
-        return {f"{self.location}/{path}" for path in found}
+        return {f"{self.location}/{path}" for path in found} - {f.location for f in self.files}
 
     def deletion_vectors(self) -> Iterator[tuple[str, list[bool]]]:
         """Yield each file with deleted rows, and a list with the rows to keep.
@@ -162,6 +164,14 @@ class Snapshot:
                 f"the Delta table {self.name}: a deletion vector cannot be read: "
                 f"{in_brief(str(error))}; restore the file, or the table to an earlier version"
             ) from None
+
+    @cached_property
+    def reduced_files(self) -> tuple[DataFile, ...]:
+        """The active files of which deletion vectors delete rows."""
+        if "deletionVectors" not in (self.table.protocol().reader_features or ()):
+            return ()
+        named = {_PLACE.sub("", resolve_location(unquote(f))) for f, _ in self.deletion_vectors()}
+        return tuple(file for file in self.files if _PLACE.sub("", file.location) in named)
 
     def transaction(self, application: str) -> int | None:
         """Return the version of an application's last transaction, which checkpoints keep."""

@@ -36,11 +36,13 @@ class DeltaNow:
 
     @cached_property
     def files(self) -> Sequence[WindowFile]:
-        """The active files; a file without a row count belongs to no window."""
+        """The active files; one without a row count, or with deleted rows, is of no window."""
+        kept = {file.number for file in self._snapshot.reduced_files}
         return [
             WindowFile(file.location, file.rows or 0, file.bytes, window)
             for file in self._snapshot.files
-            for window in (None if file.rows is None else self._window(file),)
+            for alone in (file.rows is None or file.number in kept,)
+            for window in (None if alone else self._window(file),)
         ]
 
     def rows(self, spark: "SparkSession", paths: Collection[str]) -> "DataFrame":

@@ -12,6 +12,7 @@ from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 from logdriven_dagster.plugins.delta.format.arrow_rows import read_columns
 from logdriven_dagster.plugins.delta.format.pruning import within_keys
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
+from logdriven_dagster.plugins.delta.target.requirements import refuse_deletion_vectors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,9 @@ class DeltaFiles:
         return self._snapshot.schema
 
     def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
-        frame = read_files(spark, "parquet", sizes(self.find_files(files)), self.schema)
+        found = self.find_files(files)
+        refuse_deletion_vectors(self._snapshot, found)
+        frame = read_files(spark, "parquet", sizes(found), self.schema)
         return frame.withColumn(FILE, sf.col("_metadata.file_path"))
 
     def add_partition_column(self, frame: "DataFrame") -> "DataFrame":

@@ -19,7 +19,6 @@ from logdriven_dagster.engine.queries.schemas import (
     window_column,
 )
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
@@ -28,9 +27,10 @@ from logdriven_dagster.errors import NotPublishedError, TerminalStepError, Trans
 from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.plugins.delta.format.features import refuse_unwritable
+from logdriven_dagster.plugins.delta.format.frames import frame_of
 from logdriven_dagster.plugins.delta.format.pruning import Selection
 from logdriven_dagster.plugins.delta.format.schema import delta_fields
-from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, open_table, sizes
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, open_table
 from logdriven_dagster.plugins.delta.models import DeltaTarget
 from logdriven_dagster.plugins.delta.target.commits import (
     commit_files,
@@ -50,6 +50,10 @@ from logdriven_dagster.plugins.delta.target.history import (
     refuse_superseded,
 )
 from logdriven_dagster.plugins.delta.target.keyed_files import DeltaFiles
+from logdriven_dagster.plugins.delta.target.requirements import (
+    refuse_forbidden_removal,
+    refuse_invalid_rows,
+)
 from logdriven_dagster.plugins.delta.target.rewriting import rows_but
 from logdriven_dagster.plugins.delta.target.statistics import Statistics, column_names, statistics
 
@@ -68,6 +72,8 @@ class FileChange:
     added: tuple[str, ...]
     merged: Merged | None = None
     """Counts of an upsert; None for other modes."""
+    rewrites: bool = False
+    """True if rows of removed files are in added files, too."""
 
 
 def open_target(project: Project, table: str, target: DeltaTarget) -> Snapshot | None:
@@ -145,6 +151,8 @@ class DeltaTable:
                 )
                 continue
             change = self._build_change(snapshot, left)
+            refuse_forbidden_removal(snapshot, change.removed, rewrites=change.rewrites)
+            refuse_invalid_rows(self._context.spark, snapshot, change.added)
             added = {path: statistics(path, self._data.storage) for path in change.added}
             said, tokens = describe_commit(left, change.merged), publications(snapshot, left)
             verify()
@@ -262,7 +270,7 @@ class DeltaTable:
         return frame if wanted.holds_all_of(files) else frame.where(wanted.condition)
 
     def _frame(self, snapshot: Snapshot, files: Sequence[DataFile]) -> "DataFrame":
-        return read_files(self._context.spark, "parquet", sizes(files), snapshot.schema)
+        return frame_of(self._context.spark, snapshot, files)
 
     def _build_change(self, snapshot: Snapshot, staged: Sequence[StagedRows]) -> FileChange:
         """Return the files to remove and to add, by mode; the windows adjoin each other."""
@@ -280,6 +288,7 @@ class DeltaTable:
         if replaced.holds_all_of(files):
             return FileChange(files, added)
         # A file of a larger window, of another mode or of another program keeps its other rows.
+        refuse_forbidden_removal(snapshot, files, rewrites=True)
         kept = rows_but(
             self._context.spark,
             snapshot,
@@ -288,7 +297,7 @@ class DeltaTable:
             run=staged[0].run,
             data=self._data,
         )
-        return FileChange(files, (*added, *kept))
+        return FileChange(files, (*added, *kept), rewrites=True)
 
     def _has(self, file: DataFile, column: str) -> bool:
         """Return True if a file without statistics has this column at all."""
@@ -306,7 +315,7 @@ class DeltaTable:
         removed, added, merged = merge(
             self._context.spark, files, self._target.key, staged, self._data
         )
-        return FileChange(files.find_files(removed), added, merged)
+        return FileChange(files.find_files(removed), added, merged, rewrites=bool(removed))
 
 
 def _rows_after(

@@ -1,0 +1,247 @@
+"""Avro files are read exactly, or refused with file, record and column."""
+
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import pytest
+
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.runlog.observed import audits
+from logdriven_dagster.testing.conformance import SourceConformance, SourceScene
+from tests.builders import at, day
+from tests.engine.laboratory import Lab
+from tests.execution.conftest import World
+
+TARGET = {"type": "parquet"}
+SOURCE = {"type": "avro", "path": "in"}
+AT = {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}}
+
+
+def record(*fields: Any) -> dict[str, Any]:
+    named = [{"name": f[0], "type": f[1]} if isinstance(f, tuple) else f for f in fields]
+    return {"type": "record", "name": "r", "fields": named}
+
+
+def write(path: Path, schema: Any, rows: Any, codec: str = "null") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as stream:
+        fastavro.writer(stream, schema, rows, codec=codec)
+    return path
+
+
+def write_raw(path: Path, schema: Any, rows: Any) -> None:
+    """Write values as they are stored, without the conversions of their logical types."""
+    writers = fastavro.write.LOGICAL_WRITERS
+    known = dict(writers)
+    writers.clear()
+    try:
+        write(path, schema, rows)
+    finally:
+        writers.update(known)
+
+
+def load(lab: Lab, source: Any = None, sql: str | None = None, **fields: Any) -> Any:
+    step = {"source": SOURCE | (source or {}), "target": TARGET} | ({"sql": sql} if sql else {})
+    lab.table("ods.t", step, **fields)
+    return lab.run("ods.t", day(1))
+
+
+def refused(lab: Lab, source: Any = None, **fields: Any) -> str:
+    with pytest.raises(TerminalStepError) as caught:
+        load(lab, source, **fields)
+    return str(caught.value)
+
+
+def logical(kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name, **fields}
+
+
+INSTANT = datetime(2022, 3, 4, 5, 6, 7, 891234, timezone.utc)
+VALUES: dict[str, tuple[Any, Any, str]] = {
+    "boolean": ("boolean", True, "true"),
+    "int": ("int", -(2**31), "-2147483648"),
+    "long": ("long", 2**63 - 1, "9223372036854775807"),
+    "double": ("double", 0.1, "0.1"),
+    "bytes": ("bytes", b"\x00\xff", "00FF"),
+    "string": ("string", "é😀", "é😀"),
+    "null or string": (["null", "string"], "x", "x"),
+    "int or long": (["null", "int", "long"], 7, "7"),
+    "enum": ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, "B", "B"),
+    "date": (logical("int", "date"), date(1500, 1, 1), "1500-01-01"),
+    "time-millis": (logical("int", "time-millis"), time(1, 2, 3, 500_000), "01:02:03.5"),
+    "time-micros": (logical("long", "time-micros"), time(1, 2, 3, 1), "01:02:03.000001"),
+    "timestamp-millis": (logical("long", "timestamp-millis"), INSTANT, "2022-03-04 05:06:07.891"),
+    "timestamp-micros": (
+        logical("long", "timestamp-micros"),
+        INSTANT,
+        "2022-03-04 05:06:07.891234",
+    ),
+    "timestamp-nanos": (logical("long", "timestamp-nanos"), 1000, "1970-01-01 00:00:00.000001"),
+    "local": (logical("long", "local-timestamp-micros"), 1, "1970-01-01 00:00:00.000001"),
+    "uuid": (logical("string", "uuid"), UUID(int=1), str(UUID(int=1))),
+    "decimal": (
+        logical("bytes", "decimal", precision=38, scale=2),
+        Decimal("-123456789012345678901234567890123456.78"),
+        "-123456789012345678901234567890123456.78",
+    ),
+    "map of arrays": (
+        {"type": "map", "values": {"type": "array", "items": ["null", "long"]}},
+        {"a": [1, None]},
+        "{a -> [1, null]}",
+    ),
+    "record": (
+        {"type": "record", "name": "n", "fields": [AT | {"name": "x"}]},
+        {"x": INSTANT},
+        "{2022-03-04 05:06:07.891234}",
+    ),
+}
+
+
+def test_each_type_is_read_exactly(lab: Lab):
+    names = {case: f"c{number}" for number, case in enumerate(VALUES)}
+    schema = record(*((names[case], VALUES[case][0]) for case in VALUES))
+    values = {names[case]: VALUES[case][1] for case in VALUES}
+    write(lab.root / "in/f.avro", schema, [values, values], "deflate")
+    lab.settings["timezone"] = "UTC"
+    shown = ", ".join(
+        f"hex({name}) AS {name}" if case == "bytes" else f"CAST({name} AS STRING) AS {name}"
+        for case, name in names.items()
+    )
+    load(lab, sql=f"SELECT {shown} FROM source")
+    (row, again) = lab.rows("ods.t")
+    assert row == again == tuple(expected for *_, expected in VALUES.values())
+
+
+REFUSED: dict[str, tuple[Any, Any, str]] = {
+    "a union": (["int", "string"], 1, "the column v is a union of int, string"),
+    "a duration": (
+        {"type": "fixed", "name": "d", "size": 12, "logicalType": "duration"},
+        bytes(12),
+        "the column v is a duration",
+    ),
+    "too many digits": (
+        logical("bytes", "decimal", precision=40, scale=2),
+        b"\x01",
+        "the column v is DECIMAL(40, 2)",
+    ),
+    "nanoseconds": (
+        logical("long", "timestamp-nanos"),
+        1001,
+        "in/f.avro, record 1: column v holds '1001 ns, with digits below a microsecond'",
+    ),
+    "digits beyond the precision": (
+        logical("bytes", "decimal", precision=4, scale=2),
+        b"\x7f\xff\xff",
+        "in/f.avro, record 1: column v holds Decimal('83886.07')",
+    ),
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_value_that_spark_cannot_hold_is_refused_with_its_place(lab: Lab, case: str):
+    kind, value, problem = REFUSED[case]
+    write_raw(lab.root / "in/f.avro", record(("v", kind)), [{"v": value}])
+    assert problem in refused(lab)
+
+
+def test_a_record_fails_its_own_window(lab: Lab):
+    schema = record(AT, ("v", logical("long", "timestamp-nanos")))
+    times = [datetime(2022, 1, n, 12, tzinfo=timezone.utc) for n in (1, 2)]
+    micros = [int(each.timestamp()) * 1_000_000 for each in times]
+    rows = [{"at": micros[0], "v": 1000}, {"at": micros[1], "v": 1001}]
+    write_raw(lab.root / "in/f.avro", schema, rows)
+    lab.table("ods.t", {"source": SOURCE | {"window_column": "at"}, "target": TARGET})
+    assert lab.run("ods.t", day(1)).counts.target == 1
+    with pytest.raises(TerminalStepError, match=r"record 2: column v holds"):
+        lab.run("ods.t", day(2))
+
+
+def test_columns_select_and_widen(lab: Lab):
+    write(lab.root / "in/f.avro", record(("ID", "int"), ("x", "float")), [{"ID": 1, "x": 0.5}])
+    load(lab, {"columns": "x DOUBLE, id DECIMAL(12, 0)"})
+    assert lab.rows("ods.t") == [(0.5, Decimal(1))]
+    assert "the column ID is int, not string" in refused(lab, {"columns": "id STRING"})
+    problem = refused(lab, {"columns": "id INT, y INT"})
+    assert "the files have no column y; they have ID" in problem
+
+
+def test_files_of_several_schemas_have_one_type(lab: Lab):
+    write(lab.root / "in/1.avro", record(("a", "int")), [{"a": 1}])
+    write(lab.root / "in/2.avro", record(("a", "long"), ("b", "string")), [{"a": 2**40, "b": "x"}])
+    load(lab)
+    assert sorted(lab.rows("ods.t"), key=str) == [(1, None), (2**40, "x")]
+    write(lab.root / "in/3.avro", record(("a", "long")), [{"a": 3}])
+    assert "3.avro has no column b, which the older file" in refused(lab)
+    assert load(lab, missing_columns="allow").counts.target == 3
+    write(lab.root / "in/3.avro", record(("a", "string"), ("b", "string")), [])
+    assert "3.avro: the column a is string, in older files bigint" in refused(lab)
+
+
+def test_folders_are_columns(lab: Lab):
+    for number in (1, 2):
+        path = lab.root / f"in/dt=2022-01-0{number}/f.avro"
+        write(path, record(("n", "int")), [{"n": number}])
+    source = SOURCE | {"window_column": "dt"}
+    lab.table("ods.t", {"source": source, "target": TARGET})
+    assert lab.run("ods.t", day(2)).counts.target == 1
+    assert lab.rows("ods.t") == [(2, date(2022, 1, 2))]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"id,x\n1,2\n", "is not an Avro file"), (None, "the file is incomplete or damaged")],
+)
+def test_a_file_that_is_not_avro_or_is_cut_off_is_refused(
+    lab: Lab, content: bytes | None, problem: str
+):
+    path = write(lab.root / "in/f.avro", record(("n", "int")), [{"n": n} for n in range(1000)])
+    path.write_bytes(path.read_bytes()[:-40] if content is None else content)
+    assert problem in refused(lab)
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard", "bzip2", "xz"])
+def test_codecs_are_read(lab: Lab, codec: str):
+    write(lab.root / "in/f.avro", record(("n", "int")), [{"n": 1}], codec)
+    assert load(lab).counts.target == 1
+
+
+class TestAvro(SourceConformance):
+    @pytest.fixture
+    def scene(self, lab: Lab) -> SourceScene:
+        times = [datetime(2022, 1, d, h, tzinfo=timezone.utc) for d, h in ((1, 1), (1, 23), (3, 0))]
+        write(lab.root / "in/f.avro", record(AT), [{"at": each} for each in times])
+        target = TARGET | {"window_column": "at"}
+        lab.table("ods.t", {"source": SOURCE | {"window_column": "at"}, "target": target})
+        return SourceScene(project=lab.project, start=lambda: lab.engine, counts=(2, 0, 1))
+
+
+def test_rows_are_counted_by_file(spark: Any, world: World):
+    for number in (1, 2, 3):
+        time = datetime(2022, 1, number, 12, tzinfo=timezone.utc)
+        write(world.root / f"in/{number}.avro", record(AT), [{"at": time}])
+    world.write(
+        "tables/t.yaml",
+        """
+        table: ods.t
+        period: 1 day
+        default_start: 2022-01-02
+        batch_size: 1
+        steps:
+          - step: load
+            source: {type: avro, path: in, window_column: at}
+            target: {type: parquet}
+        """,
+    )
+    world.catch_up(now=at("2022-01-04"))
+    (rows,) = world.runner.run_log.ask(
+        lambda conn: audits.read_source_rows(conn, ["ods.t"], with_files=True)
+    )
+    assert [file.total for file in rows.files] == [1, 1, 1]
+    assert (rows.total, rows.before) == (3, 1)
+    assert len(world.rows("ods.t")) == 2
