@@ -29,7 +29,8 @@ def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowR
     """
     refuse_unreadable_types(table.schema(), name_of_table(table))
     schema = arrow_schema(spark_schema(table.schema()))
-    if schema is None:
+    kinds = (str(table.schema().find_type(name)) for name in table.schema().column_names)
+    if schema is None or any(kind.endswith("_ns") for kind in kinds):
         return None
     tasks = (
         plan(table, build_window_filter(table.schema(), column, window)) if window else plan(table)
