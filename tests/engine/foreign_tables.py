@@ -58,6 +58,28 @@ def add_file(table: Any, rows: pa.Table, name: str) -> None:
     table.add_files([put(table, f"hive/{name}", in_parquet(rows))])
 
 
+def append_file(table: Any, rows: pa.Table, ids: dict[str, int]) -> None:
+    """Rows in a file with field ids, of types that PyIceberg does not write."""
+    fields = [
+        field.with_metadata({"PARQUET:field_id": str(ids[field.name])}) for field in rows.schema
+    ]
+    content = in_parquet(rows.cast(pa.schema(fields)))
+    made = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=put(table, _unique("rows.parquet"), content),
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=len(rows),
+        file_size_in_bytes=len(content),
+    )
+    made.spec_id = 0
+    with (
+        table.refresh().transaction() as transaction,
+        transaction.update_snapshot().fast_append() as update,
+    ):
+        update.append_data_file(made)
+
+
 def in_parquet(rows: pa.Table) -> bytes:
     """A Parquet file without field ids."""
     parquet.write_table(rows, file := pa.BufferOutputStream())

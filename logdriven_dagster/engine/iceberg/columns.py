@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 _STAGED_HERE = re.compile(r"/data/\d+-[^/]+/([^/=]+=[^/]+/)*(part-[^/]+|\w{16}_\d+\.\w+\.parquet)$")
 """Paths of files that windows staged: the engine wrote them, without ids."""
+
+_READ_AS = {"uuid": "BinaryType", "timestamp_ns": "LongType", "timestamptz_ns": "LongType"}
+"""Types that Spark reads as other types, of which `_convert` makes the column's type."""
+
+_EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 
 _FOOTERS_AT_ONCE = 16
 
@@ -64,7 +70,7 @@ def by_names(table: "Table") -> Columns:
     if (
         not any(field.initial_default is not None for field in schema.fields)
         and own.items() <= names.items()
-        and not _has_uuids(schema.as_struct())
+        and not _has_converted(schema.as_struct())
     ):
         return Columns(spark_schema(schema))
     read: list[StructField] = []
@@ -79,7 +85,7 @@ def by_names(table: "Table") -> Columns:
             )
         kind = _build_named_type(field.field_type, names)
         read += [_field(alias, kind, _default(field)) for alias in aliases]
-        select[field.field_id] = _first(aliases, field.field_type, names)
+        select[field.field_id] = _first(aliases, field.field_type, names, field.name)
     return Columns(StructType(read), select)
 
 
@@ -95,17 +101,16 @@ def by_ids(schema: "Schema") -> Columns:
         # Cast as a whole first: Spark 4.3 returned NULL for a struct built from parts that it
         # resolved by id.
         column = sf.col(known.name).cast(_build_named_type(field.field_type, own))
-        has_uuids = _has_uuids(field.field_type)
-        select[field.field_id] = (
-            _rename_fields(column, field.field_type, own) if has_uuids else column
-        )
+        if _has_converted(field.field_type):
+            column = _convert(column, field.field_type, own, field.name)
+        select[field.field_id] = column
     return Columns(StructType(read), select)
 
 
 def refuse_uuids_by_ids(table: "Table", version: str) -> None:
     """Raise TerminalStepError for a UUID, if this version of Spark cannot read it by its id."""
     for field in table.schema().fields:
-        if version.startswith("4.0.") and _has_uuids(field.field_type):
+        if version.startswith("4.0.") and re.search(r"\buuid\b", str(field.field_type)):
             raise TerminalStepError(
                 f"{name_of_table(table)}: the column {field.name} is a {field.field_type}, and "
                 f"Spark {version} cannot read a UUID by its field id; use Spark 4.1 or newer, or "
@@ -185,15 +190,16 @@ def _build_id_field(field: "NestedField", metadata: dict[str, Any]) -> "StructFi
     return _field(f"logdriven_id_{field.field_id}", _build_id_type(field.field_type), ids)
 
 
-def _has_uuids(kind: "IcebergType") -> bool:
-    """Return whether a type contains a UUID, which Spark can only read as 16 bytes."""
-    return re.search(r"\buuid\b", str(kind)) is not None
+def _has_converted(kind: "IcebergType") -> bool:
+    """Return whether a type contains one that Spark reads as another type; see `_READ_AS`."""
+    return re.search(rf"\b({'|'.join(_READ_AS)})\b", str(kind)) is not None
 
 
 def _get_read_type(kind: "IcebergType") -> "DataType":
-    from pyspark.sql.types import BinaryType
+    from pyspark.sql import types as spark
 
-    return BinaryType() if str(kind) == "uuid" else spark_type(kind)
+    name = _READ_AS.get(str(kind))
+    return getattr(spark, name)() if name else spark_type(kind)
 
 
 def _build_id_type(kind: "IcebergType") -> "DataType":
@@ -240,61 +246,96 @@ def _first(
     aliases: Sequence[str],
     kind: "IcebergType",
     names: Mapping[int, Sequence[str]],
+    place: str,
     parent: "Column | None" = None,
 ) -> "Column":
-    """Return the column that exists in the file under one of these names."""
+    """Return the column that exists in the file under one of these names; `place` is its path."""
     found = [sf.col(quote_name(a)) if parent is None else parent.getField(a) for a in aliases]
-    columns = [_rename_fields(column, kind, names) for column in found]
+    columns = [_convert(column, kind, names, place) for column in found]
     return (sf.coalesce(*columns) if columns else sf.lit(None)).cast(spark_type(kind))
 
 
-def _rename_fields(
-    column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]]
+def _convert(
+    column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]], place: str
 ) -> "Column":
-    """Return a value with the table's names of nested fields."""
+    """Return a value of its type, and with the table's names of nested fields."""
     from pyiceberg import types as iceberg
 
     if isinstance(kind, iceberg.StructType):
         parts = [
-            _first(names.get(each.field_id, ()), each.field_type, names, column).alias(each.name)
+            _first(
+                names.get(each.field_id, ()),
+                each.field_type,
+                names,
+                f"{place}.{each.name}",
+                column,
+            ).alias(each.name)
             for each in kind.fields
         ]
         return sf.when(column.isNotNull(), sf.struct(*parts))
     if isinstance(kind, iceberg.ListType):
-        return _of_each(column, kind.element_type, names)
+        return _of_each(column, kind.element_type, names, place)
     if isinstance(kind, iceberg.MapType):
-        keys = _of_each(sf.map_keys(column), kind.key_type, names)
-        return sf.map_from_arrays(keys, _of_each(sf.map_values(column), kind.value_type, names))
+        keys = _of_each(sf.map_keys(column), kind.key_type, names, place)
+        values = _of_each(sf.map_values(column), kind.value_type, names, place)
+        return sf.map_from_arrays(keys, values)
     if str(kind) == "uuid":
         return sf.regexp_replace(sf.lower(sf.hex(column)), *GROUPS_OF_A_UUID)
+    if str(kind) in ("timestamp_ns", "timestamptz_ns"):
+        return _build_timestamp(column, str(kind), place)
     return column
 
 
-def _of_each(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "Column":
-    """Return an array with the table's names of nested fields, as `nested_values.of_each`."""
+def _build_timestamp(column: "Column", kind: str, place: str) -> "Column":
+    """Return nanoseconds since 1970 as a timestamp; the query fails at one with more digits."""
+    problem = sf.concat(
+        sf.lit(f"column {place} holds "),
+        column.cast("string"),
+        sf.lit(
+            " nanoseconds since 1970, and a TIMESTAMP cannot store nanoseconds; write them to a "
+            "column of type long"
+        ),
+    )
+    micros = sf.call_function("div", column, sf.lit(1000))
+    if kind == "timestamptz_ns":
+        failed, time = sf.raise_error(problem).cast("timestamp"), sf.timestamp_micros(micros)
+    else:
+        failed = sf.raise_error(problem).cast("timestamp_ntz")
+        seconds = (micros.cast("decimal(20, 0)") / sf.lit(1_000_000)).cast("decimal(18, 6)")
+        zero = sf.lit(0)
+        time = sf.expr(_EPOCH) + sf.make_dt_interval(zero, zero, zero, seconds)
+    return sf.when(column % 1000 != 0, failed).otherwise(time)
+
+
+def _of_each(
+    column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]], place: str
+) -> "Column":
+    """Return an array with its elements converted, as `nested_values.of_each`."""
     numbers = sf.array_repeat(sf.lit(0), sf.array_size(column))
-    return sf.transform(numbers, lambda _, i: _rename_fields(sf.get(column, i), kind, names))
+    return sf.transform(numbers, lambda _, i: _convert(sf.get(column, i), kind, names, place))
 
 
 def _default(field: "NestedField") -> dict[str, Any]:
     """Return the metadata with the value that Spark reads if a file lacks the column."""
-    given = field.initial_default
+    given, kind = field.initial_default, field.field_type
     if given is None:
         return {}
-    if not isinstance(given, (bool, int, float, str, Decimal)) or str(field.field_type) == "date":
+    # Spark cannot give a BINARY as a default, and reads a UUID as one.
+    readable = isinstance(given, (bool, int, float, str, Decimal, date))
+    if not readable or str(kind) in _READ_AS:
         raise TerminalStepError(
-            f"column {field.name}: its default for older files, a {field.field_type}, cannot be "
-            "read here"
+            f"column {field.name}: its default for older files, a {kind}, cannot be read here; "
+            "rewrite these files with the engine that writes the table"
         )
     text = str(given).lower() if isinstance(given, bool) else str(given)
-    kind = spark_type(field.field_type).simpleString()
-    value = f"CAST({text_literal(text)} AS {kind})"
+    value = f"CAST({text_literal(text)} AS {spark_type(kind).simpleString()})"
     return {"EXISTS_DEFAULT": value, "CURRENT_DEFAULT": value}
 
 
 def _build_nested_metadata(field: "NestedField") -> dict[str, Any]:
     if field.initial_default is not None:
         raise TerminalStepError(
-            f"column {field.name}: defaults of nested columns for older files cannot be read here"
+            f"column {field.name}: defaults of nested columns for older files cannot be read here; "
+            "rewrite these files with the engine that writes the table"
         )
     return {}

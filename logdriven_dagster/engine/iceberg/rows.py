@@ -261,6 +261,11 @@ def _partition_values(table: "Table", schema: "Schema", file: "DataFile") -> dic
     for number, field in enumerate(table.specs()[file.spec_id].fields):
         if isinstance(field.transform, IdentityTransform) and field.source_id in kinds:
             value, kind = file.partition[number], kinds[field.source_id]
+            if value is not None and str(kind) in ("timestamp_ns", "timestamptz_ns"):
+                raise TerminalStepError(
+                    f"{name_of_table(table)}: partitions by values of type {kind} cannot be read "
+                    f"here ({field.name}); write files with another partition spec"
+                )
             text = field.transform.to_human_string(kind, value)
             values[field.source_id] = None if value is None else text
     return values

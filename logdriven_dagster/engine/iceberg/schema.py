@@ -21,6 +21,8 @@ _TO_SPARK = {
     "date": "DateType",
     "timestamp": "TimestampNTZType",
     "timestamptz": "TimestampType",
+    "timestamp_ns": "TimestampNTZType",
+    "timestamptz_ns": "TimestampType",
     "string": "StringType",
     "uuid": "StringType",
     "binary": "BinaryType",
@@ -29,8 +31,6 @@ _TO_SPARK = {
 
 _SUBSTITUTES = {
     "time": "string",
-    "timestamp_ns": "timestamp",
-    "timestamptz_ns": "timestamptz",
     "unknown": "string",
 }
 """Types that are not read → the types to write instead; of all others `binary`."""

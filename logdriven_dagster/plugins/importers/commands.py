@@ -59,7 +59,15 @@ LayerOption = Annotated[
 ]
 RepositoryOption = Annotated[
     Path | None,
-    typer.Option("--repository", metavar="FOLDER", help="The folder of the .ktr files."),
+    typer.Option("--repository", metavar="FOLDER", help="The folder of the .ktr and .kjb files."),
+]
+GuideOption = Annotated[
+    str | None,
+    typer.Option(
+        "--connection",
+        help="The connection of the project with the tables t_etl_kjb_cfg and others; without it, "
+        "only the files are read.",
+    ),
 ]
 TakeOverOption = Annotated[
     bool,
@@ -198,7 +206,7 @@ def import_dbt(
 @show_in_panel("A project")
 def import_kettle(
     *,
-    connection: ConnectionOption,
+    connection: GuideOption = None,
     schema: SchemaOption = None,
     repository: RepositoryOption = None,
     layer: LayerOption = "kettle",
@@ -212,12 +220,15 @@ def import_kettle(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write jobs and tables from Kettle's configuration tables and transformations."""
+    """Write jobs and tables from Kettle's configuration tables, transformations and jobs."""
     loaded = open_project(project)
+    if taking_over and connection is None:
+        raise typer.BadParameter("requires --connection", param_hint="--take-over")
     _check_times(loaded, default_start, period)
     from logdriven_dagster.plugins.importers.kettle import importing as kettle
+    from logdriven_dagster.plugins.importers.kettle.request import KettleRequest
 
-    wish = kettle.KettleRequest(
+    wish = KettleRequest(
         connection=connection,
         today=read_data_clock(loaded, now).date(),
         schema=schema,
@@ -233,6 +244,7 @@ def import_kettle(
         from logdriven_dagster.plugins.importers.database.reflection import open_database
         from logdriven_dagster.plugins.importers.kettle.log import read_progress
 
+        assert connection is not None
         engine = open_database(written.connection(connection))
         return read_progress(engine, schema, translation.names, translation)
 

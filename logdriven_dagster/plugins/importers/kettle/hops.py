@@ -1,15 +1,14 @@
 """Hops of a transformation: steps that Kettle starts, and the paths of rows between them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
-
-_PASSES_ROWS = frozenset({"Dummy", "WriteToLog"})
-"""Types of steps that pass each row on unchanged, and add none."""
 
 
 def find_idle_steps(root: "Element", steps: "Mapping[str, Element]") -> set[str]:
@@ -54,34 +53,69 @@ def refuse_other_ways(root: "Element", steps: "Mapping[str, Element]") -> None:
             raise UntranslatableError(f"{source}: its errors are handled by another step")
 
 
-def refuse_other_paths(
-    root: "Element", steps: "Mapping[str, Element]", start: str, end: str
-) -> None:
-    """Raise UntranslatableError unless the output gets each row of the input once, and no other.
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """A step on the path to an output, and the steps that it reads."""
 
-    `start` and `end` are the names of the input and output in `steps`.
+    name: str
+    kind: str
+    sources: tuple[str, ...]
+
+
+def trace_path(
+    root: "Element",
+    steps: "Mapping[str, Element]",
+    end: str,
+    passing: Collection[str],
+    silent: Container[str],
+) -> list[PathStep]:
+    """Return the table inputs and row steps whose rows reach an output, in running order.
+
+    `passing` has the types of steps that send on rows, `silent` those that only execute or count.
+    Raises UntranslatableError for rows of other steps, and for rows that are distributed to several
+    steps.
     """
     hops = _map_enabled(root, steps)
-    if not leads(root, steps, start, end):
-        raise UntranslatableError("there is no enabled hop from the table input to the output")
-    path = {
-        name for name in steps if leads(root, steps, start, name) and leads(root, steps, name, end)
-    }
-    for name in sorted(path - {start, end}):
-        if (kind := read_text(steps[name], "type")) not in _PASSES_ROWS:
-            raise UntranslatableError(f"{name} ({kind}): it does not pass the rows on to {end}")
+    before: dict[str, list[str]] = {}
     for name, following in hops.items():
-        if name not in path and (fed := [each for each in following if each in path - {start}]):
-            raise UntranslatableError(f"{name}: its rows go to {fed[0]} as well")
-        if name not in path or name == end or len(following) < 2:
+        for each in following:
+            before.setdefault(each, []).append(name)
+    path: dict[str, tuple[str, ...]] = {}
+    waiting = list(before.get(end, ()))
+    while waiting:
+        name = waiting.pop()
+        if name in path or name == end:
             continue
-        if read_text(steps[name], "distribute").upper() in ("", "Y"):
-            to = ", ".join(following)
-            raise UntranslatableError(
-                f"{name}: its rows are distributed to {to}, each of which gets a part"
-            )
-        if sum(leads(root, steps, each, end) for each in following) > 1:
-            raise UntranslatableError(f"{name}: its rows reach {end} on several paths, each time")
+        kind = _kind(steps[name])
+        if kind in silent and kind not in passing:
+            raise UntranslatableError(f"{name} ({kind}): it does not pass the rows on to {end}")
+        if kind not in {"TableInput", *passing}:
+            raise UntranslatableError(f"steps without a counterpart here: {name} ({kind})")
+        path[name] = () if kind == "TableInput" else tuple(before.get(name, ()))
+        waiting += path[name]
+        _refuse_distribution(name, steps[name], hops[name])
+    if not path:
+        raise UntranslatableError("there is no enabled hop from the table input to the output")
+    if unfed := [name for name in path if not path[name] and _kind(steps[name]) != "TableInput"]:
+        raise UntranslatableError(f"{unfed[0]}: it gets no rows")
+    path[end] = tuple(before[end])
+    try:
+        order = tuple(TopologicalSorter(path).static_order())
+    except CycleError:
+        raise UntranslatableError("its hops have a cycle") from None
+    return [PathStep(name, _kind(steps[name]), path[name]) for name in order]
+
+
+def _refuse_distribution(name: str, step: "Element", following: Sequence[str]) -> None:
+    is_split = read_text(step, "distribute").upper() in ("", "Y")
+    if len(following) > 1 and is_split and _kind(step) not in _TARGETED:
+        raise UntranslatableError(
+            f"{name}: its rows are distributed to {', '.join(following)}, each of which gets a part"
+        )
+
+
+_TARGETED = frozenset({"FilterRows", "SwitchCase"})
+"""Types of steps that name the steps to which they send rows."""
 
 
 def _map_enabled(root: "Element", steps: "Mapping[str, Element]") -> dict[str, list[str]]:
@@ -107,6 +141,10 @@ def _list_hops(root: "Element", steps: "Mapping[str, Element]") -> Iterator[tupl
 
 def _map_names(steps: "Mapping[str, Element]") -> dict[str, str]:
     return {name.lower(): name for name in steps}
+
+
+def _kind(step: "Element") -> str:
+    return read_text(step, "type")
 
 
 def read_text(element: "Element", name: str) -> str:

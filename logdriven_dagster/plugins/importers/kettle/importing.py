@@ -7,14 +7,10 @@ or job without a schedule (`release_state: offline`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
-from pathlib import Path
-from typing import Any
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.plugins.importers import naming
-from logdriven_dagster.plugins.importers.database.importing import as_date, as_wall_clock
 from logdriven_dagster.plugins.importers.database.reflection import open_database
 from logdriven_dagster.plugins.importers.drafts import (
     DraftFile,
@@ -23,6 +19,8 @@ from logdriven_dagster.plugins.importers.drafts import (
     job_path,
     table_path,
 )
+from logdriven_dagster.plugins.importers.kettle.folder import import_folder
+from logdriven_dagster.plugins.importers.kettle.request import KettleRequest
 from logdriven_dagster.plugins.importers.kettle.steps import JOB_VARIABLE, Translator
 from logdriven_dagster.plugins.importers.kettle.tables import (
     Configuration,
@@ -35,25 +33,12 @@ from logdriven_dagster.plugins.importers.kettle.tables import (
 _FOREVER = "Kettle waits for it forever; here it counts as complete"
 
 
-@dataclass(frozen=True, slots=True)
-class KettleRequest:
-    """Arguments of `logdriven import-kettle`."""
-
-    connection: str
-    today: date
-    schema: str | None = None
-    repository: Path | None = None
-    layer: str = "kettle"
-    default_start: str | None = None
-    period: str | None = None
-    connections: Mapping[str, str] = field(default_factory=dict)
-    """Project connection for each Kettle connection with a different name."""
-
-
 def import_kettle(project: Project, wish: KettleRequest) -> Translation:
     """Return drafts of all jobs and tables. Raises UsageError for an unreadable configuration."""
     if wish.repository is not None and not wish.repository.is_dir():
         raise UsageError(f"--repository: {wish.repository} is not a folder")
+    if wish.connection is None:
+        return _import_files(project, wish)
     translation = Translation()
     engine = open_database(project.connection(wish.connection))
     found = read_configuration(engine, wish.schema, translation)
@@ -63,6 +48,14 @@ def import_kettle(project: Project, wish: KettleRequest) -> Translation:
     work.maintenance()
     translation.names = work.names
     return translation
+
+
+def _import_files(project: Project, wish: KettleRequest) -> Translation:
+    if wish.repository is None:
+        raise UsageError(
+            "--connection or --repository is required: the tables or the files to read"
+        )
+    return import_folder(project, wish)
 
 
 @dataclass(slots=True)
@@ -152,10 +145,10 @@ class _KettleImport:
         values["incremental_type"] = "full"
         if self.wish.period or self.project.config.defaults.period is None:
             values["period"] = self.wish.period or "1 day"
-        values["default_start"] = self._start(name)
+        values["default_start"] = self.wish.first_start(self.project, name)
         if depends := self._depends_on(table, first):
             values["depends_on"] = depends
-        values["steps"] = [made.step]
+        values["steps"] = made.steps
         comments = {"steps.load": made.comments} if made.comments else {}
         origin = f"Made by `logdriven import-kettle` from {first.place}: {first.name}."
         self.translation.drafts.append(DraftFile(table_path(name), values, origin, comments))
@@ -172,14 +165,6 @@ class _KettleImport:
         enabled = [row for row in rows if row.enabled]
         known = {job.name for job in self.found.jobs}
         return tuple(dict.fromkeys(row.job for row in enabled or rows if row.job in known))
-
-    def _start(self, name: str) -> Any:
-        if self.wish.default_start is not None:
-            return as_date(self.wish.default_start)
-        if name in self.project.tables:
-            return as_wall_clock(self.project.tables[name].default_start)
-        day = self.wish.today - timedelta(days=1)
-        return day.replace(day=min(day.day, 28))
 
     def _depends_on(self, table: str, row: Transformation) -> list[Values]:
         own = [relation for relation in self.found.relations if relation.to == table]
@@ -264,7 +249,7 @@ class _KettleImport:
             if made.incomplete and row.enabled:
                 values["release_state"] = "offline"
             flag = {} if row.enabled else {"enabled": False}
-            steps.append({"exec_order": row.exec_order, "step": name, **flag, **made.step})
+            steps.append({"exec_order": row.exec_order, "step": name, **flag, **made.steps[0]})
             if made.comments:
                 comments[f"steps.{name}"] = list(made.comments)
         if not steps:

@@ -14,9 +14,10 @@ from logdriven_dagster.plugins.importers.kettle.hops import (
     find_idle_steps,
     leads,
     read_text,
-    refuse_other_paths,
     refuse_other_ways,
+    trace_path,
 )
+from logdriven_dagster.plugins.importers.kettle.rows import JOINS, PASSING, QUERIES, RowStep
 from logdriven_dagster.plugins.importers.naming import is_whole
 from logdriven_dagster.plugins.importers.sql_texts import split_statements
 
@@ -98,13 +99,34 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Flow:
+    """An output, the inputs that it gets rows from, and the steps between them in order."""
+
+    inputs: tuple[Input, ...]
+    rows: tuple[RowStep, ...]
+    output: Output
+    last: tuple[str, ...]
+    """The steps whose rows the output gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A step that is not translated: an output, or one of another type that no output needs."""
+
+    step: str
+    reason: str
+    is_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Ktr:
     """Parts of a transformation, in the order of the template."""
 
     databases: tuple[Database, ...]
     scripts: tuple[Script, ...]
-    input: Input | None
-    output: Output | None
+    flows: tuple[Flow, ...]
+    """The way of the rows to each output."""
+    refused: tuple[Refused, ...] = ()
     idle: tuple[str, ...] = ()
     """Steps that Kettle does not start: all of their hops are disabled, or they are not drawn."""
     is_transactional: bool = False
@@ -133,49 +155,86 @@ def find_ktr(repository: Path, folder: str, name: str) -> Path:
 
 def read_ktr(path: Path) -> Ktr:
     """Read a transformation. Raises UntranslatableError for steps without a counterpart."""
-    root = _parse(path)
+    root = parse_file(path, "transformation")
     every = {read_text(step, "name"): step for step in root.findall("step")}
     idle = find_idle_steps(root, every)
     steps = {name: step for name, step in every.items() if name not in idle}
-    foreign = sorted(
-        f"{name} ({read_text(step, 'type')})"
-        for name, step in steps.items()
-        if read_text(step, "type") not in {*_READERS, *_BOOKKEEPING}
-    )
-    if foreign:
-        raise UntranslatableError(f"steps without a counterpart here: {', '.join(foreign)}")
-    read: list[Script | Input | Output] = [
-        _READERS[read_text(step, "type")](name, step)
+    read: dict[str, Script | Input | Output] = {
+        name: _READERS[read_text(step, "type")](name, step)
         for name, step in steps.items()
         if read_text(step, "type") in _READERS
-    ]
-    inputs = [each for each in read if isinstance(each, Input)]
-    outputs = [each for each in read if isinstance(each, Output)]
-    if len(inputs) > 1 or len(outputs) > 1 or len(inputs) != len(outputs):
-        raise UntranslatableError(
-            f"{len(inputs)} inputs and {len(outputs)} outputs; only one of each can be translated"
-        )
+    }
     refuse_other_ways(root, steps)
-    databases = tuple(_database(each) for each in root.findall("connection"))
-    for each in read:
+    databases = read_databases(root)
+    for each in read.values():
         _refuse_connection_settings(databases, each)
-    if inputs:
-        refuse_other_paths(root, steps, inputs[0].step, outputs[0].step)
+    outputs = [each for each in read.values() if isinstance(each, Output)]
+    flows, refused = [], []
+    for output in outputs:
+        try:
+            flows.append(_read_flow(root, steps, read, output))
+        except UntranslatableError as error:
+            refused.append(Refused(output.step, str(error), is_output=True))
+    ends = [output.step for output in outputs]
+    refused += _find_foreign(root, steps, ends)
+    inputs = sum(isinstance(each, Input) for each in read.values())
+    if inputs and not outputs and not refused:
+        raise UntranslatableError(f"{inputs} inputs and 0 outputs; its rows reach no table")
     scripts = tuple(
-        replace(each, behind_output=leads(root, steps, outputs[0].step, each.step))
-        if outputs
-        else each
-        for each in read
+        replace(each, behind_output=any(leads(root, steps, end, each.step) for end in ends))
+        for each in read.values()
         if isinstance(each, Script)
     )
     return Ktr(
         databases,
         scripts,
-        inputs[0] if inputs else None,
-        outputs[0] if outputs else None,
+        tuple(flows),
+        tuple(refused),
         tuple(sorted(idle)),
         is_transactional=root.findtext("info/unique_connections", "").strip() == "Y",
     )
+
+
+def _find_foreign(
+    root: "Element", steps: "Mapping[str, Element]", ends: Sequence[str]
+) -> Iterator[Refused]:
+    """Yield the steps without a counterpart that are not on the way to an output."""
+    known = {*_READERS, *_BOOKKEEPING, *QUERIES, *PASSING}
+    for name, step in sorted(steps.items()):
+        kind = read_text(step, "type")
+        if kind not in known and not any(leads(root, steps, name, end) for end in ends):
+            yield Refused(name, f"steps without a counterpart here: {name} ({kind})")
+
+
+def _read_flow(
+    root: "Element",
+    steps: "Mapping[str, Element]",
+    read: Mapping[str, Script | Input | Output],
+    output: Output,
+) -> Flow:
+    """Return the way of the rows to an output."""
+    path = trace_path(
+        root, steps, output.step, PASSING | QUERIES.keys(), {*_BOOKKEEPING, "ExecSQL"}
+    )
+    inputs = tuple(found for step in path if isinstance(found := read.get(step.name), Input))
+    rows = []
+    for each in path[:-1]:
+        if each.kind == "TableInput":
+            continue
+        if each.kind not in JOINS and len(each.sources) > 1:
+            raise UntranslatableError(
+                f"{each.name}: it gets rows of {', '.join(each.sources)}; unite them in SQL"
+            )
+        rows.append(RowStep(each.name, each.kind, steps[each.name], each.sources))
+    if len(path[-1].sources) > 1:
+        names = ", ".join(path[-1].sources)
+        raise UntranslatableError(f"{output.step}: it gets rows of {names}; unite them in SQL")
+    return Flow(inputs, tuple(rows), output, path[-1].sources)
+
+
+def read_databases(root: "Element") -> tuple[Database, ...]:
+    """Return the connections that a file describes."""
+    return tuple(_database(each) for each in root.findall("connection"))
 
 
 def find_database(databases: Sequence[Database], name: str) -> Database | None:
@@ -209,25 +268,26 @@ def _refuse_connection_settings(
         )
 
 
-def quote_names(output: Output, backend: str | None) -> str:
-    """Return the output's table for a target on a database, as Kettle would name it in SQL.
+def quote_names(step: str, names: Sequence[str], backend: str | None) -> str:
+    """Return a table's name with its schema, as Kettle would name it in SQL on a database.
 
     Kettle quotes a name with a dot, and lets PostgreSQL change capitals to lower case. Raises
     UntranslatableError for such capitals: Kettle may quote the name for other reasons.
     """
     parts = []
-    for name in filter(None, (output.schema, output.table)):
+    for name in filter(None, names):
         is_quoted = any(quote in name for quote in _QUOTES)
         if backend == "postgresql" and not is_quoted and name != name.lower():
             raise UntranslatableError(
-                f"{output.step}: PostgreSQL reads {name} as {name.lower()} unless it is quoted; "
+                f"{step}: PostgreSQL reads {name} as {name.lower()} unless it is quoted; "
                 "write the name as the database has it"
             )
         parts.append(f'"{name}"' if "." in name and not is_quoted else name)
     return ".".join(parts)
 
 
-def _parse(path: Path) -> "Element":
+def parse_file(path: Path, kind: str) -> "Element":
+    """Return the root of a transformation or job. Raises UntranslatableError for other files."""
     from xml.etree import ElementTree as ET
 
     try:
@@ -241,8 +301,8 @@ def _parse(path: Path) -> "Element":
     # LookupError and ValueError: encodings that are unknown, or that expat cannot read.
     except (ET.ParseError, expat.ExpatError, LookupError, ValueError, RecursionError) as error:
         raise UntranslatableError(f"not valid XML: {error}") from None
-    if root.tag != "transformation":
-        raise UntranslatableError(f"not a transformation: its root is <{root.tag}>")
+    if root.tag != kind:
+        raise UntranslatableError(f"not a {kind}: its root is <{root.tag}>")
     return root
 
 

@@ -31,6 +31,38 @@ def can_wait(
     return all(_changes_only(sql, table, dialect_written) for sql in texts)
 
 
+def find_order(query: str, dialect: str | None) -> list[tuple[str, bool]] | None:
+    """Return the columns of a query's ORDER BY, in lower case, and True for descending ones.
+
+    Returns None if it orders by expressions, or cannot be parsed.
+    """
+    from sqlglot import exp
+
+    try:
+        order = parse_query(query, dialect).args.get("order")
+    except UnreadableSqlError:
+        return None
+    names = []
+    for each in order.expressions if order is not None else ():
+        if not isinstance(each, exp.Ordered) or not isinstance(each.this, exp.Column):
+            return None
+        names.append((each.this.name.lower(), bool(each.args.get("desc"))))
+    return names
+
+
+def find_columns(query: str, dialect: str | None) -> list[str] | None:
+    """Return the columns of a query; None if it selects `*`, an expression, or cannot be parsed."""
+    from sqlglot import exp
+
+    try:
+        tree = parse_query(query, dialect)
+    except UnreadableSqlError:
+        return None
+    if not isinstance(tree, exp.Select) or any(not each for each in tree.named_selects):
+        return None
+    return None if "*" in tree.named_selects else list(tree.named_selects)
+
+
 def _may_read(query: str, table: str, dialect: str | None) -> bool:
     try:
         names = [name for name, _ in find_named_tables(parse_query(query, dialect))]

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.connections import get_url
 from logdriven_dagster.config.project import Project
@@ -15,10 +16,30 @@ from logdriven_dagster.plugins.importers.drafts import (
     stub_query,
 )
 from logdriven_dagster.plugins.importers.kettle import ktr
-from logdriven_dagster.plugins.importers.kettle.scripts import can_wait, deleting
+from logdriven_dagster.plugins.importers.kettle.comparisons import quote
+from logdriven_dagster.plugins.importers.kettle.hops import read_text
+from logdriven_dagster.plugins.importers.kettle.rows import (
+    QUERIES,
+    Lookup,
+    Reading,
+    RowStep,
+    list_fields,
+    refuse_first_rows,
+    restrict,
+    restricts,
+)
+from logdriven_dagster.plugins.importers.kettle.scripts import (
+    can_wait,
+    deleting,
+    find_columns,
+    find_order,
+)
 from logdriven_dagster.plugins.importers.kettle.tables import Transformation
-from logdriven_dagster.plugins.importers.naming import identifier
+from logdriven_dagster.plugins.importers.naming import identifier, step_name
 from logdriven_dagster.plugins.importers.yaml_text import block
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 JOB_VARIABLE = "KJB_NAME"
 """Kettle's variable for the name of the job that runs a transformation."""
@@ -30,9 +51,9 @@ _HEXADECIMAL = re.compile(r"\$\[[0-9A-Fa-f]{2}(,[0-9A-Fa-f]{2})*\]")
 
 @dataclass(frozen=True, slots=True)
 class KtrStep:
-    """A step; `incomplete` for a stub or a step that refers to something unknown."""
+    """Steps; `incomplete` for a stub or steps that refer to something unknown."""
 
-    step: Values
+    steps: list[Values]
     comments: tuple[str, ...] = ()
     incomplete: bool = False
     of_its_job: bool = False
@@ -52,13 +73,18 @@ class Translator:
         """Return the step of a table that these standard jobs run."""
         try:
             found = self._read(row)
-            return self._load(row, found, jobs)
+            (flow,) = _refuse_several(found)
+            return self.load(row, found, flow, jobs)
         except UntranslatableError as error:
             reason = str(error)
+        return self.stub(row, reason)
+
+    def stub(self, row: Transformation, reason: str) -> KtrStep:
+        """Return a step that fails with the reason, which is recorded."""
         self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
         step = {"step": "load", "sql": stub_query(f"{row.name}: {reason}")}
         comment = f"TODO: {row.path}/{row.name} was not translated: {reason}"
-        return KtrStep({**step, "target": {"type": "iceberg"}}, (comment,), incomplete=True)
+        return KtrStep([{**step, "target": {"type": "iceberg"}}], (comment,), incomplete=True)
 
     def maintenance_step(self, row: Transformation) -> KtrStep:
         """Return the action of a maintenance step, without its name and position."""
@@ -69,7 +95,7 @@ class Translator:
             reason = str(error)
         self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
         comment = f"TODO: {row.path}/{row.name} was not translated: {reason}"
-        return KtrStep({"sql": stub_query(f"{row.name}: {reason}")}, (comment,), incomplete=True)
+        return KtrStep([{"sql": stub_query(f"{row.name}: {reason}")}], (comment,), incomplete=True)
 
     def _read(self, row: Transformation) -> ktr.Ktr:
         if self.repository is None:
@@ -84,40 +110,85 @@ class Translator:
             self.translation.note(row.place, f"{row.path}/{row.name}", reason)
         return found
 
-    def _load(self, row: Transformation, found: ktr.Ktr, jobs: Sequence[str]) -> KtrStep:
-        if found.input is None or found.output is None:
-            raise UntranslatableError("it has no table input and output, only scripts")
+    def load(
+        self, row: Transformation, found: ktr.Ktr, flow: ktr.Flow, jobs: Sequence[str]
+    ) -> KtrStep:
+        """Return the steps that load one output. Raises UntranslatableError for other meanings."""
         names = _Variables(row, jobs)
-        origin, output = found.input, found.output
-        connection = self._connection(output.connection, found)
+        output = flow.output
+        connection = self.connection(output.connection, found)
         backend = find_backend(self.project.config.connections[connection])
+        table = (names.replace(output.schema), names.replace(output.table))
         target: Values = {
             "type": "jdbc",
             "connection": connection,
-            "table": ktr.quote_names(names.replace_names(output), backend),
+            "table": ktr.quote_names(output.step, table, backend),
             "mode": "overwrite" if output.truncate else "append",
         }
         if output.key:
             target |= {"mode": "upsert", "key": list(output.key)}
         if target["mode"] == "append":
             target["existing_rows"] = "keep"  # as Kettle does
-        source = {
+        steps = self._flow(flow, found, names)
+        steps[-1]["target"] = target
+        scripts = self._scripts(row, found, flow, steps, names)
+        steps[0] = {"step": steps[0]["step"], **scripts, **steps[0]}
+        return self._build_step(steps, row, names)
+
+    def _flow(self, flow: ktr.Flow, found: ktr.Ktr, names: "_Variables") -> list[Values]:
+        """Return the steps of a flow without its target."""
+        changing = [each for each in flow.rows if each.kind in QUERIES or restricts(each)]
+        for each in flow.rows:
+            refuse_first_rows(each)
+        if len(flow.inputs) == 1 and not changing:
+            origin = flow.inputs[0]
+            step: Values = {"step": "load", "source": self.source(origin, found, names)}
+            if sql := _renaming(origin, flow.output):
+                step["sql"] = sql
+            return [step]
+        return _FlowSteps(self, flow, found, names).build()
+
+    def source(self, origin: ktr.Input, found: ktr.Ktr, names: "_Variables") -> Values:
+        """Return the source of a table input."""
+        return {
             "type": "jdbc",
-            "connection": self._connection(origin.connection, found),
+            "connection": self.connection(origin.connection, found),
             "query": names.replace_in(origin, _query(found, origin)),
         }
-        scripts = self._scripts(row, found, source, target, names)
-        step: Values = {"step": "load", **scripts, "source": source}
-        if sql := _renaming(origin, output):
-            step["sql"] = sql
-        return self._build_step({**step, "target": target}, row, names)
+
+    def scripts_only(self, row: Transformation, found: ktr.Ktr) -> KtrStep:
+        """Return the step of a transformation that only executes scripts."""
+        names = _Variables(row, [])
+        try:
+            scripts = [self._script(found, script, names) for script in found.scripts]
+            scripts = [script for script in scripts if script["sql"]]
+            if not scripts:
+                return self.stub(row, "it has no table output and no scripts")
+            return self._build_step([_committing(scripts)], row, names)
+        except UntranslatableError as error:
+            return self.stub(row, str(error))
+
+    def sql_entry(
+        self, row: Transformation, entry: "Element", databases: tuple[ktr.Database, ...]
+    ) -> KtrStep:
+        """Return the step of an SQL entry of a job. Raises UntranslatableError for SQL of files."""
+        if read_text(entry, "sqlfromfile").upper() in ("Y", "T"):
+            raise UntranslatableError(f"{row.name}: its SQL is in a file; write it into the job")
+        script = ktr.Script(
+            row.name,
+            read_text(entry, "connection"),
+            read_text(entry, "sql"),
+            is_one_statement=read_text(entry, "sendOneStatement").upper() in ("Y", "T"),
+            has_variables=read_text(entry, "useVariableSubstitution").upper() in ("Y", "T"),
+        )
+        return self.scripts_only(row, ktr.Ktr(databases, (script,), ()))
 
     def _scripts(
         self,
         row: Transformation,
         found: ktr.Ktr,
-        source: Values,
-        target: Values,
+        flow: ktr.Flow,
+        steps: Sequence[Values],
         names: "_Variables",
     ) -> Values:
         """Return `commit_before_read` of the step; empty if its target has all scripts.
@@ -125,7 +196,8 @@ class Translator:
         Kettle runs scripts before it reads any row. Scripts that change only the target become part
         of the publication, so that readers never see the table without rows.
         """
-        place = f"{row.path}/{row.name}"
+        place, target = f"{row.path}/{row.name}", steps[-1]["target"]
+        sources = [step["source"] for step in steps if "source" in step]
         for script in found.scripts:
             if script.behind_output:
                 reason = "it follows the output; Kettle executes it before the read, as here"
@@ -134,11 +206,9 @@ class Translator:
         scripts = [script for script in scripts if script["sql"]]
         if not scripts:
             return {}
-        assert found.input is not None
-        assert found.output is not None
-        ends = (found.input.connection, found.output.connection)
-        dialects = (ktr.dialect_of(found, end) for end in ends)
-        if not can_wait(scripts, source, target, *dialects):
+        written = ktr.dialect_of(found, flow.output.connection)
+        read = ktr.dialect_of(found, flow.inputs[0].connection)
+        if not all(can_wait(scripts, source, target, read, written) for source in sources):
             if found.is_transactional:
                 raise UntranslatableError(
                     "its steps share one transaction (unique_connections), but its scripts have "
@@ -147,7 +217,7 @@ class Translator:
             return {"commit_before_read": scripts}
         backend = find_backend(self.project.config.connections[target["connection"]])
         target["pre_sql"] = [deleting(sql, backend) for script in scripts for sql in script["sql"]]
-        if source["connection"] == target["connection"]:
+        if any(source["connection"] == target["connection"] for source in sources):
             reason = (
                 f"its scripts change {target['table']} when the window is published; if the "
                 "query reads this table through a view, move them to commit_before_read"
@@ -156,14 +226,16 @@ class Translator:
         return {}
 
     def _script(self, found: ktr.Ktr, script: ktr.Script, names: "_Variables") -> Values:
-        connection = self._connection(script.connection, found)
+        connection = self.connection(script.connection, found)
         texts = _texts(found, script, names)
         backend = find_backend(self.project.config.connections[connection])
         alone = {"transaction": False} if find_script_mistake(texts, backend) else {}
         return {"connection": connection, "sql": texts, **alone}
 
     def _statements(self, row: Transformation, found: ktr.Ktr) -> KtrStep:
-        if found.input is not None:
+        if found.refused:
+            raise UntranslatableError("; ".join(each.reason for each in found.refused))
+        if found.flows:
             raise UntranslatableError(
                 "it copies rows from a table input to an output; rewrite it as a table or in SQL"
             )
@@ -175,13 +247,13 @@ class Translator:
         if not texts:
             raise UntranslatableError("its scripts are empty")
         sql = texts[0] if len(texts) == 1 else texts
-        connection = self._connection(places.pop(), found)
+        connection = self.connection(places.pop(), found)
         step: Values = {"connection": connection, "sql": sql}
         if find_script_mistake(texts, find_backend(self.project.config.connections[connection])):
             step["transaction"] = False
-        return self._build_step(step, row, names)
+        return self._build_step([step], row, names)
 
-    def _build_step(self, step: Values, row: Transformation, names: "_Variables") -> KtrStep:
+    def _build_step(self, steps: list[Values], row: Transformation, names: "_Variables") -> KtrStep:
         reasons = []
         if names.unknown:
             variables = ", ".join(names.unknown)
@@ -195,9 +267,9 @@ class Translator:
         for reason in reasons:
             self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
         comments = tuple(f"TODO: {reason}" for reason in reasons)
-        return KtrStep(step, comments, bool(reasons), names.of_its_job)
+        return KtrStep(steps, comments, bool(reasons), names.of_its_job)
 
-    def _connection(self, name: str, found: ktr.Ktr) -> str:
+    def connection(self, name: str, found: ktr.Ktr) -> str:
         """Return the project's connection for Kettle's, and note options that it had there."""
         database = ktr.find_database(found.databases, name)
         connection = self._find_connection(name, database)
@@ -240,18 +312,110 @@ class Translator:
         )
 
 
+def _committing(scripts: list[Values]) -> Values:
+    """Return a step that executes scripts, and publishes one row for each window."""
+    return {
+        "step": "load",
+        "commit_before_read": scripts,
+        "sql": "SELECT current_timestamp() AS executed_at",
+        "target": {"type": "iceberg"},
+    }
+
+
+def _refuse_several(found: ktr.Ktr) -> tuple[ktr.Flow, ...]:
+    """Return the only flow. Raises UntranslatableError for none or several."""
+    if found.refused:
+        raise UntranslatableError("; ".join(each.reason for each in found.refused))
+    flows = found.flows
+    if not flows:
+        raise UntranslatableError("it has no table input and output, only scripts")
+    if len(flows) > 1:
+        inputs = len({each.step for flow in flows for each in flow.inputs})
+        raise UntranslatableError(
+            f"{inputs} inputs and {len(flows)} outputs; a table has only one output"
+        )
+    return flows
+
+
+@dataclass(slots=True)
+class _FlowSteps:
+    """Builder of the steps of a flow with several inputs or with steps that change rows."""
+
+    translator: Translator
+    flow: ktr.Flow
+    found: ktr.Ktr
+    names: "_Variables"
+    steps: list[Values] = field(default_factory=list)
+    taken: set[str] = field(default_factory=lambda: {"load", "source"})
+    relations: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, list[str] | None] = field(default_factory=dict)
+
+    def build(self) -> list[Values]:
+        """Return a step for each input, lookup and change of rows, and the last one to write."""
+        rows = {each.name: each for each in self.flow.rows}
+        orders = {}
+        for origin in self.flow.inputs:
+            source = self.translator.source(origin, self.found, self.names)
+            limit = {"sql": f"SELECT * FROM source LIMIT {origin.limit}"} if origin.limit else {}
+            self._add(origin.step, {"source": source, **limit})
+            dialect = ktr.dialect_of(self.found, origin.connection)
+            orders[origin.step] = find_order(source["query"], dialect)
+            self.columns[origin.step] = find_columns(source["query"], dialect)
+        for each in self.flow.rows:
+            read = {source: self._read(source, each.name, rows) for source in each.sources}
+            if each.kind not in QUERIES:
+                self.relations[each.name] = read[each.sources[0]]
+                self.columns[each.name] = self.columns[each.sources[0]]
+                continue
+            ignores_case = False
+            if (lookup := each.lookup) is not None:
+                ignores_case = self._look_up(lookup)
+                read[lookup.step] = self.relations[lookup.step]
+            reading = Reading(read, orders, ignores_case, self.columns)
+            self.columns[each.name] = list_fields(each, reading)
+            self._add(each.name, {"sql": block(QUERIES[each.kind](each, reading, rows))})
+        relation = self._read(self.flow.last[0], self.flow.output.step, rows)
+        self.steps.append({"step": "load", "sql": _columns(self.flow.output, relation)})
+        return self.steps
+
+    def _add(self, name: str, values: Values) -> None:
+        step = step_name(name, self.taken)
+        self.taken.add(step.lower())
+        self.relations[name] = quote(step)
+        self.steps.append({"step": step, **values})
+
+    def _read(self, source: str, consumer: str, rows: Mapping[str, RowStep]) -> str:
+        relation = self.relations[source]
+        condition = restrict(rows[source], consumer) if source in rows else None
+        return relation if condition is None else f"(SELECT * FROM {relation} WHERE {condition})"
+
+    def _look_up(self, lookup: Lookup) -> bool:
+        """Add a step for the table of a lookup; returns True if texts are compared without case."""
+        connection = self.translator.connection(lookup.connection, self.found)
+        backend = find_backend(self.translator.project.config.connections[connection])
+        parts = (self.names.replace(lookup.schema), self.names.replace(lookup.table))
+        table = ktr.quote_names(lookup.step, parts, backend)
+        for column in lookup.columns:
+            ktr.quote_names(lookup.step, [column], backend)
+            if re.fullmatch(r"[A-Za-z_]\w*", column) is None:
+                raise UntranslatableError(
+                    f"{lookup.step}: {column} must be quoted; write it in SQL"
+                )
+        query = f"SELECT {', '.join(lookup.columns)} FROM {table}"
+        source = {"type": "jdbc", "connection": connection, "query": query}
+        self._add(lookup.step, {"source": source})
+        return backend not in ("postgresql", "sqlite", "oracle")
+
+
 class _Variables:
     """Kettle's variables in SQL: those of the guide have values, others are collected."""
 
     def __init__(self, row: Transformation, jobs: Sequence[str]) -> None:
         self.jobs = jobs
         self.of_its_job = False
-        self._known = {
-            JOB_VARIABLE: jobs[0],
-            "KTR_NAME": row.name,
-            "KTR_PATH": row.path,
-            "TBL_NAME": row.table,
-        }
+        # The variables of the guide, which other jobs do not set.
+        guide = {"KTR_NAME": row.name, "KTR_PATH": row.path, "TBL_NAME": row.table}
+        self._known = {JOB_VARIABLE: jobs[0], **guide} if jobs else {}
         self.unknown: list[str] = []
 
     def replace(self, text: str) -> str:
@@ -261,10 +425,6 @@ class _Variables:
                 f"{hexadecimal[0]} stands for characters by their numbers; write the characters"
             )
         return _VARIABLE.sub(self._value, text)
-
-    def replace_names(self, output: ktr.Output) -> ktr.Output:
-        """Replace variables in the names of an output."""
-        return replace(output, schema=self.replace(output.schema), table=self.replace(output.table))
 
     def replace_in(self, origin: ktr.Script | ktr.Input, text: str) -> str:
         """Replace variables in a step's text. Raises UntranslatableError for a literal `${…}`."""
@@ -312,9 +472,14 @@ def _renaming(origin: ktr.Input, output: ktr.Output) -> str | None:
     """Return a query over `source` for renamed fields and a limit, or None."""
     if not output.fields and not origin.limit:
         return None
+    limit = f"\nLIMIT {origin.limit}" if origin.limit else ""
+    return f"{_columns(output, 'source')}{limit}\n"
+
+
+def _columns(output: ktr.Output, relation: str) -> str:
+    """Return the query of an output: its columns, or all fields."""
     parts = [
         f"`{field}`" if field == column else f"`{field}` AS `{column}`"
         for field, column in output.fields
     ]
-    limit = f"\nLIMIT {origin.limit}" if origin.limit else ""
-    return f"SELECT {', '.join(parts) or '*'}\nFROM source{limit}\n"
+    return f"SELECT {', '.join(parts) or '*'}\nFROM {relation}"

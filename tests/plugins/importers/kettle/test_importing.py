@@ -8,7 +8,7 @@ import pytest
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
-from logdriven_dagster.plugins.importers.kettle.ktr import Output, quote_names
+from logdriven_dagster.plugins.importers.kettle.ktr import quote_names
 from tests.plugins.importers.conftest import Folder
 from tests.plugins.importers.kettle.world import Kettle, rows, step
 
@@ -323,7 +323,7 @@ def test_a_script_with_another_hop_that_is_enabled_runs(kettle: Kettle, brought:
         (
             ("<sql>", "<distribute>N</distribute><sql>"),
             ("read", "a", "b"),
-            "reach write on several paths",
+            "write: it gets rows of read, a, b",
         ),
         (
             ("<table>", "<partitioning><method>Mod</method></partitioning><table>"),
@@ -360,8 +360,8 @@ def test_what_changes_which_rows_arrive_is_refused(
         ("ExecSQL", (("read", "x"), ("x", "write")), "x (ExecSQL): it does not pass the rows on"),
         ("SetVariable", (("read", "x"), ("x", "write")), "x (SetVariable): it does not pass"),
         ("StepsMetrics", (("read", "x"), ("x", "write")), "x (StepsMetrics): it does not pass"),
-        ("StepsMetrics", (("read", "write"), ("x", "write")), "x: its rows go to write as well"),
-        ("ExecSQL", (("read", "write"), ("x", "write")), "x: its rows go to write as well"),
+        ("StepsMetrics", (("read", "write"), ("x", "write")), "it does not pass the rows on"),
+        ("ExecSQL", (("read", "write"), ("x", "write")), "it does not pass the rows on"),
     ],
 )
 def test_the_output_gets_the_rows_of_the_input_and_no_other(
@@ -518,8 +518,7 @@ def test_a_table_has_the_name_that_kettle_writes_in_sql(kettle: Kettle, brought:
 
 def test_capitals_that_postgresql_would_change_are_refused():
     def named(schema: str, table: str) -> str:
-        output = Output("write", "dw", schema, table, truncate=False, fields=())
-        return quote_names(output, "postgresql")
+        return quote_names("write", [schema, table], "postgresql")
 
     assert named("sales", '"Daily"') == 'sales."Daily"'
     for schema, table in (("", "Daily"), ("Sales", "daily")):
@@ -573,7 +572,7 @@ def test_a_key_that_kettle_would_not_insert_is_refused(kettle: Kettle, brought: 
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [
-        ([step("join", "MergeJoin")], "join (MergeJoin)"),
+        ([step("turn", "Denormaliser")], "turn (Denormaliser)"),
         ([step("read", "TableInput", sql="SELECT 1")], "1 inputs and 0 outputs"),
         (
             [

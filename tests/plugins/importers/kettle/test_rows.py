@@ -1,0 +1,235 @@
+"""Row steps of Kettle as SQL, run on the rows that show Kettle's rules.
+
+Sources: Kettle, Condition.evaluate, ValueMetaBase.compare, DatabaseLookup, EqIndex, StreamLookup,
+MergeJoin, ValueMapper, Constant, MemoryGroupBy.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
+
+import pytest
+
+from logdriven_dagster.plugins.importers.drafts import UntranslatableError
+from logdriven_dagster.plugins.importers.kettle.rows import QUERIES, Reading, RowStep, restrict
+
+PEOPLE = "VALUES (1, 'Ann', 10D), (2, '', 20D), (3, NULL, NULL), (4, 'ann', 0D) AS t(id, name, x)"
+
+
+def row_step(kind: str, xml: str, *sources: str) -> RowStep:
+    element = ET.fromstring(f"<step>{xml}</step>")
+    return RowStep("it", kind, element, sources or ("people",))
+
+
+def query(step: RowStep, *before: RowStep, ignores_case: bool = False, **relations: str) -> str:
+    orders = {name: [] for name in step.sources}
+    named = {name: f"(SELECT * FROM {text})" for name, text in relations.items()}
+    named.setdefault("people", f"(SELECT * FROM {PEOPLE})")
+    reading = Reading(named, orders, ignores_case)
+    return QUERIES[step.kind](step, reading, {each.name: each for each in (*before, step)})
+
+
+@pytest.fixture
+def ids(spark: Any) -> Callable[[str], list[int]]:
+    """The ids of the people that meet a condition."""
+
+    def run(condition: str) -> list[int]:
+        found = spark.sql(f"SELECT id FROM {PEOPLE} WHERE {condition} ORDER BY id").collect()
+        return [row.id for row in found]
+
+    return run
+
+
+def compare(left: str, function: str, *, value: str = "", right: str = "", **more: str) -> str:
+    """The condition of a Filter rows step; `value` is such as `String:Ann`."""
+    kind, _, text = value.partition(":")
+    exact = f"<value><type>{kind}</type><text>{text}</text><isnull>N</isnull></value>"
+    negated, operator = more.get("negated", "N"), more.get("operator", "")
+    return (
+        f"<condition><negated>{negated}</negated><operator>{operator}</operator>"
+        f"<leftvalue>{left}</leftvalue><function>{escape(function)}</function>"
+        f"<rightvalue>{right}</rightvalue>{exact if value else ''}</condition>"
+    )
+
+
+def condition(xml: str, consumer: str = "", targets: str = "") -> str:
+    step = row_step("FilterRows", f"{targets}<compare>{xml}</compare>")
+    found = restrict(step, consumer)
+    assert found is not None
+    return found
+
+
+def both(*parts: str) -> str:
+    return f"<condition><negated>N</negated><conditions>{''.join(parts)}</conditions></condition>"
+
+
+def test_filter_rows_compares_null_as_the_least_value(ids: Callable[[str], list[int]]):
+    assert ids(condition(compare("x", "<", value="Integer:10"))) == [3, 4]
+    assert ids(condition(compare("x", "<>", value="Number:10"))) == [2, 3, 4]
+    assert ids(condition(compare("x", ">=", value="Number:0.0"))) == [1, 2, 4]
+    assert ids(condition(compare("name", "=", value="String:Ann"))) == [1]
+    assert ids(condition(compare("name", "<=", value="String:Ann"))) == [1, 2, 3]
+    assert ids(condition(compare("name", "IS NULL"))) == [2, 3]
+    assert ids(condition(compare("name", "IS NOT NULL"))) == [1, 4]
+    assert ids(condition(compare("name", "IN LIST", value="String:ann;x"))) == [4]
+    assert ids(condition(compare("name", "CONTAINS", value="String:nn", negated="Y"))) == [2, 3]
+    assert ids(condition(compare("name", "=", right="name"))) == [1, 2, 3, 4]
+    assert ids(condition(compare("id", "<=", right="x").replace("id", "x"))) == [1, 2, 3, 4]
+    # Conditions have no precedence.
+    parts = (
+        compare("x", "=", value="Integer:10"),
+        compare("x", "=", value="Integer:20", operator="OR"),
+        compare("name", "IS NULL", operator="AND"),
+    )
+    assert ids(condition(both(*parts))) == [2]
+    targets = "<send_true_to>a</send_true_to><send_false_to>b</send_false_to>"
+    found = compare("x", ">", value="Integer:0")
+    assert ids(condition(found, "b", targets)) == [3, 4]
+    # Kettle would convert the number to a text.
+    for wrong in (compare("name", "=", value="Integer:1"), compare("x", "=", value="String:1")):
+        with pytest.raises(Exception, match="compare it in SQL"):
+            ids(condition(wrong))
+    cases = "<case><value>Ann</value><target_step>a</target_step></case>"
+    cases += "<case><value/><target_step>n</target_step></case>"
+    switch = row_step(
+        "SwitchCase",
+        f"<fieldname>name</fieldname><default_target_step>d</default_target_step>"
+        f"<cases>{cases}</cases>",
+    )
+    assert [ids(str(restrict(switch, end))) for end in "and"] == [[1], [2, 3], [4]]
+
+
+def test_steps_that_change_fields(spark: Any):
+    def run(step: RowStep) -> list[Any]:
+        return sorted(map(tuple, spark.sql(query(step)).collect()), key=lambda row: str(row[0]))
+
+    mapped = "<field_to_use>name</field_to_use><target_field>{}</target_field>"
+    mapped += "<non_match_default>other</non_match_default><fields>"
+    mapped += "<field><source_value>Ann</source_value><target_value>A</target_value></field>{}"
+    nothing = "<field><source_value/><target_value>none</target_value></field>"
+    new = run(row_step("ValueMapper", mapped.format("m", "") + "</fields>"))
+    assert [row[3] for row in new] == ["A", None, None, "other"]
+    own = run(row_step("ValueMapper", mapped.format("", nothing) + "</fields>"))
+    assert [row[2] for row in own] == ["A", "none", "none", "other"]
+    constants = "".join(
+        f"<field><name>c{n}</name><type>{kind}</type><nullif>{text}</nullif></field>"
+        for n, (kind, text) in enumerate(
+            [("String", "it's"), ("Integer", "7"), ("Boolean", "Y"), ("Integer", "")]
+        )
+    )
+    (row, *_) = run(row_step("Constant", f"<fields>{constants}</fields>"))
+    assert row[3:] == ("it's", 7, True, None)
+    fields = "<field><name>name</name><rename>n</rename></field><field><name>id</name></field>"
+    (row, *_) = run(row_step("SelectValues", f"<fields>{fields}</fields>"))
+    assert row == ("", 2)
+    removed = "<fields><remove><name>name</name></remove><remove><name>x</name></remove></fields>"
+    assert run(row_step("SelectValues", removed)) == [(1,), (2,), (3,), (4,)]
+    counter = "<use_counter>Y</use_counter><start_at>10</start_at><increment_by>5</increment_by>"
+    counter += "<max_value>{}</max_value><valuename>n</valuename>"
+    assert [row[3] for row in run(row_step("Sequence", counter.format(99)))] == [10, 15, 20, 25]
+    with pytest.raises(Exception, match="where Kettle starts again"):
+        run(row_step("Sequence", counter.format(20)))
+    group = "<group><field><name>name</name></field></group><fields>"
+    for name, kind in (("s", "SUM"), ("n", "COUNT_ALL"), ("a", "COUNT_ANY")):
+        group += (
+            f"<field><aggregate>{name}</aggregate><subject>x</subject><type>{kind}</type></field>"
+        )
+    grouped = spark.sql(query(row_step("MemoryGroupBy", f"{group}</fields>"))).collect()
+    assert {tuple(row) for row in grouped} == {
+        ("Ann", 10.0, 1, 1),
+        (None, 20.0, 1, 2),
+        ("ann", 0.0, 1, 1),
+    }
+
+
+LOOKUP = """
+    <lookup><fail_on_multiple>{}</fail_on_multiple><eat_row_on_failure>{}</eat_row_on_failure>
+    <key><name>name</name><field>k</field><condition>=</condition></key>
+    <value><name>v</name><rename>found</rename><default>0</default></value></lookup>
+"""
+TABLE = "VALUES ('Ann', 5), (NULL, 6), ('zoe', 7) AS t(k, v)"
+SEVERAL = "VALUES ('Ann', 5), ('Ann', {}), ('zoe', 7), ('zoe', 8) AS t(k, v)"
+
+
+def test_lookups_find_null_only_in_memory(spark: Any):
+    def found(step: RowStep, table: str = TABLE, **options: Any) -> dict[int, Any]:
+        text = query(step, **{"it table": table, "other": table}, **options)
+        return {row.id: row.found for row in spark.sql(text).collect()}
+
+    def database(xml: str) -> RowStep:
+        return row_step("DBLookup", xml)
+
+    plain = LOOKUP.format("N", "N")
+    assert found(database(plain)) == {1: 5, 2: 0, 3: 0, 4: 0}
+    assert found(database(LOOKUP.format("N", "Y"))) == {1: 5}
+    cached = f"<cache>Y</cache><cache_load_all>Y</cache_load_all>{plain}"
+    assert found(database(cached)) == {1: 5, 2: 6, 3: 6, 4: 0}
+    # The first of equal rows is known; several rows of other people do not matter.
+    assert found(database(plain), SEVERAL.format(5))[1] == 5
+    with pytest.raises(Exception, match="several rows match a key"):
+        found(database(plain), SEVERAL.format(9))
+    with pytest.raises(Exception, match="several rows match a key"):
+        found(database(LOOKUP.format("Y", "N")), SEVERAL.format(5))
+    with pytest.raises(Exception, match="compares without case"):
+        found(database(plain), ignores_case=True)
+    with pytest.raises(Exception, match="different types"):
+        found(database(plain), "VALUES (1, 2) AS t(k, v)")
+    stream = f"<from>other</from>{plain}"
+    assert found(row_step("StreamLookup", stream, "people", "other")) == {1: 5, 2: 0, 3: 6, 4: 0}
+
+
+def sort(name: str, field: str, case_sensitive: str = "Y") -> RowStep:
+    xml = f"<fields><field><name>{field}</name><ascending>Y</ascending>"
+    xml += f"<case_sensitive>{case_sensitive}</case_sensitive></field></fields>"
+    return RowStep(name, "SortRows", ET.fromstring(f"<step>{xml}</step>"), ("x",))
+
+
+def test_a_merge_join_joins_null_with_null(spark: Any):
+    def joined(kind: str, case_sensitive: str = "Y") -> set[tuple[Any, ...]]:
+        xml = f"<join_type>{kind}</join_type><step1>left</step1><step2>right</step2>"
+        xml += "<keys_1><key>name</key></keys_1><keys_2><key>name</key></keys_2>"
+        step = row_step("MergeJoin", xml, "left", "right")
+        right = "VALUES ('Ann', 5), (NULL, 6), ('zoe', 7) AS t(name, v)"
+        before = (sort("left", "name", case_sensitive), sort("right", "name"))
+        found = spark.sql(query(step, *before, left=PEOPLE, right=right)).collect()
+        return {(row.id, row.v, row.name_1) for row in found}
+
+    assert joined("INNER") == {(1, 5, "Ann"), (2, 6, None), (3, 6, None)}
+    assert joined("FULL OUTER") == {
+        *joined("INNER"),
+        (4, None, None),
+        (None, 7, "zoe"),
+    }
+    with pytest.raises(Exception, match="whose order Kettle does not know"):
+        joined("INNER", "N")
+
+
+FIELD = (
+    "<group><field><name>id</name></field></group><fields><field><name>d</name>{}</field></fields>"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "xml"),
+    [
+        ("Unique", "<fields><field><name>id</name></field></fields>"),
+        ("GroupBy", "<group><field><name>id</name></field></group>"),
+        ("SelectValues", "<fields><meta><name>x</name><type>Integer</type></meta></fields>"),
+        ("Sequence", "<use_database>Y</use_database><valuename>n</valuename>"),
+        ("Constant", "<fields><field><name>d</name><type>Date</type></field></fields>"),
+        ("Constant", FIELD.format("<type>String</type><nullif>${v}</nullif>")),
+        ("DBLookup", LOOKUP.format("N", "N").replace(">=<", ">&lt;<")),
+        ("MemoryGroupBy", FIELD.format("<type>FIRST</type>")),
+    ],
+)
+def test_what_depends_on_order_or_types_is_refused(kind: str, xml: str):
+    with pytest.raises(UntranslatableError):
+        query(row_step(kind, xml), **{"it table": "t"})
+
+
+def test_a_merge_join_of_unsorted_rows_is_refused():
+    xml = "<join_type>INNER</join_type><step1>left</step1><step2>right</step2>"
+    xml += "<keys_1><key>name</key></keys_1><keys_2><key>name</key></keys_2>"
+    with pytest.raises(UntranslatableError, match="is not sorted by name"):
+        query(row_step("MergeJoin", xml, "left", "right"), left="t", right="t")
