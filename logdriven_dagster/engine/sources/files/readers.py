@@ -49,7 +49,12 @@ from logdriven_dagster.engine.sources.files.text_files import refuse_unreadable_
 from logdriven_dagster.engine.sources.files.text_values import UNDECODABLE
 from logdriven_dagster.engine.sources.files.texts import encoding_of
 from logdriven_dagster.engine.sources.files.typed.changed_times import refuse_skipped_times
-from logdriven_dagster.engine.sources.files.typed.footers import column_names, footers
+from logdriven_dagster.engine.sources.files.typed.footers import (
+    column_names,
+    describe_footer,
+    footers,
+    learn_footers,
+)
 from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_newer_features
 from logdriven_dagster.engine.sources.files.typed.old_days import without_old_days
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
@@ -69,6 +74,7 @@ from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import literal_path
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
+from logdriven_dagster.model.source_rows import FileRows, FileVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -199,6 +205,12 @@ class TypedFilesReader(FilesReader):
         found = footers(_local_files(reading, source) or frozenset(), source.type)
         others = [footer.path for footer in found if not footer.is_of_java]
         return without_old_days(frame, others[0]) if others else frame
+
+    def learn_files(self, source: FileSource, files: Iterable[FileRows]) -> None:
+        learn_footers(files, source.type)
+
+    def describe_file(self, source: FileSource, version: FileVersion) -> str | None:
+        return describe_footer(version, source.type)
 
     def may_pass(self, reading: Reading, source: FileSource, error: Exception) -> bool:
         """Return False; raise TerminalStepError for a timestamp of ORC that Java cannot read."""
