@@ -387,7 +387,7 @@ _OF_UTILS = {
 }
 """Tests of dbt_utils for single rows and one column."""
 
-_OF_ROWS = {
+_OF_ROWS: Mapping[str, Callable[..., None]] = {
     "unique_combination_of_columns": _unique_combination,
     "expression_is_true": _expression_is_true,
     "at_least_one": _at_least_one,
