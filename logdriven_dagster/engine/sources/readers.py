@@ -107,6 +107,11 @@ class Reader(ABC):
         _ = reading, source
         return frame
 
+    def add_file_columns(self, reading: Reading, source: Any, frame: "DataFrame") -> "DataFrame":
+        """Return the frame with the columns about the file of each row that the source names."""
+        _ = reading, source
+        return frame
+
     def may_pass(self, reading: Reading, source: Any, error: Exception) -> bool:
         """Return True if a failed step may succeed when it is retried at once.
 
