@@ -51,6 +51,8 @@ class FileRows:
     """The least position of a row with a time; see `WindowValues.position`. None without one."""
     last: int | str | None = None
     """The greatest position."""
+    footer: str | None = field(default=None, repr=False)
+    """The content of its footer; None for a format without one. See `footer_texts`."""
 
     def may_hold(self, first: int | str, end: int | str) -> bool:
         """Return True if a row may lie in the positions `[first, end)`."""

@@ -117,7 +117,7 @@ _FIELDS: Mapping[type[BaseModel], Mapping[Effect, str]] = {
     FilesSource: {
         _COSMETIC: "detect_changes_by on_empty missing_files after_success move_to",
         _VALUES: "path",
-        _SHAPE: "columns",
+        _SHAPE: "columns file_columns",
     },
     FileSource: {_SHAPE: "type"},
     RecordsSource: {_VALUES: "mode"},

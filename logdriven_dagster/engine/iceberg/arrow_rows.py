@@ -1,6 +1,6 @@
 """Rows of an Iceberg table without Spark, read by PyIceberg."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.arrow.rows import ArrowRows, fit_batch
@@ -13,6 +13,7 @@ from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
 _FEW = 10_000
@@ -76,15 +77,31 @@ def _fields_of_collections(table: "Table") -> Iterator[list[int]]:
             yield [*numbers, *index_by_id(Schema(*inner.fields))]
 
 
+def read_columns(
+    table: "Table", tasks: Iterable[FileTask], schema: "pa.Schema"
+) -> "Iterator[tuple[str, pa.RecordBatch]]":
+    """Yield batches of some columns, each with its file; names match in any case.
+
+    Columns that the table lacks are NULL. The files must have no equality deletes.
+    """
+    from pyiceberg.schema import Schema
+
+    names = {name.lower() for name in schema.names}
+    wanted = Schema(*(field for field in table.schema().fields if field.name.lower() in names))
+    for task in tasks:
+        for batch in _of_file(table, task, wanted):
+            yield task.file.file_path, fit_batch(batch, schema)
+
+
 def _batches(
     table: "Table", tasks: list[FileTask], schema: "pa.Schema"
 ) -> "Iterator[pa.RecordBatch]":
     for task in tasks:
-        for batch in _of_file(table, task):
+        for batch in _of_file(table, task, table.schema()):
             yield fit_batch(batch, schema)
 
 
-def _of_file(table: "Table", task: FileTask) -> "Iterator[pa.RecordBatch]":
+def _of_file(table: "Table", task: FileTask, schema: "Schema") -> "Iterator[pa.RecordBatch]":
     """Yield the rows of a file: a small batch first, and then the others.
 
     PyIceberg reads as many rows of a file as requested, or all, before it returns any.
@@ -95,7 +112,7 @@ def _of_file(table: "Table", task: FileTask) -> "Iterator[pa.RecordBatch]":
 
     given, read = 0, FileScanTask(task.file, delete_files=set(task.delete_files))
     for limit in (_FEW, None) if task.file.record_count > _FEW else (None,):
-        scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue(), limit=limit)
+        scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue(), limit=limit)
         for batch in scan.to_record_batches([read]):
             known = min(given, len(batch)) if limit is None else 0
             given += len(batch) if limit is not None else -known

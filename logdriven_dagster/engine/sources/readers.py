@@ -1,7 +1,7 @@
 """Reading sources: the protocol of readers, and the reading of a window."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,7 +19,7 @@ from logdriven_dagster.engine.sources.known_sources import FileVersions, KnownSo
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.runs import WindowRun
-from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.model.source_rows import FileRows, FileVersion, SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 
 if TYPE_CHECKING:
@@ -107,6 +107,11 @@ class Reader(ABC):
         _ = reading, source
         return frame
 
+    def add_file_columns(self, reading: Reading, source: Any, frame: "DataFrame") -> "DataFrame":
+        """Return the frame with the columns about the file of each row that the source names."""
+        _ = reading, source
+        return frame
+
     def may_pass(self, reading: Reading, source: Any, error: Exception) -> bool:
         """Return True if a failed step may succeed when it is retried at once.
 
@@ -134,6 +139,15 @@ class Reader(ABC):
         A reader that returns them applies `Reading.files`.
         """
         _ = reading, source, files
+        return None
+
+    def learn_files(self, source: Any, files: Iterable[FileRows]) -> None:
+        """Use what earlier processes have recorded of files in their present versions."""
+        _ = source, files
+
+    def describe_file(self, source: Any, version: FileVersion) -> str | None:
+        """Return the content of a file's footer, for `FileRows.footer`; None without one."""
+        _ = source, version
         return None
 
     def without_rows(self, reading: Reading, source: Any) -> "DataFrame":

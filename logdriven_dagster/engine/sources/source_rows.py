@@ -86,7 +86,10 @@ def _count_changed(
     assert source is not None
     if files is None:
         return count_rows(reading, step, None)
-    read = reader_of(source).list_files(reading, source, files)
+    reader = reader_of(source)
+    if known is not None:
+        reader.learn_files(source, (rows for rows in known.files if rows.version in files))
+    read = reader.list_files(reading, source, files)
     digest = _digest(table, source, () if read is not None else files)
     if known is not None and known.digest != digest:
         known = None
@@ -98,7 +101,9 @@ def _count_changed(
         found = _count_files(reading, step, new, counted)
         if found is None:
             return count_rows(reading, step, None)  # files come and go
-        counted += found
+        counted += (
+            replace(rows, footer=reader.describe_file(source, rows.version)) for rows in found
+        )
     elif known is not None and len(counted) == len(earlier):
         return known
     varies = OF_A_WINDOW.search(str(source)) is not None

@@ -5,12 +5,21 @@ programs have no `_window_start`, so any window is newer. Columns that the resul
 values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from logdriven_dagster.engine.arrow.keys import (
+    FEW_ROWS,
+    add_window_start,
+    build_key_schema,
+    find_bad_key,
+    find_ends,
+    match_keys,
+)
+from logdriven_dagster.engine.arrow.parquet import rows_of_file
 from logdriven_dagster.engine.queries.instants import instant
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform
@@ -19,12 +28,14 @@ from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.spark_files import FILE, files_named, read_files
 from logdriven_dagster.engine.storage.staging import staging_folder
+from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.engine.targets.staged_files import write_divided
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -56,21 +67,58 @@ class KeyedFiles(Protocol):
         """Return the files that may hold rows with keys in all these ranges; all without any."""
         ...
 
+    def read_few(
+        self, files: Sequence[str], schema: "pa.Schema"
+    ) -> "Iterator[tuple[str, pa.RecordBatch]] | None":
+        """Return the rows of some of its files in batches, each with its file.
 
-def refuse_duplicate_keys(rows: "DataFrame", key: tuple[str, ...], table: str) -> None:
-    """Raise TerminalStepError if two rows have the same key, or a key is null."""
-    missing = {name.lower() for name in key} - {name.lower() for name in rows.columns}
+        Names match in any case. Returns None if the files have more than FEW_BYTES, or if only
+        Spark reads them exactly.
+        """
+        ...
+
+
+def refuse_duplicate_keys(
+    spark: "SparkSession", staged: StagedRows, key: tuple[str, ...], table: str, storage: Storage
+) -> None:
+    """Raise TerminalStepError if two staged rows have the same key, or a key is null."""
+    missing = {name.lower() for name in key} - {name.lower() for name in staged.schema.names}
     if missing:
         raise TerminalStepError(
             f"{table}: the result has no key column {', '.join(sorted(missing))}"
         )
+    few = _read_few(staged, key, storage)
+    found = _find_bad_key(spark, staged, key, table) if few is None else find_bad_key(few)
+    if found is not None:
+        values, count = found
+        shown = ", ".join(f"{name}={values[name.lower()]!r}" for name in key)
+        is_null = any(value is None for value in values.values())
+        problem = "a key must not be null" if is_null else f"{count} rows have one key"
+        raise TerminalStepError(f"{table}: {problem}: {shown}")
+
+
+def _find_bad_key(
+    spark: "SparkSession", staged: StagedRows, key: tuple[str, ...], table: str
+) -> tuple[Mapping[str, Any], int] | None:
+    """Return a key that is NULL or occurs several times, with its number of rows; None if none."""
+    rows = read_files(spark, "parquet", staged.files, staged.schema)
     empty = " OR ".join(f"`{name}` IS NULL" for name in key)
     bad = rows.groupBy(*key).count().where(f"count > 1 OR {empty}").limit(1)
-    for row in run_action(rows.sparkSession, f"{table}: keys", bad.collect):
-        shown = ", ".join(f"{name}={row[name]!r}" for name in key)
-        null = any(row[name] is None for name in key)
-        problem = "a key must not be null" if null else f"{row['count']} rows have one key"
-        raise TerminalStepError(f"{table}: {problem}: {shown}")
+    for row in run_action(spark, f"{table}: keys", bad.collect):
+        return {name.lower(): row[name] for name in key}, row["count"]
+    return None
+
+
+def _read_few(staged: StagedRows, key: tuple[str, ...], storage: Storage) -> "pa.Table | None":
+    """Return the new keys, with names in lower case; None if they are for Spark to read."""
+    import pyarrow as pa
+
+    schema = build_key_schema(staged.schema, key)
+    if schema is None or staged.rows is None or staged.rows > FEW_ROWS:
+        return None
+    files = (storage.open(path) for path in staged.files)
+    batches = (batch for file in files for batch in rows_of_file(file, schema))
+    return pa.Table.from_batches(batches, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +150,16 @@ def merge(
     new = read_files(spark, "parquet", staged.files, staged.schema)
     hit = Hit([])
     if staged.files and table.with_keys({}):
-        hit = _hit(new, table, key, staged)
+        hit = _hit(new, table, key, staged, _read_few(staged, key, data.storage))
     done = Merged((staged.rows or 0) - hit.older - hit.newer, hit.older)
     if not hit.files:
         return [], staged.files, done
     old = conform(table.rows(spark, hit.files).drop(FILE), staged.schema, staged.run.table)
     newer = _is_newer(f"old.{WINDOW_START}", staged)
     survivors = old.alias("old").join(new.alias("new"), _same_key(key) & ~newer, "left_anti")
-    winners = new.alias("new").join(old.alias("old"), _same_key(key) & newer, "left_anti")
+    winners = new
+    if hit.newer:
+        winners = new.alias("new").join(old.alias("old"), _same_key(key) & newer, "left_anti")
     if kept := [name for name in old.columns if name not in new.columns]:
         columns = old.dropDuplicates(list(key)).select(*key, *map(quote_name, kept))
         winners = winners.join(columns, list(key), "left")
@@ -120,12 +170,38 @@ def merge(
     return hit.files, tuple(added), done
 
 
-def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: StagedRows) -> Hit:
-    """Return the files that hold a row with one of the new keys, and the number of those keys."""
-    spark, label = new.sparkSession, f"{staged.run.label}: match"
-    candidates = table.with_keys(_key_ranges(new, table.schema, key, label))
+def _hit(
+    new: "DataFrame",
+    table: KeyedFiles,
+    key: tuple[str, ...],
+    staged: StagedRows,
+    few: "pa.Table | None",
+) -> Hit:
+    """Return the files that hold a row with one of the new keys, and the number of those keys.
+
+    `few` are the new keys if Arrow can compare them.
+    """
+    label = f"{staged.run.label}: match"
+    candidates = table.with_keys(_key_ranges(new, table.schema, key, label, few))
     if not candidates:
         return Hit([])
+    if few is not None and build_key_schema(table.schema, key) == few.schema:
+        old = table.read_few(candidates, add_window_start(few.schema))
+        if old is not None:
+            found = match_keys(few, old, staged.run.window.end)
+            files = [file for file in candidates if file in found.files]
+            return Hit(files, found.older, found.newer)
+    return _match_by_spark(new, table, key, staged, candidates)
+
+
+def _match_by_spark(
+    new: "DataFrame",
+    table: KeyedFiles,
+    key: tuple[str, ...],
+    staged: StagedRows,
+    candidates: list[str],
+) -> Hit:
+    spark, label = new.sparkSession, f"{staged.run.label}: match"
     old = table.rows(spark, candidates)
     if WINDOW_START not in old.columns:
         old = old.withColumn(WINDOW_START, sf.lit(None).cast("timestamp"))
@@ -145,24 +221,41 @@ def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: Stag
 
 
 def _key_ranges(
-    new: "DataFrame", known: "StructType", key: tuple[str, ...], label: str
+    new: "DataFrame",
+    known: "StructType",
+    key: tuple[str, ...],
+    label: str,
+    few: "pa.Table | None",
 ) -> KeyRanges:
     """Return the minimum and maximum of the new keys, column by column."""
     types = {field.name.lower(): field.dataType.simpleString() for field in new.schema.fields}
     spelled = {field.name.lower(): field for field in known.fields}
-    names = [name for name in key if types[name.lower()] in _COMPARABLE]
+    names = [
+        name
+        for name in map(str.lower, key)
+        if name in spelled
+        and types[name] in _COMPARABLE
+        and spelled[name].dataType.simpleString() == types[name]
+    ]
+    ends: Mapping[str, tuple[Any, Any]]
+    if few is not None:
+        ends = {name: find_ends(few, name) for name in names}
+    else:
+        ends = _find_ends_by_spark(new, names, label)
+    return {spelled[name].name: (_as_end(low), _as_end(high)) for name, (low, high) in ends.items()}
+
+
+def _find_ends_by_spark(
+    new: "DataFrame", names: Sequence[str], label: str
+) -> Mapping[str, tuple[Any, Any]]:
     wanted = [limit(name) for name in names for limit in (sf.min, sf.max)]
     row = run_action(new.sparkSession, label, lambda: new.agg(sf.count("*"), *wanted).first())
     assert row is not None
-    ranges = {}
-    for number, name in enumerate(names):
-        field = spelled.get(name.lower())
-        if field is None or field.dataType.simpleString() != types[name.lower()]:
-            continue
-        ends = row[1 + 2 * number], row[2 + 2 * number]
-        low, high = (value if isinstance(value, int) else str(value) for value in ends)
-        ranges[field.name] = low, high
-    return ranges
+    return {name: (row[1 + 2 * n], row[2 + 2 * n]) for n, name in enumerate(names)}
+
+
+def _as_end(value: Any) -> int | str:
+    return value if isinstance(value, int) else str(value)
 
 
 def _same_key(key: tuple[str, ...]) -> "Column":

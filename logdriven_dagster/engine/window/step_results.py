@@ -186,6 +186,7 @@ class StepResults:
             frame = read_source(reading, existing)
             refuse_keys(reading, existing, frame)
             refuse_window_times(reading, existing, self._files_of.get(step.step, ()))
+            frame = reader_of(existing).add_file_columns(reading, existing, frame)
         self._malformed[step.step] += reading.malformed
         if len(self._windows) > 1:
             refuse_texts(step.source, frame)

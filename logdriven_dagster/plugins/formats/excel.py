@@ -1,5 +1,6 @@
 """Reading Excel workbooks with openpyxl: each cell by its own type, as Excel shows it."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -32,6 +33,11 @@ _AS_DIGITS = frozenset({"General", "0", "@"})
 _FIRST_DAY = datetime(1900, 3, 1)
 """The first day after Excel's 29 February 1900, which does not exist."""
 _MIDNIGHT = time()
+_ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
+"""A character that XML cannot hold, which openpyxl leaves as it is written."""
+_DAMAGED = (BadZipFile, KeyError, ValueError, TypeError, IndexError, AttributeError, EOFError)
+"""Errors that openpyxl raises for a file that it cannot read."""
+_FIX = "open and save it in Excel"
 
 
 class ExcelReader(LibraryFilesReader):
@@ -78,6 +84,7 @@ def _read_records(
 ) -> Iterator[Record]:
     stream, file = given
     books = _open_workbook(stream, file, data_only=True), _open_workbook(stream, file)
+    number = 0
     try:
         sheet, formulas = (_find_sheet(book, layout.sheet, file) for book in books)
         where = f"sheet {sheet.title}"
@@ -90,6 +97,10 @@ def _read_records(
             values, problems = _convert_row(cells, written, names, converters)
             if values or problems:
                 yield Record(values, f"{where}, row {number}", problems)
+    except _DAMAGED as error:
+        raise TerminalStepError(
+            f"{file}, after row {number}: openpyxl cannot read the sheet ({error}); {_FIX}"
+        ) from None
     finally:
         for book in books:
             book.close()
@@ -106,8 +117,9 @@ def _open_workbook(stream: BinaryIO, file: str, *, data_only: bool = False) -> "
         raise TerminalStepError(f"{file} {_NOT_EXCEL}: {_SIGNS[start]}")
     try:
         return load_workbook(stream, read_only=True, data_only=data_only, keep_links=False)
-    except (BadZipFile, InvalidFileException, KeyError, ValueError, TypeError) as error:
-        raise TerminalStepError(f"{file} {_NOT_EXCEL}, or is damaged ({error})") from None
+    except (InvalidFileException, *_DAMAGED) as error:
+        problem = f"{_NOT_EXCEL}, or openpyxl cannot read it ({error}); {_FIX}"
+        raise TerminalStepError(f"{file} {problem}") from None
 
 
 def _find_sheet(book: "Workbook", name: str | None, file: str) -> Any:
@@ -197,7 +209,7 @@ def _find_converter(kind: Any, zone: str) -> Converter | None:
 
 def _to_text(value: Any, cell: Any) -> str:
     if isinstance(value, str):
-        return value
+        return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)
     if _is_number(value) and cell.number_format in _AS_DIGITS and _is_whole(value):
         return str(int(value))
     raise ValueError(f"holds {shorten(value)}, which is not a text; write its type in columns")

@@ -1,9 +1,8 @@
 """Sources of file formats that Python libraries read."""
 
-from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from logdriven_dagster.config.models.types.files import FilesSource
 
@@ -15,12 +14,15 @@ _PATH_OPTIONS = frozenset(
 class LibraryFilesSource(FilesSource):
     """Files that a Python library reads: Spark lists them, so it has options only for that."""
 
-    def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
-        yield from super().mistakes()
+    @model_validator(mode="after")
+    def _check_options(self) -> "LibraryFilesSource":
         for name in self.options:
             if name.lower() not in _PATH_OPTIONS:
-                problem = f"{name} is not an option for a list of files"
-                yield "options", problem, "remove it, or use pathGlobFilter or basePath"
+                raise ValueError(
+                    f"options.{name}: not an option for a list of files; remove it, or use "
+                    "pathGlobFilter, recursiveFileLookup, modifiedBefore, modifiedAfter or basePath"
+                )
+        return self
 
 
 class AvroSource(LibraryFilesSource):

@@ -68,7 +68,7 @@ class LibraryFilesReader(FilesReader):
     def whole(self, reading: Reading, source: Any) -> "DataFrame":
         self._require_library()
         if reading.table.incremental.registers_files and not reading.run.files:
-            return self.without_rows(reading, source)
+            return reading.spark.createDataFrame([], source.columns)
         paths = load_paths(reading, source)
         columns = self.get_columns(reading, source, lambda: list_files(reading, source))
         return _read_paths(reading, source, paths, columns, self)

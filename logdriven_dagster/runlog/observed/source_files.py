@@ -223,6 +223,7 @@ def _convert_file(table: str, step_id: str, digest: str, file: FileRows) -> dict
         "after_count": file.after,
         "first_position": first,
         "last_position": last,
+        "footer": file.footer,
     }
 
 
@@ -233,7 +234,7 @@ def _parse_row(row: Row[Any]) -> FileRows:
     )
     version = FileVersion(row.path, row.file_size, row.changed_ns, row.modified_ns)
     counts = (row.row_count, row.null_count, row.before_count, row.after_count)
-    return FileRows(row.location, version, *counts, first, last)
+    return FileRows(row.location, version, *counts, first, last, row.footer)
 
 
 def _digest(path: str) -> str:

@@ -120,6 +120,7 @@ source_file = Table(
     Column("after_count", BigInteger, nullable=False),
     Column("first_position", String(64), comment="JSON: the least time; microseconds or raw"),
     Column("last_position", String(64), comment="JSON: the greatest time"),
+    Column("footer", LongText, comment="JSON: types of the columns, by the package that read them"),
     **INNODB,
 )
 """The rows of source files by window, as of `source_audit`: which files a window has to read."""

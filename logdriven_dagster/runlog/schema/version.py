@@ -1,6 +1,6 @@
 """The schema version that the code expects, and the place where a log records its own."""
 
-HEAD = "0013"
+HEAD = "0014"
 """The newest migration; a test verifies it."""
 
 VERSION_TABLE = "logdriven_version"

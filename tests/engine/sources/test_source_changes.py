@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
+from logdriven_dagster.engine.sources.files.typed import footers
 from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.model.windows import TimeWindow
 from tests.builders import at, day
@@ -158,3 +159,22 @@ def test_a_folder_that_names_the_window_needs_no_window_column(world: World):
     world.catch_up(now=NOW)
     assert sorted(n for n, _ in world.rows("ods.events")) == [1, 2, 4, 20, 30]
     assert [row["run_trigger"] for row in world.log()] == ["pending"] * 4 + ["source"] * 2
+
+
+def test_a_later_process_reads_the_footers_of_new_files_only(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    deliveries = Deliveries(world, "parquet", batch_size=1)
+    world.catch_up(now=at("2022-01-04"))
+    footers._footer.cache_clear()
+    opened = []
+    read = footers._read_footer
+    monkeypatch.setattr(
+        footers,
+        "_read_footer",
+        lambda path, form: opened.append(Path(path).stem) or read(path, form),
+    )
+    deliveries.deliver("05", (5, _time(4)))
+    assert deliveries.run() == [day(4)]
+    assert opened == ["05"]
+    assert deliveries.numbers == [1, 2, 3, 4, 5]

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from logdriven_dagster.engine.targets import upserted_files
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
+from tests.needs import rarely
 
 UPSERTS = {
     "iceberg": {"type": "iceberg", "mode": "upsert", "key": ["id"]},
@@ -133,3 +135,27 @@ def test_several_columns_make_a_key(lab: Lab):
 def files(lab: Lab) -> set[str]:
     table = lab.engine._catalog.load_table("ods.t")
     return {task.file.file_path for task in table.scan().plan_files()}
+
+
+@pytest.mark.parametrize("kind", ["iceberg", *rarely("delta")])
+def test_keys_compared_by_arrow_match_as_those_compared_by_spark(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    target = {"type": kind, "mode": "upsert", "key": ["ID", "day", "amount"]}
+    windows = {
+        1: "(1, DATE'2022-01-01', 1.50, 'a'), (2, DATE'2022-01-01', 1.50, 'a')",
+        3: "(2, DATE'2022-01-01', 1.50, 'c'), (2, DATE'2022-01-02', 1.50, 'c')",
+        2: "(2, DATE'2022-01-01', 1.5, 'b'), (1, DATE'2022-01-01', 1.5, 'b'), (3, DATE'2021-01-01', 2.5, 'b')",  # noqa: E501
+        4: "(7, DATE'2022-01-01', 1.50, 'd')",
+    }
+    done = []
+    for name, most in (("arrow", 100), ("spark", -1)):
+        monkeypatch.setattr(upserted_files, "FEW_ROWS", most)
+        merged = []
+        for n, values in windows.items():
+            sql = f"SELECT * FROM VALUES {values} AS t(id, day, amount, v)"
+            lab.table(f"ods.{name}", {"sql": sql, "target": target})
+            merged.append(lab.run(f"ods.{name}", day(n)).published[0].merged)
+        done.append((merged, lab.rows(f"ods.{name}")))
+    assert done[0] == done[1]
+    assert done[0][0][2] == Merged(inserted=1, updated=1)

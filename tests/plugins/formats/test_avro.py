@@ -9,7 +9,7 @@ from uuid import UUID
 import fastavro
 import pytest
 
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import InvalidProjectError, TerminalStepError
 from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing.conformance import SourceConformance, SourceScene
 from tests.builders import at, day
@@ -182,6 +182,11 @@ def test_files_of_several_schemas_have_one_type(lab: Lab):
     assert "3.avro: the column a is string, in older files bigint" in refused(lab)
 
 
+def test_options_are_those_of_lists_of_files(lab: Lab):
+    with pytest.raises(InvalidProjectError, match=r"options.mode: not an option for a list of"):
+        load(lab, {"options": {"mode": "PERMISSIVE"}})
+
+
 def test_folders_are_columns(lab: Lab):
     for number in (1, 2):
         path = lab.root / f"in/dt=2022-01-0{number}/f.avro"
@@ -245,3 +250,10 @@ def test_rows_are_counted_by_file(spark: Any, world: World):
     assert [file.total for file in rows.files] == [1, 1, 1]
     assert (rows.total, rows.before) == (3, 1)
     assert len(world.rows("ods.t")) == 2
+
+
+def test_each_row_has_the_facts_of_its_file(lab: Lab):
+    for number in (1, 2):
+        write(lab.root / f"in/dt={number}/{number}.avro", record(("n", "int")), [{"n": number}])
+    load(lab, {"file_columns": {"file": "file_name"}}, "SELECT n, dt, file FROM source")
+    assert sorted(lab.rows("ods.t")) == [(1, 1, "1.avro"), (2, 2, "2.avro")]

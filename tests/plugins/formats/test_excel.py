@@ -50,6 +50,7 @@ NOON = datetime(2022, 1, 2, 12, 30, 15, 123000)
 READ: dict[str, tuple[str, Any, Any]] = {
     "text": ("STRING", "é\n😀", "é\n😀"),
     "text of digits": ("STRING", "007", "007"),
+    "escaped text": ("STRING", "a_x000D_b_x005F_", "a\rb_"),
     "number as text": ("STRING", 7, "7"),
     "boolean": ("BOOLEAN", False, False),
     "int": ("INT", -7, -7),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,11 @@ _ONE_FILE = re.compile(r"(?:\$\{|[^*?\[{])+\.\w+")
 _NAMED_FILES = re.compile(r"(?:.*/)?[^/]+\.\w+")
 
 
+FileFact: TypeAlias = Literal[
+    "file_path", "file_name", "file_size", "file_modification_time", "row_index"
+]
+
+
 class FilesSource(Source):
     """Common fields of sources of files, also for files registered one by one.
 
@@ -38,6 +43,12 @@ class FilesSource(Source):
         description="the columns with their types, as Spark DDL; default: Spark infers them "
         "from the files",
         examples=["id BIGINT, at TIMESTAMP"],
+    )
+    file_columns: dict[str, FileFact] = Field(
+        default_factory=dict,
+        description="additional columns with facts about the file of each row, as in Spark's "
+        "`_metadata`: the name of each column, and the fact",
+        examples=[{"loaded_from": "file_name"}],
     )
     missing_files: Literal["fail", "no_rows", "wait"] = Field(
         "fail",
@@ -60,6 +71,12 @@ class FilesSource(Source):
     move_to: str | None = Field(
         None, description="after_success move: the folder to move them to", examples=["done"]
     )
+
+    @model_validator(mode="after")
+    def _check_row_index(self) -> "FilesSource":
+        if "row_index" in self.file_columns.values() and self.type != "parquet":
+            raise ValueError("file_columns: row_index is only known for parquet; remove it")
+        return self
 
     @model_validator(mode="after")
     def _check_move(self) -> "FilesSource":
@@ -92,13 +109,18 @@ class FilesSource(Source):
         # Spark turns folders such as day=2022-01-01 into columns, but not if files are named.
         if self.columns is None or "${" in self.columns or "basePath" in self.options:
             return None
-        return list_declared_columns(self.columns) if _NAMED_FILES.fullmatch(self.path) else None
+        if not _NAMED_FILES.fullmatch(self.path):
+            return None
+        return list_declared_columns(self.columns) | self.file_columns.keys()
 
     def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
         if self.missing_files == "no_rows" and self.columns is None:
             yield "missing_files", "no_rows needs the columns of the files", "set columns"
         if self.columns is None or "${" in self.columns:
             return
+        names = {name.lower() for name in list_declared_columns(self.columns)}
+        if both := [name for name in self.file_columns if name.lower() in names]:
+            yield "file_columns", f"{both[0]} is also in columns", "choose another name"
         # Spark turns folders such as day=2022-01-01 into columns.
         is_whole = _ONE_FILE.fullmatch(self.path) and "basePath" not in self.options
         named = {"window_column": self.window_name, "key_column": self.key_column}

@@ -49,7 +49,12 @@ from logdriven_dagster.engine.sources.files.text_files import refuse_unreadable_
 from logdriven_dagster.engine.sources.files.text_values import UNDECODABLE
 from logdriven_dagster.engine.sources.files.texts import encoding_of
 from logdriven_dagster.engine.sources.files.typed.changed_times import refuse_skipped_times
-from logdriven_dagster.engine.sources.files.typed.footers import column_names, footers
+from logdriven_dagster.engine.sources.files.typed.footers import (
+    column_names,
+    describe_footer,
+    footers,
+    learn_footers,
+)
 from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_newer_features
 from logdriven_dagster.engine.sources.files.typed.old_days import without_old_days
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
@@ -69,10 +74,17 @@ from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import literal_path
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
+from logdriven_dagster.model.source_rows import FileRows, FileVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+
+_CARRIED = "_logdriven_metadata"
+"""The column with Spark's facts about the file of a row, where the hidden one would be lost."""
+_FILE_FACTS = {"file_size": "bigint", "file_modification_time": "timestamp", "row_index": "bigint"}
+"""Types of the facts about files that are not texts."""
 
 
 class FilesReader(Reader):
@@ -119,10 +131,40 @@ class FilesReader(Reader):
         found = frozenset(version for version in files if version.path in read)
         return found if len(found) == len(read) else None
 
+    def add_file_columns(
+        self, reading: Reading, source: FilesSource, frame: "DataFrame"
+    ) -> "DataFrame":
+        if not source.file_columns:
+            return frame
+        if reading.table.incremental.registers_files and not reading.run.files:
+            return _with_null_facts(source, frame)
+        names = set(map(str.lower, frame.columns))
+        if same := [name for name in (METADATA, *source.file_columns) if name.lower() in names]:
+            raise TerminalStepError(
+                f"{source.path}: the files have a column {same[0]}, so file_columns cannot be read"
+            )
+        facts = _CARRIED if _CARRIED in frame.columns else METADATA
+        for name, fact in source.file_columns.items():
+            frame = frame.withColumn(name, sf.col(f"{facts}.{fact}"))
+        return frame.drop(_CARRIED)
+
     def without_rows(self, reading: Reading, source: FilesSource) -> "DataFrame":
         if source.columns:
-            return reading.spark.createDataFrame([], source.columns)
-        return super().without_rows(reading, source)
+            frame = reading.spark.createDataFrame([], source.columns)
+        else:
+            frame = super().without_rows(reading, source)
+        return _with_null_facts(source, frame)
+
+
+def _with_null_facts(source: FilesSource, frame: "DataFrame") -> "DataFrame":
+    for name, fact in source.file_columns.items():
+        frame = frame.withColumn(name, sf.lit(None).cast(_FILE_FACTS.get(fact, "string")))
+    return frame
+
+
+def _carry_facts(source: FilesSource, frame: "DataFrame") -> "DataFrame":
+    """Return the frame with Spark's hidden column of facts about files as a column of its own."""
+    return frame.withColumn(_CARRIED, sf.col(METADATA)) if source.file_columns else frame
 
 
 class TypedFilesReader(FilesReader):
@@ -163,6 +205,12 @@ class TypedFilesReader(FilesReader):
         found = footers(_local_files(reading, source) or frozenset(), source.type)
         others = [footer.path for footer in found if not footer.is_of_java]
         return without_old_days(frame, others[0]) if others else frame
+
+    def learn_files(self, source: FileSource, files: Iterable[FileRows]) -> None:
+        learn_footers(files, source.type)
+
+    def describe_file(self, source: FileSource, version: FileVersion) -> str | None:
+        return describe_footer(version, source.type)
 
     def may_pass(self, reading: Reading, source: FileSource, error: Exception) -> bool:
         """Return False; raise TerminalStepError for a timestamp of ORC that Java cannot read."""
@@ -277,8 +325,10 @@ def _union_of_parts(
         reader = reader.schema(StructType([*part.schema.fields, *folders]))
         if not reading.table.incremental.registers_files:
             reader = reader.option("basePath", _base(build_cache_key(reading, source)))
-        rows = selection.add_name(reader.load([literal_path(path) for path in paths]))
-        rows = selection.select_columns(part.convert(rows), whole.columns)
+        loaded = _carry_facts(source, reader.load([literal_path(path) for path in paths]))
+        rows = selection.add_name(loaded)
+        carried = [_CARRIED] if source.file_columns else []
+        rows = selection.select_columns(part.convert(rows), [*whole.columns, *carried])
         frame = rows if frame is None else frame.union(rows)
     return selection.apply(whole) if frame is None else frame
 
@@ -342,7 +392,7 @@ def load_paths(reading: Reading, source: FilesSource, *, details: bool = False) 
     """
     listed = source.model_copy(update={"type": "binaryFile", "columns": None})
     hidden = ["content"] if details else ["content", "length", "modificationTime"]
-    return load_files(reading, listed, None).drop(*hidden)
+    return _carry_facts(source, load_files(reading, listed, None)).drop(*hidden)
 
 
 def load_texts(reading: Reading, source: JsonSource) -> "DataFrame":

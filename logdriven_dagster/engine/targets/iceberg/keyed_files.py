@@ -1,9 +1,11 @@
 """Files of an Iceberg table for an upsert, selected by the statistics of their keys."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.arrow.keys import FEW_BYTES
+from logdriven_dagster.engine.iceberg.arrow_rows import read_columns
 from logdriven_dagster.engine.iceberg.files import build_range_filter
 from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
@@ -12,6 +14,7 @@ from logdriven_dagster.engine.iceberg.schema import spark_schema
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +50,15 @@ class IcebergFiles:
             return list(self._all)
         terms = [build_range_filter(name, low, high) for name, (low, high) in ranges.items()]
         return [file.file_path for file in matching_files(self._table, reduce(And, terms))]
+
+    def read_few(
+        self, files: Sequence[str], schema: "pa.Schema"
+    ) -> "Iterator[tuple[str, pa.RecordBatch]] | None":
+        tasks = [self._all[path] for path in files]
+        is_large = sum(task.file.file_size_in_bytes for task in tasks) > FEW_BYTES
+        if is_large or any(task.equality_deletes for task in tasks):
+            return None
+        return read_columns(self._table, tasks, schema)
 
     def find_files(self, paths: "Iterable[str]") -> "list[DataFile]":
         """Return the table's files at these locations."""

@@ -164,7 +164,9 @@ class IcebergTable:
                 with self._folder.storage.open(path) as file:
                     refuse_distant_times(file)
         if self._target.write_mode.merges_by_key:
-            refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
+            spark, (rows,) = self._context.spark, staged
+            storage = self._folder.storage
+            refuse_duplicate_keys(spark, rows, self._target.key, self._name, storage)
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """Return the staged rows, read with their exact schema."""

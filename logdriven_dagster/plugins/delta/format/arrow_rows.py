@@ -50,13 +50,31 @@ def _batches(
     schema: "pa.Schema",
     open_file: Callable[[str], BinaryIO],
 ) -> "Iterator[pa.RecordBatch]":
+    for _, batch in read_columns(snapshot, files, schema, open_file):
+        yield batch
+
+
+def read_columns(
+    snapshot: Snapshot,
+    files: Sequence[DataFile],
+    schema: "pa.Schema",
+    open_file: Callable[[str], BinaryIO],
+) -> "Iterator[tuple[str, pa.RecordBatch]]":
+    """Yield batches of the columns of `schema`, each with its file; names match in any case.
+
+    Columns that the table lacks are NULL. The table must have no column mapping.
+    """
     deleted = _read_deleted_rows(snapshot)
+    spelled = {name.lower(): name for name in schema.names}
     for file in files:
         values = {
-            name: snapshot.bounds(name)[file.number][0] for name in snapshot.partition_columns
+            spelled[name.lower()]: snapshot.bounds(name)[file.number][0]
+            for name in snapshot.partition_columns
+            if name.lower() in spelled
         }
         gone = deleted.get(_place(file.location), ())
-        yield from rows_of_file(open_file(file.location), schema, values, gone)
+        for batch in rows_of_file(open_file(file.location), schema, values, gone):
+            yield file.location, batch
 
 
 def _read_deleted_rows(snapshot: Snapshot) -> dict[str, set[int]]:

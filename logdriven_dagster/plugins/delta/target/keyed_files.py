@@ -1,16 +1,20 @@
 """Files of a Delta table for an upsert, selected by the statistics of their keys."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.arrow.keys import FEW_BYTES
+from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
+from logdriven_dagster.plugins.delta.format.arrow_rows import read_columns
 from logdriven_dagster.plugins.delta.format.frames import frame_of
 from logdriven_dagster.plugins.delta.format.pruning import within_keys
-from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.plugins.delta.target.requirements import refuse_deletion_vectors
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -18,8 +22,8 @@ if TYPE_CHECKING:
 class DeltaFiles:
     """The files of a Delta table; implements `KeyedFiles`."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    def __init__(self, snapshot: Snapshot, storage: Storage) -> None:
+        self._snapshot, self._storage = snapshot, storage
 
     @property
     def schema(self) -> "StructType":
@@ -41,6 +45,14 @@ class DeltaFiles:
             low, high = (_as_value(each, kinds[name]) for each in ends)
             numbers &= within_keys(self._snapshot, name, low, high)
         return [file.location for file in self._snapshot.files if file.number in numbers]
+
+    def read_few(
+        self, files: Sequence[str], schema: "pa.Schema"
+    ) -> "Iterator[tuple[str, pa.RecordBatch]] | None":
+        found = self.find_files(files)
+        if sum(sizes(found).values()) > FEW_BYTES or self._snapshot.column_mapping != "none":
+            return None
+        return read_columns(self._snapshot, found, schema, self._storage.open)
 
     def find_files(self, locations: Iterable[str]) -> list[DataFile]:
         """Return the table's files at these locations."""

@@ -121,7 +121,9 @@ class DeltaTable:
 
     def _refuse_duplicates(self, staged: Sequence[StagedRows]) -> None:
         if self._target.write_mode.merges_by_key:
-            refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._table)
+            spark, (rows,) = self._context.spark, staged
+            storage = self._data.storage
+            refuse_duplicate_keys(spark, rows, self._target.key, self._table, storage)
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """Return the staged rows, read with their exact schema."""
@@ -324,7 +326,7 @@ class DeltaTable:
         return Selection(snapshot, column, [windows[0].up_to_end_of(windows[-1])])
 
     def _merge(self, snapshot: Snapshot, staged: StagedRows) -> FileChange:
-        files = DeltaFiles(snapshot)
+        files = DeltaFiles(snapshot, self._data.storage)
         removed, added, merged = merge(
             self._context.spark, files, self._target.key, staged, self._data
         )

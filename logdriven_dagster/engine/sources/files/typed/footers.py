@@ -1,12 +1,13 @@
 """Footers of local Parquet and ORC files, read once for each version of a file."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.sources.files.typed.footer_texts import parse_footer, write_footer
 from logdriven_dagster.engine.sources.files.typed.held_types import (
     HALF,
     INT128,
@@ -35,6 +36,7 @@ from logdriven_dagster.engine.sources.files.typed.orc_values import (
 from logdriven_dagster.engine.sources.files.typed.parquet_times import mark_times
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.source_rows import FileRows, FileVersion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,6 +75,7 @@ _OF_ORC = {
     "int64": "bigint",
     "date32[day]": "date",
 }
+_MOST_FOOTERS = 100_000
 _CATALYST = b"spark.sql.catalyst.type"
 
 
@@ -127,8 +130,33 @@ def column_names(found: Sequence[Footer]) -> frozenset[str]:
     return frozenset(name.lower() for footer in found for name, _ in footer.columns.fields)
 
 
-@lru_cache(maxsize=100_000)
-def _footer(path: str, _size: int, _changed: int, form: str) -> Footer | None:
+_known: dict[tuple[str, int, int, str], Footer] = {}
+"""Footers that earlier processes have read; each is used once, as `_footer` keeps it."""
+
+
+def learn_footers(files: Iterable[FileRows], form: str) -> None:
+    """Use the recorded footers of files, whose versions are the present ones."""
+    for path, size, _, modified, text in ((*file.version, file.footer) for file in files):
+        if text is not None and (content := parse_footer(text)) is not None:
+            columns, newer, is_of_java = content
+            footer = Footer(path, _share(columns), is_of_java, form=form, newer=newer)
+            _known[path, size, modified, form] = footer
+
+
+def describe_footer(version: FileVersion, form: str) -> str | None:
+    """Return the footer of a file as a text for `learn_footers`; None if it cannot be read."""
+    footer = _footer(version.path, version.size, version.modified, form)
+    if footer is None:
+        return None
+    return write_footer(footer.columns, footer.newer, is_of_java=footer.is_of_java)
+
+
+@lru_cache(maxsize=_MOST_FOOTERS)
+def _footer(path: str, size: int, changed: int, form: str) -> Footer | None:
+    return _known.pop((path, size, changed, form), None) or _read_footer(path, form)
+
+
+def _read_footer(path: str, form: str) -> Footer | None:
     import pyarrow as pa
     from pyarrow import orc
 

@@ -4,7 +4,7 @@ Until that release is tagged, a change of the models gets no migration: this fil
 number, and logs of earlier numbers are refused.
 """
 
-revision = "0013"
+revision = "0014"
 down_revision = None
 
 
