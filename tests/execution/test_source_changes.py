@@ -295,6 +295,7 @@ class Folders:
         (FOLDER, "02/_b.csv", {}),
         (FOLDER, "03/a.csv", {day(3): "03/a.csv (new)"}),
         (FOLDER, "04/a.csv", {}),
+        ("in/${DAY}", "02/a.csv", {day(2): "02/a.csv (changed)"}),
         (FILE, "02/a.csv", {day(2): "02/a.csv (changed)"}),
         (FILE, "02/b.csv", {}),
         (FILE, "03/a.csv", {day(3): "03/a.csv (new)"}),

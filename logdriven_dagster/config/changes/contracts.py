@@ -85,8 +85,14 @@ def _may_change_columns(changes: Sequence[TableChange]) -> bool:
 
 
 def _normalize(kind: str) -> str:
-    """Return a type without spaces and letter case, such as that of `DECIMAL(9, 2)`."""
-    return "".join(kind.lower().split())
+    """Return the one name of a type, such as BIGINT for `long`, also in its fields."""
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        return exp.DataType.build(kind, dialect="spark").sql("spark")
+    except SqlglotError:
+        return "".join(kind.lower().split())
 
 
 def _by_name(table: TableConfig) -> dict[str, DeclaredColumn]:

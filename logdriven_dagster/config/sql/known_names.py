@@ -91,6 +91,8 @@ def _find_columns(sql: str, tree: Any, tables: Mapping[str, Columns | None]) -> 
         return None
     if any(not values.alias_column_names for values in tree.find_all(exp.Values)):
         return None
+    if _expands_struct(tree):
+        return None
     found: set[str] = set()
     for name, _ in find_named_tables(tree):
         columns = tables.get(name.lower())
@@ -98,6 +100,16 @@ def _find_columns(sql: str, tree: Any, tables: Mapping[str, Columns | None]) -> 
             return None
         found |= columns
     return frozenset(found)
+
+
+def _expands_struct(tree: Any) -> bool:
+    """Return True if a query selects all fields of a struct, such as `message.*`."""
+    from sqlglot import exp
+
+    relations = tree.find_all(exp.Table, exp.Subquery, exp.CTE)
+    names = {relation.alias_or_name.lower() for relation in relations}
+    stars = (column for column in tree.find_all(exp.Column) if column.is_star)
+    return any(star.table and star.table.lower() not in names for star in stars)
 
 
 def _find_defined(tree: Any) -> Columns:

@@ -39,6 +39,16 @@ def reader_options(connection: Connection) -> dict[str, str]:
     return {"url": connection.jdbc_url, "driver": connection.driver} | always | connection.options
 
 
+def as_subquery(query: str) -> str:
+    """Return a query as Spark puts it into parentheses: without a semicolon at its end.
+
+    A comment in its last line would include the parenthesis, and Spark trims line ends.
+    """
+    text = query.rstrip("; \t\r\n")
+    last = text.rpartition("\n")[2]
+    return f"{text}\n/**/" if "--" in last or "#" in last else text
+
+
 def writer_options(connection: Connection) -> dict[str, str]:
     """Return Spark's options to load a table in large batches."""
     batches = {"batchsize": "10000", "numPartitions": "8"} | _WRITER.get(connection.driver, {})

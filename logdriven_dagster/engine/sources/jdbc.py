@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.jdbc import JdbcSource
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.databases.connections import reader_options
+from logdriven_dagster.engine.databases.connections import as_subquery, reader_options
 from logdriven_dagster.engine.databases.exact_columns import read_exactly
 from logdriven_dagster.engine.queries.rendering import render_for_database
 from logdriven_dagster.engine.sources import keys
@@ -31,8 +31,8 @@ class JdbcReader(Reader):
         if source.table:
             options["dbtable"] = render_for_database(source.table, reading.run, connection)
         else:
-            query = source.query or ""
-            options["query"] = render_for_database(query, reading.run, connection)
+            query = render_for_database(source.query or "", reading.run, connection)
+            options["query"] = as_subquery(query)
         options |= option_texts(source.options)
         read = read_exactly(reading.spark, connection, options, reading.project.zone)
         if source.key_column:

@@ -13,7 +13,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.jdbc import JdbcSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.databases.connections import database
+from logdriven_dagster.engine.databases.connections import as_subquery, database
 from logdriven_dagster.engine.queries.instants import literal
 from logdriven_dagster.engine.queries.rendering import render_for_database
 from logdriven_dagster.engine.spark import functions as sf
@@ -198,7 +198,7 @@ def _origin(source: JdbcSource, run: WindowRun, connection: "Connection") -> "Fr
     if source.table is not None:
         schema, _, name = render_for_database(source.table, run, connection).rpartition(".")
         return sa.table(name, schema=schema or None)
-    query = render_for_database(source.query or "", run, connection)
+    query = as_subquery(render_for_database(source.query or "", run, connection))
     # The query has no parameters.
     return sa.text(query.replace(":", "\\:")).columns().subquery("logdriven_source")
 

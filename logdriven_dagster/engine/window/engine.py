@@ -16,7 +16,7 @@ from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_qu
 from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.engine.comparison.comparing import compare_frames
 from logdriven_dagster.engine.comparison.values import Comparison, QueryRows, Rule, Side
-from logdriven_dagster.engine.databases.connections import reader_options
+from logdriven_dagster.engine.databases.connections import as_subquery, reader_options
 from logdriven_dagster.engine.databases.exact_columns import read_exactly
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.quoting import quote_name
@@ -148,7 +148,7 @@ class Engine:
     def _read_side(self, spark: "SparkSession", side: Side) -> "DataFrame":
         if isinstance(side, QueryRows):
             connection = self._project.connection(side.connection)
-            options = reader_options(connection) | {"query": side.sql}
+            options = reader_options(connection) | {"query": as_subquery(side.sql)}
             return read_exactly(spark, connection, options, self._project.zone).convert()
         if side.snapshot is None:
             return self.read(side.table, side.window, spark)

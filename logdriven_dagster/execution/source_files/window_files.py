@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from logdriven_dagster.config.derived.clock_formats import FORMATTED
+from logdriven_dagster.config.derived.clock_formats import cut_after_times
 from logdriven_dagster.config.locations import as_path, is_remote, resolve_location
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
@@ -31,7 +31,7 @@ def is_named_by_window(table: TableConfig, step: StepConfig) -> bool:
     source = step.source
     return (
         isinstance(source, FilesSource)
-        and FORMATTED.search(source.path) is not None
+        and cut_after_times(source.path) is not None
         and not isinstance(source.window_column, TimeColumn)
         and not (table.is_sliced or table.incremental.is_snapshot)
     )

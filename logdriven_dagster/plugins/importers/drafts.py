@@ -92,6 +92,13 @@ def job_path(name: str) -> PurePosixPath:
 
 
 def stub_query(reason: str) -> str:
-    """Return a Spark query for an untranslated part, which fails with the reason."""
+    """Return a Spark query for an untranslated part, which fails with the reason.
+
+    Columns of a table function are not known without Spark, so that queries that read the table
+    stay valid with any columns.
+    """
     text = reason.replace("\\", "/").replace("'", "’").replace("${", "$ {")
-    return f"SELECT CAST(\n  raise_error('not translated: {text}')\nAS STRING) AS not_translated\n"
+    return (  # the text is quoted, and a person reads the draft
+        f"SELECT * FROM (SELECT CAST(\n  raise_error('not translated: {text}')\n"  # noqa: S608
+        "AS STRING) AS not_translated FROM range(1))\n"
+    )

@@ -145,10 +145,17 @@ def test_a_table_of_unknown_columns_may_have_any(sql: str):
         ("SELECT count(*) FROM source", None),
         ("SELECT a FROM elsewhere", {"a"}),
         ("SELECT * FROM elsewhere", None),
+        ("SELECT s.* FROM source AS s", {"id", "name", "at", "s"}),
+        ("SELECT m.* FROM (SELECT from_json(name, 'a INT') AS m FROM source)", None),
     ],
 )
 def test_the_columns_of_a_result_are_known_by_its_query(sql: str, columns: set[str] | None):
     assert examine_query(sql, TABLES, examines_functions=True).columns == columns
+
+
+def test_the_fields_of_a_struct_are_columns():
+    sql = "SELECT a FROM (SELECT m.* FROM (SELECT from_json(name, 'a INT') AS m FROM source))"
+    assert unknown(sql) == []
 
 
 def test_functions_of_users_are_not_examined():

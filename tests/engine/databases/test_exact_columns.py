@@ -346,6 +346,12 @@ def test_arrays_of_the_declared_depth_and_empty_ones_are_read(postgres: Table):
     assert postgres.read()[1] == [[["a", "b"], ["c", "d"]], [], None]
 
 
+def test_a_query_may_end_with_a_comment_or_a_semicolon(postgres: Table):
+    postgres.fill("int", "5")
+    assert postgres.read(query="SELECT v FROM s; ")[1] == [5]
+    assert postgres.read(query="SELECT v FROM s -- all of it")[1] == [5]
+
+
 @pytest.mark.parametrize("origin", [{}, {"query": "SELECT 1 AS one, v FROM s"}])
 def test_a_column_of_a_type_that_spark_lacks_is_named(postgres: Table, origin: dict[str, str]):
     postgres.fill("money[]", "'{1.5}'")

@@ -59,7 +59,9 @@ def import_dbt(project: Project, wish: DbtRequest) -> Translation:
     work = _DbtImport(project, wish, read_manifest(wish.manifest), Translation())
     work.name_tables()
     drafts = [work.draft(node) for node in work.tables()]
-    found = rules.translate_tests(work.manifest, work.translated, work.names, work.translation)
+    found = rules.translate_tests(
+        work.manifest, work.translated, work.names, work.translation, work.resolve_test
+    )
     work.translation.drafts = [work.with_rules(draft, found) for draft in drafts]
     for kind, count in work.manifest.others.items():
         if count:
@@ -134,7 +136,8 @@ class _DbtImport:
         columns = rules.declare_columns(node)
         if columns is not None:
             values = {"table": values.pop("table"), "columns": columns, **values}
-        self.translated[node.id] = rules.TestedTable(node, columns, made.steps[-1]["target"])
+        target = made.steps[-1]["target"]
+        self.translated[node.id] = rules.TestedTable(node, columns, target, self.wish.convert_sql)
         comments = {"steps.load": [f"TODO: {review}" for review in made.reviews]}
         return DraftFile(path, values, origin, comments if made.reviews else {})
 
@@ -151,7 +154,11 @@ class _DbtImport:
         """Return the draft with the rules of its table, and the tables that they read."""
         node = self.nodes[draft.tables[0]]
         added = found.get(node.id)
-        if added is None or not added.columns or node.id not in self.translated:
+        if added is None or node.id not in self.translated:
+            return draft
+        quality = {"columns": added.columns, "rows": added.rows}
+        quality = {name: found for name, found in quality.items() if found}
+        if not quality and not added.checks:
             return draft
         values = {**draft.values}
         depends = {each["table"]: each for each in values.get("depends_on", ())}
@@ -160,8 +167,14 @@ class _DbtImport:
         *others, last = values.pop("steps")
         if depends:
             values["depends_on"] = list(depends.values())
-        values["steps"] = [*others, {**last, "quality": {"columns": added.columns}}]
+        values["steps"] = [*others, {**last, "quality": quality} if quality else last]
+        if added.checks:
+            values["checks"] = added.checks
         return replace(draft, values=values)
+
+    def resolve_test(self, test: Node, tested: Node) -> str:
+        """Return the query of a singular test, in which `load` has the rows of the tested node."""
+        return _ModelSteps(self, test).resolve_test(tested)
 
     def _describe(self, node: Node) -> Values:
         values: Values = {}
@@ -337,6 +350,26 @@ class _ModelSteps:
         if not resolved.problems:
             return resolved
         raise _JinjaError(node, resolved.problems)
+
+    def resolve_test(self, tested: Node) -> str:
+        """Return the query of a singular test. Raises UntranslatableError."""
+        work, test = self._work, self._node
+
+        def find(function: str, arguments: str) -> str:
+            upstream = self._choose(test, function.removesuffix(".render()"), arguments)
+            if upstream.is_ephemeral:
+                raise LookupError("it reads an ephemeral model; write its query into the test")
+            return "load" if upstream.id == tested.id else work.names[upstream.id]
+
+        code = str(test.values.get("raw_code") or "")
+        resolved = jinja.resolve(code.replace("\r\n", "\n"), find, "never")
+        if resolved.problems:
+            raise _JinjaError(test, resolved.problems)
+        sql = self._in_spark(resolved.sql)
+        if self._converted:
+            reason = "its SQL was converted by sqlglot; compare its results"
+            work.translation.note(test.path, f"test {test.name}", reason)
+        return block(sql)
 
     def _in_spark(self, sql: str) -> str:
         work = self._work

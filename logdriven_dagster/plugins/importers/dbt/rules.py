@@ -1,15 +1,17 @@
-"""Quality rules from dbt's generic tests and the constraints of its contracts.
+"""Quality rules and checks from dbt's tests, those of dbt_utils, and constraints of contracts.
 
 A test of severity `error` becomes a blocking rule: one bad row stops the publication, and no row is
-removed. With severity `warn`, bad rows are counted and written, as in dbt.
+removed. With severity `warn`, bad rows are counted and written, as in dbt. A test of several rows,
+and a singular test, becomes a check, which stops the publication if its query returns a row.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from logdriven_dagster.plugins.importers.dbt.dialects import SPARK_TYPE
+from logdriven_dagster.plugins.importers import naming
+from logdriven_dagster.plugins.importers.dbt.dialects import SPARK_TYPE, as_spark
 from logdriven_dagster.plugins.importers.dbt.manifest import Manifest, Node
 from logdriven_dagster.plugins.importers.drafts import Translation, UntranslatableError, Values
 
@@ -25,17 +27,29 @@ _DEFAULTS: Mapping[str, object] = {
 
 @dataclass(slots=True)
 class TableRules:
-    """Rules of a table, by column."""
+    """Rules of a table, by column and for whole rows, and its checks."""
 
     columns: dict[str, list[object]] = field(default_factory=dict)
+    rows: list[Values] = field(default_factory=list)
+    checks: list[Values] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
-    """Identifiers of the nodes that `references` rules read."""
+    """Identifiers of the nodes that rules and checks read."""
+    converted: list[Node] = field(default_factory=list)
+    """Tests whose expression sqlglot has converted."""
 
     def add(self, column: str, rule: Values) -> None:
         """Add a rule that the column does not have yet."""
         rules = self.columns.setdefault(column, [])
         if rule not in rules:
             rules.append(rule)
+
+    def add_check(self, test: Node, sql: str) -> None:
+        """Add the query of a test."""
+        taken = {check["check"].lower() for check in self.checks}
+        check: Values = {"check": naming.step_name(test.name, taken), "sql": sql}
+        if text := str(test.values.get("description") or "").strip():
+            check["description"] = text.replace("${", "$ {")
+        self.checks.append(check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,8 @@ class TestedTable:
     """Columns that the table declares, or None if its contract cannot be enforced."""
     target: Values
     """Its target; `unique` compares all rows only if a window replaces them all."""
+    converts_sql: bool = False
+    """True if expressions of other dialects are converted by sqlglot."""
 
 
 def translate_tests(
@@ -54,28 +70,34 @@ def translate_tests(
     tables: Mapping[str, TestedTable],
     names: Mapping[str, str],
     translation: Translation,
+    resolve: Callable[[Node, Node], str],
 ) -> dict[str, TableRules]:
     """Return the rules of each translated table; tests without a rule are recorded.
 
-    `names` are the tables of all nodes that have one.
+    `names` are the tables of all nodes that have one. `resolve` returns the query of a singular
+    test of a node.
     """
     found: dict[str, TableRules] = {}
     for test in manifest.of_kind("test"):
         try:
+            if not test.values.get("test_metadata"):
+                _add_singular(manifest, test, tables, found, resolve)
+                continue
             table = _find_table(test, tables)
             rules = found.setdefault(table.node.id, TableRules())
             _add_rule(manifest, test, table, names, rules)
         except UntranslatableError as error:
             translation.leave(test.path, f"test {test.name}", str(error))
+    for rules in found.values():
+        for test in rules.converted:
+            reason = "its expression was converted by sqlglot; compare its results"
+            translation.note(test.path, f"test {test.name}", reason)
     for table in tables.values():
         _add_constraints(table, found.setdefault(table.node.id, TableRules()), translation)
     return found
 
 
 def _find_table(test: Node, tables: Mapping[str, TestedTable]) -> TestedTable:
-    metadata = test.values.get("test_metadata")
-    if not metadata:
-        raise UntranslatableError(f"it is a query; {_CHECK}")
     attached = test.values.get("attached_node")
     if attached is None and len(test.upstream) == 1:
         attached = test.upstream[0]
@@ -95,26 +117,200 @@ def _add_rule(
     kind, given = str(metadata.get("name")), dict(metadata.get("kwargs") or {})
     column = given.pop("column_name", None) or test.values.get("column_name")
     given.pop("model", None)
-    if metadata.get("namespace") or kind not in _RULES:
+    namespace = metadata.get("namespace")
+    of_rows = _OF_ROWS.get(kind) if namespace == "dbt_utils" else None
+    known = _RULES if not namespace else _OF_UTILS if namespace == "dbt_utils" else {}
+    if of_rows is None and kind not in known:
         raise UntranslatableError(f"there is no rule with its meaning; {_CHECK}")
+    _refuse_settings(test)
+    if of_rows is not None:
+        of_rows(manifest, test, table, given, column, rules)
+        if given:
+            raise UntranslatableError(f"{kind} has no {min(given)} here; {_CHECK}")
+        return
+    if not isinstance(column, str) or not re.fullmatch(r"\w+", column):
+        raise UntranslatableError(f"it does not test one column; {_CHECK}")
+    rule = known[kind](manifest, test, table, given, names, column)
+    if given:
+        raise UntranslatableError(f"{kind} has no {min(given)} here; {_CHECK}")
+    rules.add(column, {**rule, **_level(test)})
+    if kind == "relationships":
+        rules.references.append(_find_parent(test, table))
+
+
+def _refuse_settings(test: Node) -> None:
     for key, value in _DEFAULTS.items():
         if test.config.get(key, value) != value:
             raise UntranslatableError(f"it has {key}: {test.config[key]}; {_CHECK}")
+
+
+def _level(test: Node) -> Values:
+    severity = str(test.config.get("severity") or "error").lower()
+    if severity not in ("warn", "error"):
+        raise UntranslatableError(f"it has the unknown severity {severity}")
+    return {"level": "warn"} if severity == "warn" else {"blocking": True}
+
+
+def _refuse_as_check(test: Node, table: TestedTable) -> None:
+    """Raise UntranslatableError unless a check of a window tests the same rows as dbt."""
+    _refuse_settings(test)
+    if "level" in _level(test):
+        raise UntranslatableError("checks have no severity warn; set severity: error, or leave it")
+    if table.target.get("mode") != "overwrite":
+        raise UntranslatableError(
+            "a check reads the rows of one window, and the test those of all windows; write it as "
+            "a query in `checks` of a table that reads all rows"
+        )
+
+
+def _add_singular(
+    manifest: Manifest,
+    test: Node,
+    tables: Mapping[str, TestedTable],
+    found: dict[str, TableRules],
+    resolve: Callable[[Node, Node], str],
+) -> None:
+    """Add a singular test to the last of the tables that it reads, which waits for the others."""
+    if missing := [name for name in test.upstream if name not in tables]:
+        raise UntranslatableError(f"it reads {missing[0]}, which is not translated; {_CHECK}")
+    nodes = [tables[name].node for name in test.upstream]
+    ancestors = {name for node in nodes for name in manifest.find_ancestors(node)}
+    last = [node for node in nodes if node.id not in ancestors]
+    if not last:
+        raise UntranslatableError(f"it reads no table; {_CHECK}")
+    tested = last[-1]
+    _refuse_as_check(test, tables[tested.id])
+    rules = found.setdefault(tested.id, TableRules())
+    rules.add_check(test, resolve(test, tested))
+    rules.references += [node.id for node in nodes if node.id != tested.id]
+
+
+def _unique_combination(
+    _m: Manifest,
+    test: Node,
+    table: TestedTable,
+    given: dict[str, Any],
+    _column: object,
+    rules: TableRules,
+) -> None:
+    columns, _ = given.pop("combination_of_columns", None), given.pop("quote_columns", None)
+    if not isinstance(columns, list) or not all(re.fullmatch(r"\w+", str(c)) for c in columns):
+        raise UntranslatableError(f"it does not name columns; {_CHECK}")
+    _refuse_as_check(test, table)
+    names = ", ".join(map(str, columns))
+    sql = f"SELECT {names} FROM load GROUP BY {names} HAVING count(*) > 1"  # noqa: S608 - names
+    rules.add_check(test, sql)
+
+
+def _expression_is_true(
+    manifest: Manifest,
+    test: Node,
+    table: TestedTable,
+    given: dict[str, Any],
+    *of_table: Any,
+) -> None:
+    """Add a rule for rows: NULL fulfils the expression, as in dbt_utils."""
+    column, rules = of_table
+    expression = str(given.pop("expression", "")).strip()
+    condition = f"{column} {expression}" if column else expression
+    condition, is_converted = _in_spark(condition, manifest, table)
+    rules.converted += [test] if is_converted else []
+    name = naming.step_name(test.name, {rule["rule"].lower() for rule in rules.rows})
+    rules.rows.append({"rule": name, "sql": condition, **_level(test)})
+
+
+def _at_least_one(
+    _m: Manifest,
+    test: Node,
+    table: TestedTable,
+    _given: dict[str, Any],
+    column: object,
+    rules: TableRules,
+) -> None:
+    _add_count(test, table, column, rules, count="count({})", bad=0)
+
+
+def _not_constant(
+    _m: Manifest,
+    test: Node,
+    table: TestedTable,
+    _given: dict[str, Any],
+    column: object,
+    rules: TableRules,
+) -> None:
+    _add_count(test, table, column, rules, count="count(DISTINCT {})", bad=1)
+
+
+def _add_count(
+    test: Node, table: TestedTable, column: object, rules: TableRules, **counted: Any
+) -> None:
+    """Add a check for a `count` of a column that is `bad`."""
     if not isinstance(column, str) or not re.fullmatch(r"\w+", column):
         raise UntranslatableError(f"it does not test one column; {_CHECK}")
-    rule = _RULES[kind](manifest, test, table, given, names, column)
-    if given:
-        raise UntranslatableError(f"{kind} has no {min(given)} here; {_CHECK}")
-    severity = str(test.config.get("severity") or "error").lower()
-    if severity == "warn":
-        rule["level"] = "warn"
-    elif severity == "error":
-        rule["blocking"] = True
-    else:
-        raise UntranslatableError(f"it has the unknown severity {severity}")
-    rules.add(column, rule)
-    if kind == "relationships":
-        rules.references.append(_find_parent(test, table))
+    _refuse_as_check(test, table)
+    count = counted["count"].format(column)
+    sql = f"SELECT {count} AS n FROM load HAVING {count} = {counted['bad']}"  # noqa: S608 - a name
+    rules.add_check(test, sql)
+
+
+def _in_spark(condition: str, manifest: Manifest, table: TestedTable) -> tuple[str, bool]:
+    """Return a condition as Spark SQL, and True if it was converted.
+
+    Raises UntranslatableError if its meaning in Spark is not known.
+    """
+    if "{{" in condition or "{%" in condition or not condition:
+        raise UntranslatableError(f"its expression is Jinja; {_CHECK}")
+    query = f"SELECT * FROM t WHERE NOT ({condition})"  # noqa: S608 - is only analyzed
+    found, is_converted = as_spark(query, manifest.adapter, convert=table.converts_sql)
+    if not is_converted:
+        return condition, False
+    import sqlglot
+
+    where = sqlglot.parse_one(found, dialect="spark").args["where"]
+    return where.this.this.unnest().sql("spark"), True
+
+
+def _accepted_range(
+    manifest: Manifest,
+    _t: Node,
+    table: TestedTable,
+    given: dict[str, Any],
+    _names: object,
+    column: str,
+) -> Values:
+    bounds = {"min": given.pop("min_value", None), "max": given.pop("max_value", None)}
+    bounds = {name: value for name, value in bounds.items() if value is not None}
+    inclusive = given.pop("inclusive", True)
+    if not bounds or not isinstance(inclusive, bool):
+        raise UntranslatableError(f"its bounds are not constants; {_CHECK}")
+    if inclusive and all(type(value) in (int, float) for value in bounds.values()):
+        return {"rule": "in_range", **bounds}
+    signs = {"min": ">=" if inclusive else ">", "max": "<=" if inclusive else "<"}
+    condition = " AND ".join(f"{column} {signs[name]} {value}" for name, value in bounds.items())
+    condition, is_converted = _in_spark(condition, manifest, table)
+    if is_converted:
+        raise UntranslatableError(f"its bounds are expressions of SQL; {_CHECK}")
+    return {"rule": "accepted_range", "sql": condition}
+
+
+def _not_empty_string(
+    manifest: Manifest,
+    _t: Node,
+    table: TestedTable,
+    given: dict[str, Any],
+    *_: Any,
+) -> Values:
+    trims = given.pop("trim_whitespace", True)
+    _in_spark("t <> ''", manifest, table)
+    return (
+        {"rule": "not_empty_string", "sql": "trim(:column) <> ''"}
+        if trims is True
+        else {"rule": "not_empty"}
+    )
+
+
+def _not_accepted_values(*given: Any) -> Values:
+    return {**_accepted_values(*given), "rule": "none_of"}
 
 
 def _not_null(*_: Any) -> Values:
@@ -182,6 +378,22 @@ _RULES = {
     "accepted_values": _accepted_values,
     "relationships": _relationships,
 }
+
+
+_OF_UTILS = {
+    "accepted_range": _accepted_range,
+    "not_empty_string": _not_empty_string,
+    "not_accepted_values": _not_accepted_values,
+}
+"""Tests of dbt_utils for single rows and one column."""
+
+_OF_ROWS: Mapping[str, Callable[..., None]] = {
+    "unique_combination_of_columns": _unique_combination,
+    "expression_is_true": _expression_is_true,
+    "at_least_one": _at_least_one,
+    "not_constant": _not_constant,
+}
+"""Tests of dbt_utils for several columns or rows."""
 
 
 def declare_columns(node: Node) -> str | None:

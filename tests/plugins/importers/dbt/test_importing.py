@@ -520,12 +520,124 @@ def test_tests_become_rules_that_stop_the_publication(dbt: Dbt, brought: Import)
     assert load_project(dbt.folder.root).tables["dbt.orders"].steps[0].quality
 
 
+def test_tests_of_dbt_utils_become_rules_and_checks(dbt: Dbt, brought: Import):
+    orders = dbt.model("orders", "select 1 as id, 'x' as town, 5 as total")
+    utils = {"namespace": "dbt_utils"}
+    dbt.test("accepted_range", orders, "total", min_value=0, max_value=10, **utils)
+    dbt.test("accepted_range", orders, "id", min_value=0, inclusive=False, **utils)
+    dbt.test("not_empty_string", orders, "town", **utils)
+    dbt.test("not_accepted_values", orders, "town", values=["y"], **utils)
+    warn = {"config": {"severity": "warn"}}
+    dbt.test("expression_is_true", orders, None, expression="total >= 5", **utils, **warn)
+    dbt.test("expression_is_true", orders, "id", expression="< 9", **utils)
+    both = ["id", "town"]
+    dbt.test("unique_combination_of_columns", orders, None, combination_of_columns=both, **utils)
+    dbt.test("at_least_one", orders, "town", **utils)
+    assert brought()["untranslated"] == []
+    quality = step(dbt, "orders")["quality"]
+    assert quality["columns"] == {
+        "total": [{"rule": "in_range", "min": "0", "max": "10", "blocking": "true"}],
+        "id": [{"rule": "accepted_range", "sql": "id > 0", "blocking": "true"}],
+        "town": [
+            {"rule": "none_of", "values": ["y"], "blocking": "true"},
+            {"rule": "not_empty_string", "sql": "trim(:column) <> ''", "blocking": "true"},
+        ],
+    }
+    assert [rule | {"rule": ""} for rule in quality["rows"]] == [
+        {"rule": "", "sql": "total >= 5", "level": "warn"},
+        {"rule": "", "sql": "id < 9", "blocking": "true"},
+    ]
+    assert [check["sql"] for check in table(dbt, "orders")["checks"]] == [
+        "SELECT count(town) AS n FROM load HAVING count(town) = 0",
+        "SELECT id, town FROM load GROUP BY id, town HAVING count(*) > 1",
+    ]
+
+
+def test_an_expression_of_another_dialect_is_converted_on_request(dbt: Dbt, brought: Import):
+    dbt.adapter = "duckdb"
+    orders = dbt.model("orders", "select id, net, tax, total from t")
+    given = {"namespace": "dbt_utils", "expression": "net + tax = total::bigint"}
+    dbt.test("expression_is_true", orders, None, **given)
+    assert "convert it with --convert-sql" in reasons(brought(code=1))
+    told = brought("--convert-sql", "--overwrite")
+    (rule,) = step(dbt, "orders")["quality"]["rows"]
+    assert rule["sql"] == "net + tax = CAST(total AS BIGINT)"
+    assert "compare its results" in reasons(told, "notes")
+
+
+def test_tables_that_read_a_stub_stay_valid(dbt: Dbt, brought: Import, command: Any):
+    orders = dbt.model("orders", "{{ x() }}")
+    dbt.model("sums", "select sum(total) as total from {{ ref('orders') }}", orders)
+    brought(code=1)
+    assert command("validate").code == 0
+
+
+def singular(dbt: Dbt, code: str, *upstream: str, **config: Any) -> None:
+    dbt.nodes["test.shop.totals"] = {
+        "resource_type": "test",
+        "name": "totals",
+        "original_file_path": "tests/totals.sql",
+        "raw_code": code,
+        "depends_on": {"nodes": list(upstream)},
+        "config": {"severity": "ERROR", **config},
+    }
+
+
+def test_a_singular_test_is_a_check_of_the_last_table_that_it_reads(dbt: Dbt, brought: Import):
+    raw = dbt.model("raw", "select 1 as id")
+    orders = dbt.model("orders", "select id from {{ ref('raw') }}", raw)
+    code = "select o.id from {{ ref('orders') }} o left join {{ ref('raw') }} r on o.id = r.id"
+    singular(dbt, f"{code} where r.id is null", orders, raw)
+    assert brought()["untranslated"] == []
+    (check,) = table(dbt, "orders")["checks"]
+    assert check["check"] == "totals"
+    assert check["sql"].split()[:5] == ["select", "o.id", "from", "load", "o"]
+    assert "join dbt.raw r" in check["sql"]
+    assert "checks" not in table(dbt, "raw")
+
+
+def test_a_singular_test_of_several_tables_makes_one_wait(dbt: Dbt, brought: Import):
+    a, b = (dbt.model(name, "select 1 as id") for name in ("a", "b"))
+    singular(
+        dbt, "select 1 as bad from {{ ref('a') }} a join {{ ref('b') }} b on a.id = b.id", a, b
+    )
+    assert brought()["untranslated"] == []
+    assert table(dbt, "b")["depends_on"] == [{"table": "dbt.a", "window": "newest"}]
+
+
+@pytest.mark.parametrize(
+    ("code", "config", "reason"),
+    [
+        ("select 1 from {{ ref('orders') }}", {"severity": "warn"}, "no severity warn"),
+        ("select 1 from {{ ref('orders') }}", {"limit": 5}, "it has limit: 5"),
+        ("select {{ x() }} from {{ ref('orders') }}", {}, "is not evaluated"),
+    ],
+)
+def test_a_singular_test_without_a_check_is_listed(
+    dbt: Dbt, brought: Import, code: str, config: dict[str, Any], reason: str
+):
+    singular(dbt, code, dbt.model("orders", "select 1 as id"), **config)
+    assert reason in reasons(brought(code=1))
+    assert "checks" not in table(dbt, "orders")
+
+
+def test_a_test_of_all_rows_is_no_check_of_a_window(dbt: Dbt, brought: Import):
+    source = dbt.source(config={"event_time": "ordered_at"})
+    code = "select * from {{ source('raw', 'orders') }}"
+    orders = dbt.model("orders", code, source, config=BATCHES)
+    singular(dbt, "select 1 from {{ ref('orders') }} where id is null", orders)
+    assert "the rows of one window" in reasons(brought(code=1))
+
+
 @pytest.mark.parametrize(
     ("kind", "given", "reason"),
     [
         ("not_null", {"config": {"where": "id > 1"}}, "it has where: id > 1"),
         ("not_null", {"config": {"error_if": ">10"}}, "it has error_if: >10"),
         ("not_null", {"namespace": "dbt_utils"}, "there is no rule with its meaning"),
+        ("unique", {"namespace": "dbt_expectations"}, "there is no rule with its meaning"),
+        ("accepted_range", {"namespace": "dbt_utils", "group": 1}, "its bounds are not constants"),
+        ("expression_is_true", {"namespace": "dbt_utils", "expression": "{{ x }}"}, "is Jinja"),
         ("recency", {}, "there is no rule with its meaning"),
         ("accepted_values", {"values": [1]}, "it compares the text of 1"),
         ("accepted_values", {"values": ["a"], "quote": False}, "expressions of SQL"),
@@ -711,6 +823,12 @@ def test_imported_models_run(dbt: Dbt, brought: Import, spark: Any):
     orders = dbt.model("orders", "select * from {{ ref('events') }}", events, config=config)
     dbt.model("sums", "select count(*) as n from {{ ref('orders') }}", orders)
     dbt.test("not_null", orders, "id")
+    sums = "model.shop.sums"
+    utils = {"namespace": "dbt_utils"}
+    dbt.test("expression_is_true", sums, None, expression="n between 1 and 2", **utils)
+    dbt.test("unique_combination_of_columns", sums, None, combination_of_columns=["n"], **utils)
+    dbt.test("at_least_one", sums, "n", **utils)
+    singular(dbt, "select * from {{ ref('sums') }} where n > 2", sums)
     dbt.adapter = "databricks"
     brought()
     dbt.folder.run_all()
