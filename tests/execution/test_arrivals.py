@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.sources.files import arrivals
 from logdriven_dagster.errors import DependencyError
 from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.model.windows import TimeWindow
@@ -120,3 +122,20 @@ def test_braces_in_a_path_are_alternatives(tmp_path: Path):
     file.write_text(braces.replace("path: in/", 'path: "in/').replace('/"', '/*.csv"'))
     add_file(sandbox, "west")
     assert succeeded(sandbox) == [day(1), day(2), day(3)]
+
+
+def test_a_run_looks_for_the_files_of_a_window_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sandbox = sandbox_of(tmp_path)
+    for n in (1, 2, 3):
+        add_file(sandbox, f"2022-01-0{n}")
+    asked, has_files = list[str](), arrivals.has_files
+
+    def look(project: Project, location: str) -> bool:
+        asked.append(Path(location).name)
+        return has_files(project, location)
+
+    monkeypatch.setattr(arrivals, "has_files", look)
+    assert succeeded(sandbox) == [day(1), day(2), day(3)]
+    assert asked == ["2022-01-01", "2022-01-02", "2022-01-03"]

@@ -70,6 +70,16 @@ def local_path(uri: str) -> str:
     return unquote(re.sub("^file:/+", "/", uri))
 
 
+def plain_location(uri: str) -> str:
+    """Return the path of a local file, or the URL of a remote one, from its URI in Spark."""
+    return normalize_scheme(local_path(uri))
+
+
+def normalize_scheme(location: str) -> str:
+    """Return a location with the same scheme for all of Hadoop's names of S3."""
+    return re.sub("^s3[an]://", "s3://", location)
+
+
 def group_by_file(
     frame: "DataFrame", conditions: Mapping[str, str], position: str | None
 ) -> "DataFrame":
@@ -87,7 +97,7 @@ def group_by_file(
 
 def read_groups(groups: Iterable[Any], files: Collection[FileVersion]) -> list[FileRows] | None:
     """Return the rows of each file, also of empty ones; None if a row is of another file."""
-    found = {local_path(group["location"]): group.asDict() for group in groups}
+    found = {plain_location(group["location"]): group.asDict() for group in groups}
     if not found.keys() <= {version.path for version in files}:
         return None
     return [_convert_group(found.get(version.path, {}), version) for version in files]

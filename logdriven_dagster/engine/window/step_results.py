@@ -21,6 +21,7 @@ from logdriven_dagster.engine.sources.readers import Malformed, Reading, read_so
 from logdriven_dagster.engine.sources.source_rows import look, look_for_any
 from logdriven_dagster.engine.spark.actions import run_action, run_checks
 from logdriven_dagster.engine.targets.store import StoreContext
+from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import FileRows, SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
@@ -72,6 +73,8 @@ class StepResults:
         self._malformed: dict[str, list[Malformed]] = {}
         self._files_of: dict[str, tuple[FileRows, ...]] = {}
         """Step → the rows of the files of its source, if they are known."""
+        self._listed: dict[str, list[FoundFile]] = {}
+        """The files in object stores that the present step has listed."""
         self._has_read = False
         """True after a SQL script has run."""
 
@@ -113,6 +116,7 @@ class StepResults:
     def source_rows(self, step: StepConfig) -> SourceRows | None:
         """Count the source's rows outside all windows, if needed; see `source_rows.look`."""
         self._files_of.pop(step.step, None)
+        self._listed.clear()
         if step.loop_over is not None:
             return None
         found = look(self._reading, step, self._context.looks)
@@ -216,6 +220,7 @@ class StepResults:
             context.catalog,
             context.sources,
             self._windows,
+            listed=self._listed,
         )
 
     def _transform(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.project import Project
@@ -194,6 +195,8 @@ def _compare(versions: Iterable[FileVersion]) -> Iterator[tuple[str, FileVersion
     That is None for one that does not exist.
     """
     for version in versions:
+        if is_remote(version.path):  # the next window lists them
+            continue
         try:
             present = read_version(version.path)
         except (FileNotFoundError, NotADirectoryError):

@@ -32,7 +32,7 @@ from logdriven_dagster.execution.window.pass_execution import PassExecution, log
 from logdriven_dagster.execution.window.sessions import Engine, Engines
 from logdriven_dagster.execution.window.state import PassState
 from logdriven_dagster.execution.window.versions import VersionToRun
-from logdriven_dagster.model.attempts import Attempt, Owner
+from logdriven_dagster.model.attempts import Attempt, Owner, Trigger
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import TimeWindow
@@ -96,7 +96,8 @@ class Passes:
         following = [each.window for each in orders[1:]]
         assert order.steps
         self.needs.refuse_unmet(order.table)
-        _refuse_without_files(order)
+        if order.trigger is Trigger.REFRESH:  # a plan has looked for the files of the others
+            _refuse_without_files(order)
         if not is_open_ended(order.window):
             self._start(engine, order)
         began = time.monotonic()

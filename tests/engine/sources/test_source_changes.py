@@ -12,8 +12,10 @@ from pyarrow import orc, parquet
 from logdriven_dagster.engine.sources.files.typed import footers
 from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog.observed import audits
 from tests.builders import at, day
 from tests.execution.conftest import World
+from tests.lake import Lake
 from tests.needs import rarely
 
 NOW = at("2022-01-05")
@@ -178,3 +180,24 @@ def test_a_later_process_reads_the_footers_of_new_files_only(
     assert deliveries.run() == [day(4)]
     assert opened == ["05"]
     assert deliveries.numbers == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("kind", ["csv", *rarely("json", "parquet")])
+def test_windows_of_an_object_store_read_their_own_files_and_notice_changed_ones(
+    world: World, lake: Lake, kind: str
+):
+    deliveries = Deliveries(world, kind, path=lake.url(world.root / "in"), batch_size=1)
+    text = {"project": "world", "storage": lake.settings(world.root)["storage"]}
+    world.write("logdriven.yaml", json.dumps(text))
+    world.catch_up(now=at("2022-01-03"))
+    (rows,) = world.runner.run_log.ask(
+        lambda conn: audits.read_source_rows(conn, ["ods.events"], with_files=True)
+    )
+    assert sorted(file.total for file in rows.files) == [1, 1, 1, 1]
+    assert deliveries.outdated == []
+    deliveries.deliver("02", (20, _time(2)), (21, _time(2)))
+    # No listing is made for a plan; the window of the third day notices the change.
+    assert deliveries.outdated == []
+    assert deliveries.run() == [day(3), day(4), day(2)]
+    assert deliveries.numbers == [1, 3, 4, 20, 21]
+    assert (deliveries.outdated, deliveries.run()) == ([], [])

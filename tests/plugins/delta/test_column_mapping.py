@@ -1,7 +1,8 @@
-"""Delta tables whose files have other names of columns, or only their ids, as sources.
+"""Delta tables whose files have other names of columns, or only their ids, as sources and targets.
 
 No writer of such tables is installed here, so PyArrow writes the files and a test writes the log.
-Delta's own golden tables were read in the same way, and had the rows that Spark expects of them.
+What windows write is read by delta-rs. Delta's own golden tables were read in the same way, and had
+the rows that Spark expects of them.
 """
 
 import json
@@ -12,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, QueryBuilder
 from pyarrow import parquet
 
 from logdriven_dagster.errors import TerminalStepError
@@ -50,14 +52,12 @@ COLUMNS = [
 ]
 
 
-def rows(number: int, hour: datetime) -> list[dict[str, Any]]:
-    """Two rows by stored names."""
+def rows(number: int, one: datetime, two: datetime) -> list[dict[str, Any]]:
+    """Two rows by stored names, at these times."""
     inner = {"x": number, "col-7": f"text {number}"}
-    at = {"col-3": hour}
-    return [
-        {"a": number, "b": -number, **at, "col-5": inner, "col-8": [inner], "col-9": {"k": inner}},
-        {"a": None, "b": number, **at, "col-5": None, "col-8": None, "col-9": None},
-    ]
+    whole = {"a": number, "b": -number, "col-5": inner, "col-8": [inner], "col-9": {"k": inner}}
+    empty = {"a": None, "b": number, "col-5": None, "col-8": None, "col-9": None}
+    return [{**whole, "col-3": one}, {**empty, "col-3": two}]
 
 
 def arrow(kind: Any) -> pa.DataType:
@@ -81,8 +81,11 @@ def arrow_field(column: dict[str, Any]) -> pa.Field:
 class Table:
     """A table with column mapping, whose log grows by one commit at a time."""
 
-    def __init__(self, folder: Path, mode: str, columns: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, folder: Path, mode: str, columns: list[dict[str, Any]], *, partition: str = "place"
+    ) -> None:
         self.folder, self.mode, self.version = folder, mode, 0
+        self.partitions = [partition] if partition else []
         (folder / "_delta_log").mkdir(parents=True)
         features = ["columnMapping", "deletionVectors"]
         protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
@@ -96,7 +99,7 @@ class Table:
                 "id": "1",
                 "format": {"provider": "parquet", "options": {}},
                 "schemaString": json.dumps({"type": "struct", "fields": columns}),
-                "partitionColumns": ["place"],
+                "partitionColumns": self.partitions,
                 "configuration": settings,
                 "createdTime": 0,
             }
@@ -107,11 +110,22 @@ class Table:
         path.write_text("".join(json.dumps(action) + "\n" for action in actions))
         self.version += 1
 
-    def add(self, number: int, hour: datetime, place: str | None, **told: Any) -> Path:
-        """Commit a file of two rows; its path. In mode `id`, its names are unknown to the log."""
+    def add(
+        self,
+        number: int,
+        hour: datetime,
+        place: str | None = None,
+        *,
+        until: datetime | None = None,
+        **told: Any,
+    ) -> Path:
+        """Commit a file of two rows; its path.
+
+        In mode `id`, the files of sources have names that the log does not know.
+        """
         stored = [arrow_field(each) for each in COLUMNS if each["name"] != "place"]
-        data = pa.Table.from_pylist(rows(number, hour), pa.schema(stored))
-        if self.mode == "id":
+        data = pa.Table.from_pylist(rows(number, hour, until or hour), pa.schema(stored))
+        if self.mode == "id" and self.partitions:
             data = data.rename_columns([f"n{n}" for n in range(len(stored))])
             data = data.cast(
                 pa.schema(f.with_name(g.name) for f, g in zip(stored, data.schema, strict=True))
@@ -122,12 +136,12 @@ class Table:
         statistics = {
             "numRecords": 2,
             "minValues": ends,
-            "maxValues": {**ends, "b": number},
+            "maxValues": {**ends, "b": number, "col-3": (until or hour).isoformat()},
             "nullCount": {"a": 1, "b": 0, "col-3": 0},
         }
         add = {
             "path": path.name,
-            "partitionValues": {"a b": place},
+            "partitionValues": {"a b": place} if self.partitions else {},
             "size": path.stat().st_size,
             "modificationTime": 0,
             "dataChange": True,
@@ -213,3 +227,77 @@ def test_a_column_without_its_mapping_is_refused(lab: Lab, table: Table, number:
     make(lab, table.folder)
     with pytest.raises(TerminalStepError, match=r"mapped cannot be read: .*(?i:mapping)"):
         lab.run("ods.t", day(1))
+
+
+INNER = "named_struct('y', {0}, 'x', 'text {0}')"
+QUERY = f"""
+SELECT {{0}}L AS b, -{{0}}L AS a, :data_range_start AS at, {INNER} AS s, array({INNER}) AS l,
+       map('k', {INNER}) AS m
+"""
+
+
+@pytest.fixture(params=MODES)
+def target(request: pytest.FixtureRequest, lab: Lab) -> Table:
+    """The table of a target, with a file of the first day."""
+    lab.settings["timezone"] = "UTC"
+    columns = [each for each in COLUMNS if each["name"] != "place"]
+    table = Table(lab.warehouse / "ods/t", request.param, columns, partition="")
+    table.add(1, hour(1))
+    return table
+
+
+def load(lab: Lab, number: int, **given: Any) -> None:
+    described = {"type": "delta", "window_column": "at", **given}
+    lab.table("ods.t", {"sql": QUERY.format(number), "target": described})
+
+
+def as_delta_rs_reads(table: Table) -> list[tuple[Any, ...]]:
+    """All rows but their times, by delta-rs' query engine, which follows the mapping."""
+    engine = QueryBuilder().register("t", DeltaTable(table.folder))
+    found = pa.table(engine.execute("SELECT b, a, s, l, m FROM t").read_all()).to_pylist()
+    rows = [{**row, "m": row["m"] and dict(row["m"])} for row in found]
+    return sorted((tuple(row.values()) for row in rows), key=repr)
+
+
+def written(number: int) -> tuple[Any, ...]:
+    inner = {"y": number, "x": f"text {number}"}
+    return (number, -number, inner, [inner], {"k": inner})
+
+
+def test_a_window_writes_stored_names_and_ids(lab: Lab, target: Table):
+    load(lab, 7)
+    lab.run("ods.t", day(2))
+    first = [written(1), (None, 1, None, None, None)]
+    assert as_delta_rs_reads(target) == sorted([*first, written(7)], key=repr)
+    load(lab, 8)
+    for n in (1, 2, 2):
+        lab.run("ods.t", day(n))
+    assert as_delta_rs_reads(target) == [written(8), written(8)]
+    assert [row[:2] for row in lab.rows("ods.t")] == [(8, -8), (8, -8)]
+    named = {file.rsplit("/", 1)[1] for file in DeltaTable(target.folder).file_uris()}
+    (first_file, _) = (path for path in target.folder.rglob("*.parquet") if path.name in named)
+    found = parquet.read_schema(first_file)
+    wanted = pa.schema([arrow_field(each) for each in COLUMNS if each["name"] != "place"])
+    assert found.names == wanted.names
+    assert [each.metadata[b"PARQUET:field_id"] for each in found] == [
+        each.metadata[b"PARQUET:field_id"] for each in wanted
+    ]
+    assert [each.name for each in found.field("col-5").type] == ["x", "col-7"]
+    actions = pa.table(DeltaTable(target.folder).get_add_actions(flatten=True)).to_pylist()
+    assert [(each["min.a"], each["max.b"]) for each in actions] == [(8, -8), (8, -8)]
+
+
+def test_a_file_keeps_its_rows_of_other_windows(lab: Lab, target: Table):
+    target.add(3, hour(3), until=hour(4))
+    load(lab, 9)
+    lab.run("ods.t", day(4))
+    rest = [written(1), (None, 1, None, None, None), written(3), written(9)]
+    assert as_delta_rs_reads(target) == sorted(rest, key=repr)
+
+
+def test_a_new_column_is_refused(lab: Lab, target: Table):
+    described = {"type": "delta", "window_column": "at"}
+    lab.table("ods.t", {"sql": f"{QUERY.format(1).strip()}, 1 AS more", "target": described})
+    with pytest.raises(TerminalStepError, match=r"cannot be added here: more; run ALTER TABLE"):
+        lab.run("ods.t", day(1))
+    assert len(as_delta_rs_reads(target)) == 2

@@ -188,8 +188,7 @@ def test_a_file_with_a_deletion_vector_is_not_replaced(lab: Lab):
     for n in (1, 1):
         lab.run("ods.t", day(n))
     assert lab.rows("ods.t") == [(1, 1), (1, 2)]
-    target = {"type": "delta", "mode": "upsert", "key": ["day"]}
-    lab.table("ods.t", {"sql": "SELECT 0 AS day, 9 AS v", "target": target})
+    lab.table("ods.t", {"sql": QUERY, "target": {"type": "delta", "mode": "overwrite"}})
     with pytest.raises(TerminalStepError, match=r"deletion vector deletes rows.*REORG TABLE"):
         lab.run("ods.t", day(2))
     assert lab.rows("ods.t") == [(1, 1), (1, 2)]

@@ -213,9 +213,9 @@ def test_what_of_the_protocol_cannot_be_written_is_named_before_anything_runs(la
     first = commit(lab, 0)
     for action in first:
         if "metaData" in action:
-            action["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
+            action["metaData"]["configuration"]["delta.columnMapping.mode"] = "color"
     write(lab, first)
-    with pytest.raises(TerminalStepError, match=r"since it uses .*column mapping by name"):
+    with pytest.raises(TerminalStepError, match=r"since it uses .*column mapping by color"):
         lab.run("ods.t", day(1))
     assert not (folder(lab) / "data").exists()
 

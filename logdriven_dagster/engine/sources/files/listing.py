@@ -1,18 +1,20 @@
 """The files that a source's path or pattern matches in Spark."""
 
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FilesSource
-from logdriven_dagster.engine.sources.file_rows import local_path
+from logdriven_dagster.engine.sources.file_rows import local_path, normalize_scheme
 from logdriven_dagster.engine.sources.files.arrivals import arrivals
 from logdriven_dagster.engine.sources.files.folders import names_below, values_in_folders
 from logdriven_dagster.engine.sources.known_sources import (
     MOST_FILES,
     PATTERN,
     VISIBLE,
+    FileVersions,
     Fingerprint,
     Key,
     KnownSources,
@@ -23,6 +25,7 @@ from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.files import FoundFile
+from logdriven_dagster.model.source_rows import FileVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +104,28 @@ def remote_files(reading: Reading, source: FilesSource, key: Key) -> list[FoundF
     files = [file for file in found if _is_read(file.location, key.path)]
     values_in_folders((file.location for file in files), key.path)
     return files
+
+
+def list_remote_versions(reading: Reading, source: FilesSource, key: Key) -> FileVersions | None:
+    """Return the versions of a source's files in an object store; None if they are not known.
+
+    They are known if the project has `storage` settings, and the path has no pattern: Spark also
+    reads the files of folders that a pattern matches.
+    """
+    if not reading.project.storage or PATTERN & set(key.path):
+        return None
+    found = remote_files(reading, source, key)
+    if not 0 < len(found) <= MOST_FILES or any(not file.created.timestamp() for file in found):
+        return None
+    return frozenset(
+        FileVersion(
+            normalize_scheme(file.location),
+            file.size,
+            int.from_bytes(sha256(file.hash.encode()).digest()[:7], "big"),
+            round(file.created.timestamp() * 1e9),
+        )
+        for file in found
+    )
 
 
 def _is_read(location: str, path: str) -> bool:

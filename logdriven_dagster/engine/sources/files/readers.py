@@ -16,7 +16,7 @@ from logdriven_dagster.config.models.types.files import (
 )
 from logdriven_dagster.engine.queries.quoting import text_literal
 from logdriven_dagster.engine.queries.rendering import build_pattern, render_path, render_paths
-from logdriven_dagster.engine.sources.file_rows import ALL_FILES, METADATA, local_path
+from logdriven_dagster.engine.sources.file_rows import ALL_FILES, METADATA, plain_location
 from logdriven_dagster.engine.sources.files.arrivals import has_files
 from logdriven_dagster.engine.sources.files.folders import (
     Values,
@@ -27,6 +27,7 @@ from logdriven_dagster.engine.sources.files.folders import (
 )
 from logdriven_dagster.engine.sources.files.json_texts import has_skipped_objects
 from logdriven_dagster.engine.sources.files.listing import (
+    list_remote_versions,
     local_files,
     refuse_files_too_deep,
     remote_files,
@@ -116,7 +117,10 @@ class FilesReader(Reader):
 
     def fingerprint(self, reading: Reading, source: FilesSource) -> FileVersions | None:
         # List the files again: one may have arrived since the last window.
-        return list_local_versions(build_cache_key(reading, source).path)
+        key = build_cache_key(reading, source)
+        if is_remote(key.path):
+            return list_remote_versions(reading, source, key)
+        return list_local_versions(key.path)
 
     def list_files(
         self, reading: Reading, source: FilesSource, files: FileVersions
@@ -127,7 +131,7 @@ class FilesReader(Reader):
         frame = self.whole(reading, source)
         if METADATA in map(str.lower, frame.columns):
             return None  # the file's own column hides Spark's
-        read = set(map(local_path, mode.input_files(frame)))
+        read = set(map(plain_location, mode.input_files(frame)))
         found = frozenset(version for version in files if version.path in read)
         return found if len(found) == len(read) else None
 
@@ -210,7 +214,7 @@ class TypedFilesReader(FilesReader):
         learn_footers(files, source.type)
 
     def describe_file(self, source: FileSource, version: FileVersion) -> str | None:
-        return describe_footer(version, source.type)
+        return None if is_remote(version.path) else describe_footer(version, source.type)
 
     def may_pass(self, reading: Reading, source: FileSource, error: Exception) -> bool:
         """Return False; raise TerminalStepError for a timestamp of ORC that Java cannot read."""

@@ -25,10 +25,7 @@ _WRITABLE = frozenset(
         *("columnMapping", "deletionVectors", "timestampNtz"),
     }
 )
-"""Writable features, which each commit respects; column mapping is judged by its use.
-
-delta-rs refuses all others, used or not.
-"""
+"""Writable features, which each commit respects; delta-rs refuses all others, used or not."""
 
 _OF_COLUMNS = {
     "delta.identity.start": "an identity column",
@@ -50,8 +47,7 @@ def refuse_unreadable(snapshot: Snapshot) -> None:
     """Raise TerminalStepError, which names them, if a table has features that cannot be read."""
     listed = snapshot.table.protocol().reader_features or ()
     obstacles = [name for name in listed if name not in _READABLE]
-    if snapshot.column_mapping not in ("none", "name", "id"):
-        obstacles.append(_name_mapping(snapshot))
+    obstacles += _unknown_mapping(snapshot)
     _refuse(snapshot, obstacles, "be read")
 
 
@@ -68,16 +64,16 @@ def _refuse(snapshot: Snapshot, obstacles: list[str], what: str) -> None:
         )
 
 
-def _name_mapping(snapshot: Snapshot) -> str:
-    return f"column mapping by {snapshot.column_mapping}"
+def _unknown_mapping(snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.column_mapping not in ("none", "name", "id"):
+        yield f"column mapping by {snapshot.column_mapping}"
 
 
 def _unwritable(snapshot: Snapshot) -> Iterator[str]:
     protocol = snapshot.table.protocol()
     listed = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
     yield from sorted(listed - _WRITABLE)
-    if snapshot.column_mapping != "none":
-        yield _name_mapping(snapshot)
+    yield from _unknown_mapping(snapshot)
     if snapshot.partition_columns:
         yield f"partitions by {', '.join(snapshot.partition_columns)}"
     yield from _of_columns(snapshot.fields)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -10,7 +10,7 @@ from logdriven_dagster.config.locations import resolve_location
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
-from logdriven_dagster.engine.storage.spark_files import read_files
+from logdriven_dagster.engine.storage.spark_files import FILE, read_files
 from logdriven_dagster.plugins.delta.format.features import lists_deletion_vectors
 from logdriven_dagster.plugins.delta.format.schema import spark_schema, stored_fields
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
@@ -33,11 +33,13 @@ def frame_of(
     snapshot: Snapshot,
     files: Sequence[DataFile],
     options: Mapping[str, str] | None = None,
+    *,
+    with_files: bool = False,
 ) -> "DataFrame":
     """Return the rows of these files that the table contains.
 
-    `options` are Spark's options for the files. If partition values or deletion vectors are added
-    from the log, a file that the log does not name fails the query.
+    `options` are Spark's options for the files; `with_files` adds FILE. If partition values or
+    deletion vectors are added from the log, a file that the log does not name fails the query.
     """
     if not files:
         return read_files(spark, "parquet", (), snapshot.schema)
@@ -45,13 +47,16 @@ def frame_of(
     stored = [field for field in snapshot.fields if field["name"] not in partitions]
     schema, columns = _resolve_columns(spark, snapshot, stored)
     frame = read_files(spark, "parquet", sizes(files), schema, options)
+    if with_files:
+        columns.append(sf.col("_metadata.file_path").alias(FILE))
     if not partitions and not lists_deletion_vectors(snapshot):
         return frame.select(columns)
     place = [sf.expr(_PLACE).alias(_FILE), sf.col("_metadata.row_index").alias(_ROW)]
     frame = frame.select(*columns, *place)
     frame = _with_partitions(spark, snapshot, files, frame)
     frame = _without_deleted(spark, snapshot, frame)
-    return frame.select([quote_name(field.name) for field in snapshot.schema.fields])
+    named = [quote_name(field.name) for field in snapshot.schema.fields]
+    return frame.select([*named, *([FILE] if with_files else [])])
 
 
 def _resolve_columns(
@@ -61,9 +66,10 @@ def _resolve_columns(
     wanted = spark_schema(fields, snapshot.name)
     if snapshot.column_mapping == "none":
         return wanted, [sf.col(quote_name(field.name)) for field in wanted.fields]
-    if snapshot.column_mapping == "id":
+    by: Literal["name", "id"] = "id" if snapshot.column_mapping == "id" else "name"
+    if by == "id":
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    stored = spark_schema(stored_fields(fields, snapshot.column_mapping), snapshot.name)
+    stored = spark_schema(stored_fields(fields, by), snapshot.name)
     # A cast as a whole gives nested fields their names, by their positions.
     return stored, [
         sf.col(quote_name(held.name)).cast(field.dataType).alias(field.name)

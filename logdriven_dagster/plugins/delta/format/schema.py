@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from logdriven_dagster.engine.queries.schemas import COMMENT
 from logdriven_dagster.errors import TerminalStepError
@@ -62,13 +62,16 @@ def spark_schema(fields: Iterable[Mapping[str, Any]], table: str) -> "StructType
     return StructType.fromJson({"type": "struct", "fields": plain})
 
 
-def stored_fields(fields: Iterable[Mapping[str, Any]], mapping: str) -> list[dict[str, Any]]:
+def stored_fields(
+    fields: Iterable[Mapping[str, Any]], by: Literal["name", "id", "both"]
+) -> list[dict[str, Any]]:
     """Return columns as the files of a table with column mapping have them.
 
-    By `name`, files have the physical names. By `id`, they have field ids; the names are then such
-    that no file contains, because Spark would otherwise skip rows by the statistics of a name.
+    To read `by` name, they have the physical names; by id, field ids, and names that no file
+    contains, because Spark would otherwise skip rows by the statistics of a name. Files are
+    written with both.
     """
-    return [_stored_field(field, mapping) for field in fields]
+    return [_stored_field(field, by) for field in fields]
 
 
 def physical_name(field: Mapping[str, Any]) -> str:
@@ -76,21 +79,22 @@ def physical_name(field: Mapping[str, Any]) -> str:
     return str(field["metadata"]["delta.columnMapping.physicalName"])
 
 
-def _stored_field(field: Mapping[str, Any], mapping: str) -> dict[str, Any]:
-    kind = _stored_type(field["type"], mapping)
-    if mapping == "name":
-        return {"name": physical_name(field), "type": kind}
+def _stored_field(field: Mapping[str, Any], by: Literal["name", "id", "both"]) -> dict[str, Any]:
     number = field["metadata"]["delta.columnMapping.id"]
-    return {"name": f"logdriven_id_{number}", "type": kind, "metadata": {_FIELD_ID: number}}
+    return {
+        "name": f"logdriven_id_{number}" if by == "id" else physical_name(field),
+        "type": _stored_type(field["type"], by),
+        "metadata": {} if by == "name" else {_FIELD_ID: number},
+    }
 
 
-def _stored_type(kind: Any, mapping: str) -> Any:
+def _stored_type(kind: Any, by: Literal["name", "id", "both"]) -> Any:
     if isinstance(kind, str):
         return kind
     if kind["type"] == "struct":
-        return {**kind, "fields": stored_fields(kind["fields"], mapping)}
+        return {**kind, "fields": stored_fields(kind["fields"], by)}
     inner = kind.keys() & {"elementType", "keyType", "valueType"}
-    return kind | {name: _stored_type(kind[name], mapping) for name in inner}
+    return kind | {name: _stored_type(kind[name], by) for name in inner}
 
 
 def schema_text(fields: Iterable[Mapping[str, Any]]) -> str:

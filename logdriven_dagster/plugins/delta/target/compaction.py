@@ -36,8 +36,14 @@ class DeltaNow:
 
     @cached_property
     def files(self) -> Sequence[WindowFile]:
-        """The active files; one without a row count, or with deleted rows, is of no window."""
-        kept = {file.number for file in self._snapshot.reduced_files}
+        """The active files; those that stay as they are belong to no window.
+
+        These are files without a row count or with deleted rows, and all with column mapping.
+        """
+        if self._snapshot.column_mapping == "none":
+            kept = {file.number for file in self._snapshot.reduced_files}
+        else:
+            kept = {file.number for file in self._snapshot.files}
         return [
             WindowFile(file.location, file.rows or 0, file.bytes, window)
             for file in self._snapshot.files

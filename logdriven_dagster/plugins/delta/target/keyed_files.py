@@ -5,11 +5,10 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.arrow.keys import FEW_BYTES
-from logdriven_dagster.engine.spark import functions as sf
-from logdriven_dagster.engine.storage.spark_files import FILE, read_files
 from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 from logdriven_dagster.plugins.delta.format.arrow_rows import read_columns
+from logdriven_dagster.plugins.delta.format.frames import frame_of
 from logdriven_dagster.plugins.delta.format.pruning import within_keys
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.plugins.delta.target.requirements import refuse_deletion_vectors
@@ -33,8 +32,7 @@ class DeltaFiles:
     def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
         found = self.find_files(files)
         refuse_deletion_vectors(self._snapshot, found)
-        frame = read_files(spark, "parquet", sizes(found), self.schema)
-        return frame.withColumn(FILE, sf.col("_metadata.file_path"))
+        return frame_of(spark, self._snapshot, found, with_files=True)
 
     def add_partition_column(self, frame: "DataFrame") -> "DataFrame":
         return frame

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
-from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.engine.storage.staging import (
     ONLY_COMMITTED,
     rows_of_files,
@@ -13,10 +12,11 @@ from logdriven_dagster.engine.storage.staging import (
 )
 from logdriven_dagster.engine.targets.staged_files import in_few_files
 from logdriven_dagster.model.runs import WindowRun
-from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
+from logdriven_dagster.plugins.delta.format.frames import frame_of
+from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def rows_but(
@@ -32,12 +32,21 @@ def rows_but(
 
     Returns the locations of the new files that have rows. Removes the new folder if writing fails.
     """
-    frame = read_files(spark, "parquet", sizes(files), snapshot.schema)
-    kept = in_few_files(frame.where(f"NOT coalesce({condition}, false)"))
-    folder = staging_folder(data, run.job_id, f"{run.step_id}__kept")
-    writer = kept.write.mode("append").options(**ONLY_COMMITTED)
+    frame = frame_of(spark, snapshot, files)
+    return write_files(spark, frame.where(f"NOT coalesce({condition}, false)"), run, data, "kept")
+
+
+def write_files(
+    spark: "SparkSession", frame: "DataFrame", run: WindowRun, data: Folder, what: str
+) -> tuple[str, ...]:
+    """Write a frame into a new folder of a window's step; `what` names its content.
+
+    Returns the locations of the new files that have rows. Removes the folder if writing fails.
+    """
+    folder = staging_folder(data, run.job_id, f"{run.step_id}__{what}")
+    writer = in_few_files(frame).write.mode("append").options(**ONLY_COMMITTED)
     try:
-        run_action(spark, f"{run.label}: keep", lambda: writer.parquet(folder.location))
+        run_action(spark, f"{run.label}: {what} rows", lambda: writer.parquet(folder.location))
     except BaseException:
         folder.remove()
         raise

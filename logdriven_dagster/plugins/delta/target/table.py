@@ -50,6 +50,10 @@ from logdriven_dagster.plugins.delta.target.history import (
     refuse_superseded,
 )
 from logdriven_dagster.plugins.delta.target.keyed_files import DeltaFiles
+from logdriven_dagster.plugins.delta.target.mapped_files import (
+    refuse_new_columns,
+    write_mapped_files,
+)
 from logdriven_dagster.plugins.delta.target.requirements import (
     refuse_forbidden_removal,
     refuse_invalid_rows,
@@ -108,7 +112,10 @@ class DeltaTable:
             refuse_wider_columns(frame, fitting, self._table)
         frame = select_given_columns(fitting, frame) if upserts else fitting
         # Before any work: every column must have a type in Delta, and keep it.
-        _ = new_columns(known, frame.schema) if known else delta_fields(frame.schema)
+        if known is None:
+            delta_fields(frame.schema)
+        else:
+            refuse_new_columns(known, frame.schema)
         options, check = option_texts(self._target.options), self._refuse_duplicates
         return stage_files(frame, self._data, runs, options=options, check=check)
 
@@ -142,6 +149,7 @@ class DeltaTable:
             left = list_unpublished(snapshot, staged)
             if not left:
                 return tuple(self._find_published(snapshot, rows, snapshot.rows) for rows in staged)
+            refuse_new_columns(snapshot, staged[0].schema)
             if new_columns(snapshot, staged[0].schema):
                 verify()
                 schema = staged[0].schema
@@ -153,6 +161,10 @@ class DeltaTable:
             change = self._build_change(snapshot, left)
             refuse_forbidden_removal(snapshot, change.removed, rewrites=change.rewrites)
             refuse_invalid_rows(self._context.spark, snapshot, change.added)
+            stored = write_mapped_files(
+                self._context.spark, snapshot, change.added, run=runs[0], data=self._data
+            )
+            change = replace(change, added=stored)
             added = {path: statistics(path, self._data.storage) for path in change.added}
             said, tokens = describe_commit(left, change.merged), publications(snapshot, left)
             verify()
@@ -283,7 +295,8 @@ class DeltaTable:
             return FileChange(others, added)
         replaced = self._select_replaced(snapshot, [rows.run.window for rows in staged])
         files = replaced.possible()
-        empty = {file for file in replaced.unknown(files) if not self._has(file, replaced.column)}
+        unknown = replaced.unknown(files)
+        empty = {file for file in unknown if not self._has(snapshot, file, replaced.column)}
         files = [file for file in files if file not in empty]
         if replaced.holds_all_of(files):
             return FileChange(files, added)
@@ -299,8 +312,10 @@ class DeltaTable:
         )
         return FileChange(files, (*added, *kept), rewrites=True)
 
-    def _has(self, file: DataFile, column: str) -> bool:
-        """Return True if a file without statistics has this column at all."""
+    def _has(self, snapshot: Snapshot, file: DataFile, column: str) -> bool:
+        """Return True if a file without statistics may have this column at all."""
+        if snapshot.column_mapping != "none":
+            return True
         names = column_names(file.location, self._data.storage)
         return column.lower() in map(str.lower, names)
 
