@@ -90,7 +90,8 @@ def _frames(
     from pyiceberg.schema import Schema
 
     by_name = without_ids(table, (task.file.file_path for task in tasks))
-    dropped = find_dropped_columns(table, find_equality_deletes(tasks))
+    deletes = find_equality_deletes(tasks)  # their files are always read by ids
+    dropped = find_dropped_columns(table, deletes)
     if dropped and by_name:
         raise TerminalStepError(
             f"{name_of_table(table)}: rows were deleted by the values of a column that was dropped "
@@ -98,7 +99,7 @@ def _frames(
             "compact the table with the engine that wrote it"
         )
     schema = Schema(*table.schema().fields, *dropped)
-    if len(by_name) < len(tasks):
+    if deletes or len(by_name) < len(tasks):
         _require_input_file_names(spark, table)
         refuse_uuids_by_ids(table, spark.version)
         spark.conf.set(_BY_ID, "true")

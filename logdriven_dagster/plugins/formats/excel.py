@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.engine.queries.nested_values import sql_type
@@ -37,6 +38,11 @@ _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 """A character that XML cannot hold, which openpyxl leaves as it is written."""
 _DAMAGED = (BadZipFile, KeyError, ValueError, TypeError, IndexError, AttributeError, EOFError)
 """Errors that openpyxl raises for a file that it cannot read."""
+_FORMULA = re.compile(rb"<(\w+:)?f[ />]")
+_LONGEST_TAG = 100
+_WORKBOOK = "xl/workbook.xml"
+_COMPUTE_ON_LOAD = re.compile(rb'fullCalcOnLoad="(1|true)"')
+_CHUNK = 1 << 20
 _FIX = "open and save it in Excel"
 
 
@@ -67,6 +73,15 @@ class ExcelReader(LibraryFilesReader):
         return partial(_read_records, layout, names, converters)
 
 
+class _Formulas(Enum):
+    """State of the formulas of a workbook."""
+
+    NONE = "none"
+    COMPUTED = "computed"
+    STALE = "stale"
+    """Excel must compute them when it opens the file: XlsxWriter stores 0 for each."""
+
+
 class _Layout(NamedTuple):
     """Place of the rows in a workbook; workers need no model for it."""
 
@@ -83,18 +98,23 @@ def _read_records(
     layout: _Layout, names: Sequence[str], converters: Sequence[Converter], *given: Any
 ) -> Iterator[Record]:
     stream, file = given
-    books = _open_workbook(stream, file, data_only=True), _open_workbook(stream, file)
+    books = [_open_workbook(stream, file, data_only=True)]
+    formulas = _find_formulas(stream)
+    if formulas is not _Formulas.NONE:
+        books.append(_open_workbook(stream, file))
     number = 0
     try:
-        sheet, formulas = (_find_sheet(book, layout.sheet, file) for book in books)
-        where = f"sheet {sheet.title}"
-        rows = zip_longest(_rows(sheet, layout), _rows(formulas, layout), fillvalue=())
-        for number, (cells, written) in enumerate(rows, 1):
+        sheets = [_find_sheet(book, layout.sheet, file) for book in books]
+        where = f"sheet {sheets[0].title}"
+        rows = zip_longest(*(_rows(sheet, layout) for sheet in sheets), fillvalue=())
+        for number, (cells, *others) in enumerate(rows, 1):
             if number == layout.header_row:
                 _refuse_other_names(cells, names, f"{file}, {where}, row {number}")
             if number <= (layout.header_row or 0):
                 continue
-            values, problems = _convert_row(cells, written, names, converters)
+            values, problems = _convert_row(
+                cells, others[0] if others else (), names, converters, formulas
+            )
             if values or problems:
                 yield Record(values, f"{where}, row {number}", problems)
     except _DAMAGED as error:
@@ -120,6 +140,26 @@ def _open_workbook(stream: BinaryIO, file: str, *, data_only: bool = False) -> "
     except (InvalidFileException, *_DAMAGED) as error:
         problem = f"{_NOT_EXCEL}, or openpyxl cannot read it ({error}); {_FIX}"
         raise TerminalStepError(f"{file} {problem}") from None
+
+
+def _find_formulas(stream: BinaryIO) -> _Formulas:
+    """Return the state of the formulas, since openpyxl reads either formulas or their values."""
+    with ZipFile(stream) as parts:
+        for name in parts.namelist():
+            if "worksheets/" in name and name.endswith(".xml") and _contains_formula(parts, name):
+                is_stale = _COMPUTE_ON_LOAD.search(parts.read(_WORKBOOK)) is not None
+                return _Formulas.STALE if is_stale else _Formulas.COMPUTED
+    return _Formulas.NONE
+
+
+def _contains_formula(parts: ZipFile, name: str) -> bool:
+    with parts.open(name) as part:
+        end = b""
+        while chunk := part.read(_CHUNK):
+            if _FORMULA.search(end + chunk):
+                return True
+            end = chunk[-_LONGEST_TAG:]
+    return False
 
 
 def _find_sheet(book: "Workbook", name: str | None, file: str) -> Any:
@@ -156,25 +196,29 @@ def _convert_row(
     written: Sequence[Any],
     names: Sequence[str],
     converters: Sequence[Converter],
+    formulas: _Formulas,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the values of a row by column, without empty cells, and the problems of cells."""
     values, problems = dict[str, Any](), dict[str, str]()
     for number, (cell, formula) in enumerate(zip_longest(cells, written)):
-        value = getattr(cell, "value", None)
-        if value is None and getattr(formula, "data_type", "n") != "f":
+        value, is_formula = getattr(cell, "value", None), getattr(formula, "data_type", "") == "f"
+        if value is None and not is_formula:
             continue
         place = cell.coordinate if value is not None else formula.coordinate
         if number >= len(names):
             problems[names[-1]] = f"is the last one, but cell {place} holds {shorten(value)}"
             continue
         try:
-            values[names[number]] = _convert_cell(cell, value, converters[number])
+            is_missing = is_formula and formulas is _Formulas.STALE
+            known = None if is_missing else value
+            values[names[number]] = _convert_cell(cell, known, converters[number])
         except ValueError as problem:
             problems[names[number]] = f"in cell {place} {problem}"
     return values, problems
 
 
 def _convert_cell(cell: Any, value: Any, convert: Converter) -> Any:
+    """Convert the value of a cell that is not empty; `value` is None if its formula has none."""
     if value is None:
         raise ValueError("is a formula without a stored value; open and save the file in Excel")
     if cell.data_type == "e":

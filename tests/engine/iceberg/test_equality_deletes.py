@@ -155,6 +155,17 @@ def test_a_key_column_may_be_in_a_struct_and_a_uuid(lab: Lab):
     assert ids(lab) == []
 
 
+def test_deletes_are_found_by_ids_where_rows_are_found_by_names(lab: Lab):
+    """As in a table with a name mapping, which windows add."""
+    table = foreign_table(lab, ROWS)
+    append(table, row(1), row(2), row(None))
+    mapping = table.schema().name_mapping.model_dump_json()
+    with table.transaction() as transaction:
+        transaction.set_properties({"schema.name-mapping.default": mapping})
+    deleted_values(table, {"id": 2})
+    assert ids(lab) == [1, None]
+
+
 def test_positions_and_values_are_deleted_in_one_table(lab: Lab):
     """Flink deletes a row of the same commit by its position."""
     table = foreign_table(lab, ROWS)

@@ -8,13 +8,19 @@ from uuid import UUID
 
 import fastavro
 import pytest
+from fastavro.utils import generate_many
 
+from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.errors import InvalidProjectError, TerminalStepError
+from logdriven_dagster.plugins.formats.avro import _read_records
+from logdriven_dagster.plugins.formats.avro_types import find_spark_type
+from logdriven_dagster.plugins.formats.batches import PROBLEM, build_batches
 from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing.conformance import SourceConformance, SourceScene
 from tests.builders import at, day
 from tests.engine.laboratory import Lab
 from tests.execution.conftest import World
+from tests.lake import Lake
 
 TARGET = {"type": "parquet"}
 SOURCE = {"type": "avro", "path": "in"}
@@ -114,6 +120,27 @@ def test_each_type_is_read_exactly(lab: Lab):
     load(lab, sql=f"SELECT {shown} FROM source")
     (row, again) = lab.rows("ods.t")
     assert row == again == tuple(expected for *_, expected in VALUES.values())
+
+
+def test_generated_values_are_read_as_fastavro_reads_them(tmp_path: Path):
+    """Values of any schema; times and decimals have a test of their own."""
+    kinds = [kind for kind, *_ in VALUES.values() if "logicalType" not in str(kind)]
+    nested = record(*((f"n{number}", kind) for number, kind in enumerate(kinds)))
+    schema = record(
+        ("r", nested | {"name": "inner"}),
+        ("l", {"type": "array", "items": ["null", "inner"]}),
+        ("m", {"type": "map", "values": {"type": "array", "items": "double"}}),
+    )
+    rows = list(generate_many(schema, 500))
+    path = write(tmp_path / "f.avro", schema, rows, "deflate")
+    columns = arrow_schema(find_spark_type(schema, "f"))
+    assert columns is not None
+    with path.open("rb") as stream:
+        batches = list(build_batches(_read_records(stream, "f"), columns, {}, "f", None))
+    found = [row for batch in batches for row in batch.to_pylist(maps_as_pydicts="strict")]
+    assert [row.pop(PROBLEM) for row in found] == [None] * 500
+    with path.open("rb") as stream:
+        assert found == list(fastavro.reader(stream))
 
 
 REFUSED: dict[str, tuple[Any, Any, str]] = {
@@ -257,3 +284,10 @@ def test_each_row_has_the_facts_of_its_file(lab: Lab):
         write(lab.root / f"in/dt={number}/{number}.avro", record(("n", "int")), [{"n": number}])
     load(lab, {"file_columns": {"file": "file_name"}}, "SELECT n, dt, file FROM source")
     assert sorted(lab.rows("ods.t")) == [(1, 1, "1.avro"), (2, 2, "2.avro")]
+
+
+def test_files_in_a_bucket_are_read(lab: Lab, lake: Lake):
+    write(lab.root / "in/day=1/f.avro", record(("n", "int")), [{"n": 1}])
+    lab.settings["storage"] = lake.settings(lab.root)["storage"]
+    assert load(lab, {"path": lake.url(lab.root / "in")}).counts.target == 1
+    assert lab.rows("ods.t") == [(1, 1)]

@@ -1,10 +1,12 @@
 """Cells of Excel workbooks are read as Excel shows them, or refused with file, sheet and cell."""
 
+import re
 import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from openpyxl import Workbook
@@ -104,6 +106,27 @@ def test_a_cell_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str)
     found = refused(lab, f"a INT, v {kind}")
     assert "in/f.xlsx, sheet Orders, row 3: column v in cell B3 " in found
     assert problem in found
+
+
+def test_values_of_formulas_that_excel_has_computed_are_read(lab: Lab):
+    path = write(lab.root / "in/f.xlsx", [["v"], ["=1+1"]])
+    store_value(path, b"7")  # as XlsxWriter stores 0, which Excel replaces when it opens the file
+    assert "cell A2 is a formula without a stored value" in refused(lab, "v INT")
+    store_value(path, b"7", computed=True)
+    load(lab, "v INT")
+    assert lab.rows("ods.t") == [(7,)]
+
+
+def store_value(path: Path, value: bytes, *, computed: bool = False) -> None:
+    """Store a value for each formula of a workbook; `computed` as Excel does when it saves."""
+    with ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    with ZipFile(path, "w") as book:
+        for name, part in parts.items():
+            changed = re.sub(rb"</f><v ?/>|</f><v></v>", b"</f><v>" + value + b"</v>", part)
+            book.writestr(
+                name, changed.replace(b' fullCalcOnLoad="1"', b"") if computed else changed
+            )
 
 
 def test_a_row_fails_its_own_window(lab: Lab):
