@@ -121,6 +121,37 @@ def test_the_windows_of_a_new_version_run_after_it_is_counted(events: Events):
     assert events.run() == []
 
 
+@reruns
+def test_a_failed_rerun_changes_nothing_and_is_due_again(events: Events):
+    events.deliver("2.csv", 2, 2)
+    events.sandbox.engine.fail("ods.events", day(2).start)
+    assert events.run() == []
+    assert events.outdated == {day(2): "2.csv (changed)"}
+    assert events.run() == [day(2)]
+    assert events.outdated == {}
+
+
+@reruns
+def test_downstream_windows_follow_a_rerun(events: Events):
+    events.sandbox.write(
+        "tables/totals.yaml",
+        """
+        table: dws.totals
+        period: 1 day
+        default_start: 2022-01-01
+        depends_on: [ods.events]
+        steps: [{step: add, sql: SELECT 1 AS one FROM ods.events, target: {type: iceberg}}]
+        """,
+    )
+    assert len(events.run()) == 5
+    events.deliver("2.csv", 2, 2)
+    done = [each for each in events.sandbox.run(now=NOW) if isinstance(each, WindowSucceeded)]
+    assert [(each.attempt.table, each.attempt.window) for each in done] == [
+        ("ods.events", day(2)),
+        ("dws.totals", day(2)),
+    ]
+
+
 def test_a_refresh_clears_the_report(events: Events):
     events.deliver("3.csv", 3, 3)
     events.run()
