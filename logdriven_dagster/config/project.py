@@ -293,6 +293,13 @@ class Project:
             text = text.replace(f"${{{name}}}", str(value))
         return self.resolve_path(self._resolve_text("path", text))
 
+    def get_path_start(self, table: TableConfig, text: str) -> str:
+        """Return the absolute path of a source up to its first pattern, time or secret."""
+        for name, value in {**self.config.variables, **table.variables}.items():
+            text = text.replace(f"${{{name}}}", str(value))
+        fixed = re.split(r"[*?\[\]{}\\$]", text, maxsplit=1)[0]
+        return as_path(resolve_location(self.resolve_path(fixed)))
+
     def resolve_path(self, text: str) -> str:
         """Resolve a relative path against the project folder; URLs are returned unchanged."""
         return text if re.match(r"[a-z][a-z0-9+.-]*:", text) else str(self.root / text)

@@ -112,7 +112,7 @@ def detect(
     exist counts as unchanged.
     """
     tables = {table.table: table for table in list_observed_tables(project, names)}
-    changed = run_log.ask(partial(_find_changed_files, names=tables)) if tables else {}
+    changed = _ask_changed_files(run_log, project, tables)
     found: dict[str, list[ChangedWindow]] = {}
 
     def find(conn: Connection) -> None:
@@ -136,7 +136,7 @@ def record(run_log: RunLog, project: Project, names: Collection[str]) -> None:
     Files that do not exist any more are recorded by the next window, in case they come back.
     """
     tables = {table.table: table for table in list_observed_tables(project, names)}
-    changed = run_log.ask(partial(_find_changed_files, names=tables)) if tables else {}
+    changed = _ask_changed_files(run_log, project, tables)
 
     def write(conn: Connection) -> None:
         for (name, step_id), items in changed.items():
@@ -175,11 +175,28 @@ def list_observed_tables(project: Project, names: Iterable[str]) -> list[TableCo
     ]
 
 
-def _find_changed_files(
-    conn: Connection, names: Collection[str]
+def _ask_changed_files(
+    run_log: RunLog, project: Project, tables: Mapping[str, TableConfig]
 ) -> Mapping[Step, Sequence[_Detected]]:
+    if not tables:
+        return {}
+    places = {
+        (table.table, step.step): project.get_path_start(table, step.source.path)
+        for table in tables.values()
+        for step in table.steps
+        if isinstance(step.source, FilesSource)
+    }
+    return run_log.ask(partial(_find_changed_files, names=tables, places=places))
+
+
+def _find_changed_files(
+    conn: Connection, names: Collection[str], places: Mapping[Step, str]
+) -> Mapping[Step, Sequence[_Detected]]:
+    """Return the changed files of steps, without those at earlier places of the project."""
     found = {}
-    for step, versions in source_files.read_versions(conn, names).items():
+    for step, recorded in source_files.read_versions(conn, names).items():
+        start = places.get(step, "")
+        versions = [version for version in recorded if version.path.startswith(start)]
         present = dict(_compare(versions))
         if present:
             paths = {version.path for version in versions}
