@@ -66,6 +66,8 @@ class ChangedFile(NamedTuple):
 
     change: FileChange
     rows: FileRows
+    job_id: int | None = None
+    """The last attempt that may have read an earlier version; None for any attempt."""
 
 
 @dataclass(frozen=True, slots=True)

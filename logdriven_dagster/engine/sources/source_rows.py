@@ -278,10 +278,10 @@ def _digest(reading: Reading, source: Source, files: Iterable[FileVersion]) -> s
 
     The project folder and the variables decide where a path leads.
     """
-    table, path = reading.table, getattr(source, "path", "")
+    table, path = reading.table, getattr(source, "path", None)
     asked = (
         source.model_dump_json(),
-        reading.project.get_path_start(table, path),
+        path and reading.project.find_source_folder(table, path),
         str(table.default_start),
         str(table.end),
         str(table.grid.zone),

@@ -4,6 +4,7 @@ The range of the window takes the place of the times of their rows, so nothing i
 recorded as well: a file that arrives later changes the time of its folder.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -59,6 +60,22 @@ def list_window_files(
         versions = [each for each in versions if each.size == ABSENT or Path(each.path).is_dir()]
     start, end = (int(bound.timestamp()) * 1_000_000 for bound in (window.start, window.end))
     return tuple(FileRows("", version, 0, 0, 0, 0, start, end - 1) for version in versions)
+
+
+def find_source_folder(project: Project, table: TableConfig, step_id: str) -> str | None:
+    """Return the folder that holds all files of a step's source, if its path shows it."""
+    source = next((step.source for step in table.steps if step.step == step_id), None)
+    return (
+        project.find_source_folder(table, source.path) if isinstance(source, FilesSource) else None
+    )
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return True for a folder and all paths below it, also if a link leads there."""
+    return any(
+        each == place or each.startswith(f"{place.rstrip('/')}/")
+        for each, place in ((path, folder), (os.path.realpath(path), os.path.realpath(folder)))
+    )
 
 
 def list_new_files(folder: FileVersion, known: Iterable[str]) -> Iterator[str]:

@@ -202,15 +202,20 @@ def _unite(
                 active.append(ordered[number])
                 number += 1
             active = [span for span in active if span[2] > window.window_start]
-        is_hit = window is not None and bool(active)
-        if run and (not is_hit or _RUNNING in (run[-1].status, window and window.status)):
-            files = ChangedFiles(step_id, change, next(iter(of_run)), len(of_run))
+        files = [] if window is None else [span[0] for span in active if _concerns(span[0], window)]
+        is_alone = window is None or _RUNNING in (window.status, *(row.status for row in run[-1:]))
+        if run and (is_alone or not files):
+            changed = ChangedFiles(step_id, change, next(iter(of_run)), len(of_run))
             job_id = max(row.job_id for row in run)
-            yield _Change(files, run[0].window_start, run[-1].window_end, job_id)
+            yield _Change(changed, run[0].window_start, run[-1].window_end, job_id)
             run, of_run = [], {}
-        if window is not None and is_hit:
+        if window is not None and files:
             run.append(window)
-            of_run |= dict.fromkeys(span[0].rows.version.path for span in active)
+            of_run |= dict.fromkeys(file.rows.version.path for file in files)
+
+
+def _concerns(file: ChangedFile, window: Row[Any]) -> bool:
+    return file.job_id is None or window.job_id <= file.job_id
 
 
 def _list_windows(

@@ -17,6 +17,7 @@ from logdriven_dagster.model.source_rows import (
     FileVersion,
     SourceRows,
 )
+from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.schema.observations import source_file
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, split_into_chunks
@@ -33,7 +34,7 @@ _VERSIONS = select(
     source_file.c.modified_ns,
 ).where(match_project(source_file), among(source_file.c.job_name))
 _UNCOUNTED = 0
-"""The last change of a file whose present version is not counted."""
+"""The last change of a file whose present version is not counted: 0 minus the newest attempt."""
 _MOST_FILES = 10_000
 """The number of files of a step that are kept, if each window has files of its own."""
 _WRITTEN = 1_000
@@ -133,7 +134,7 @@ def _merge(before: FileRows | None, after: FileRows) -> FileRows:
     """Return the file with the range of all windows that have read this version."""
     if before is None or not before.version.has_same_content(after.version):
         return after
-    if before.first is None or after.first is None or before.version.changed == _UNCOUNTED:
+    if before.first is None or after.first is None or before.version.changed <= _UNCOUNTED:
         return after
     bounds = [int(each) for each in (before.first, before.last or 0, after.first, after.last or 0)]
     return replace(after, first=min(bounds[0], bounds[2]), last=max(bounds[1], bounds[3]))
@@ -144,8 +145,9 @@ def _compare(before: FileRows | None, after: FileRows, *, all_anew: bool) -> Ite
     if before is None:
         if not all_anew:
             yield ChangedFile(FileChange.NEW, after)
-    elif before.version.changed == _UNCOUNTED:  # its earlier rows are recorded
-        yield ChangedFile(FileChange.CHANGED, after)
+    elif before.version.changed <= _UNCOUNTED:  # its earlier rows are recorded
+        is_same = before.version.has_same_content(after.version)
+        yield ChangedFile(FileChange.CHANGED, after, -before.version.changed if is_same else None)
     elif not before.version.has_same_content(after.version):
         yield ChangedFile(FileChange.CHANGED, before)
         yield ChangedFile(FileChange.CHANGED, after)
@@ -175,15 +177,17 @@ def read_rows_of(
 def mark_uncounted(conn: Connection, table: str, step_id: str, version: FileVersion) -> bool:
     """Record that a file has a new version whose rows are not counted yet.
 
-    Returns False if another process was first, or if this version is recorded already.
+    Attempts that begin from now on read this version. Returns False if another process was first,
+    or if this version is recorded already.
     """
     c = source_file.c
     mine = _match_step(table, step_id) & (c.path_digest == _digest(version.path))
     differs = (c.file_size != version.size) | (c.modified_ns != version.modified)
+    newest = conn.execute(select(func.max(job_log.c.job_id)).where(match_project(job_log)))
     values = {
         "file_size": version.size,
         "modified_ns": version.modified,
-        "changed_ns": _UNCOUNTED,
+        "changed_ns": _UNCOUNTED - (newest.scalar() or 0),
     }
     return bool(conn.execute(update(source_file).where(mine, differs).values(values)).rowcount)
 

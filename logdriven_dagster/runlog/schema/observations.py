@@ -112,7 +112,7 @@ source_file = Table(
     Column("path", Text, nullable=False),
     Column("location", Text, nullable=False, comment="its name in Spark; empty without rows"),
     Column("file_size", BigInteger, nullable=False),
-    Column("changed_ns", BigInteger, nullable=False, comment="its last change, since 1970; or 0"),
+    Column("changed_ns", BigInteger, nullable=False, comment="its last change; <= 0: not counted"),
     Column("modified_ns", BigInteger, nullable=False, comment="of its content, since 1970"),
     Column("row_count", BigInteger, nullable=False),
     Column("null_count", BigInteger, nullable=False, comment="as in source_audit"),

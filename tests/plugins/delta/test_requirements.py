@@ -192,3 +192,27 @@ def test_a_file_with_a_deletion_vector_is_not_replaced(lab: Lab):
     with pytest.raises(TerminalStepError, match=r"deletion vector deletes rows.*REORG TABLE"):
         lab.run("ods.t", day(2))
     assert lab.rows("ods.t") == [(1, 1), (1, 2)]
+
+
+def test_a_checkpoint_keeps_deletion_vectors_and_conditions(lab: Lab):
+    """delta-rs writes one after some commits; without older commits it is all that is left."""
+    settings = {
+        "delta.enableDeletionVectors": "true",
+        "delta.checkpointInterval": "2",
+        "delta.constraints.small": "v < 3",
+    }
+    readers = ("deletionVectors",)
+    given = {"settings": settings, "readers": readers, "deletionVector": vector([0])}
+    others(lab, "checkConstraints", **given)
+    make(lab)
+    for n in (1, 2, 3):
+        lab.run("ods.t", day(n))
+    commits = folder(lab) / "_delta_log"
+    newest = max(commits.glob("*.checkpoint.parquet")).name.partition(".")[0]
+    for path in commits.glob("*.json"):
+        if path.name.partition(".")[0] < newest:
+            path.unlink()
+    assert lab.rows("ods.t") == [(n, v) for n in (1, 2, 3) for v in (1, 2)]
+    make(lab, QUERY.replace("(2)", "(3)"))
+    with pytest.raises(TerminalStepError, match="constraint small"):
+        lab.run("ods.t", day(4))

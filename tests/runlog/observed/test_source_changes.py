@@ -142,3 +142,25 @@ def test_the_files_that_changed_last_are_kept(log, monkeypatch):
     log.write(lambda conn: source_files.record_window_files(conn, "ods.t", "load", files))
     left = log.ask(lambda conn: source_files.read_versions(conn, ["ods.t"]))
     assert {each.modified for each in left["ods.t", "load"]} == {3, 4}
+
+
+@pytest.mark.parametrize(("size", "expected"), [(2, []), (3, [day(4)])])
+def test_attempts_after_the_record_of_a_version_are_up_to_date(done, size: int, expected: list):
+    file = changed_file(1, 2).rows
+    first = sum_files("ods.t", "load", "x", [file])
+    done.write(lambda conn: source_files.record_files(conn, first, all_anew=True))
+    present = file.version._replace(size=2)
+    done.write(lambda conn: source_files.mark_uncounted(conn, "ods.t", "load", present))
+    parallel = start(done, day(4))  # while another window counts the file, which holds its rows
+    counted = replace(
+        changed_file(1, 5).rows, version=present._replace(size=size, changed=5, modified=1)
+    )
+    rows = sum_files("ods.t", "load", "x", [counted])
+
+    def count(conn):
+        files = source_files.record_files(conn, rows, all_anew=False)
+        source_changes.record_changes(conn, TABLE, "load", files)
+
+    done.write(count)
+    end(done, parallel)
+    assert windows(done) == [day(1), day(2), day(3), *expected]

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from logdriven_dagster.plugins.importers.dolphinscheduler.definitions import Task, Workflow
+from logdriven_dagster.plugins.importers.dolphinscheduler.definitions import (
+    Task,
+    Workflow,
+    read_object,
+    read_objects,
+)
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 
 Outcome: TypeAlias = Literal["success", "failure", "always"]
@@ -106,11 +111,11 @@ class Order:
 
     def _is_met_branch(self, node: Task, task: Task) -> bool:
         """Return True for the branch of a condition that holds, False for the other one."""
-        result = node.parameters.get("conditionResult") or {}
-        branches = [
-            task.code in {str(each) for each in result.get(name) or ()}
-            for name in ("successNode", "failedNode")
-        ]
+        result = read_object(node.parameters.get("conditionResult"), "conditionResult")
+        branches = []
+        for name in ("successNode", "failedNode"):
+            codes = result.get(name)
+            branches.append(task.code in map(str, codes if isinstance(codes, list) else [codes]))
         if branches.count(True) != 1:
             raise UntranslatableError(f"{node.name}: it leads to {task.name} in no single branch")
         return branches[0]
@@ -175,11 +180,15 @@ def list_expectations(task: Task) -> list[Expectation]:
 
 def _flatten(node: Task, operator: str) -> Sequence[Mapping[str, Any]]:
     """Return the items of nested AND and OR, if `operator` joins all of them."""
-    dependence = node.parameters.get("dependence") or node.values.get("dependence") or {}
+    dependence = read_object(
+        node.parameters.get("dependence") or node.values.get("dependence"), "dependence"
+    )
     groups = [
-        group for group in dependence.get("dependTaskList") or () if group.get("dependItemList")
+        (str(group.get("relation")), items)
+        for group in read_objects(dependence.get("dependTaskList"), "dependTaskList")
+        if (items := read_objects(group.get("dependItemList"), "dependItemList"))
     ]
-    used = {str(group.get("relation")) for group in groups if len(group["dependItemList"]) > 1}
+    used = {relation for relation, items in groups if len(items) > 1}
     used |= {str(dependence.get("relation"))} if len(groups) > 1 else set()
     if used - {operator}:
         joined = " and ".join(sorted(used))
@@ -187,4 +196,4 @@ def _flatten(node: Task, operator: str) -> Sequence[Mapping[str, Any]]:
             f"{node.name}: its items are joined by {joined}, but this needs any of several "
             "outcomes, and a table waits for all of its conditions; write one table for each item"
         )
-    return [item for group in groups for item in group["dependItemList"]]
+    return [item for _, items in groups for item in items]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.naming import is_whole
 
 _DEFINITION = ("workflowDefinition", "processDefinition")
@@ -101,7 +102,10 @@ def read_workflows(paths: Sequence[Path]) -> list[Workflow]:
     found: dict[str, Workflow] = {}
     for path in _list_files(paths):
         for values in _read_file(path):
-            workflow = _read_workflow(path, values)
+            try:
+                workflow = _read_workflow(path, values)
+            except UntranslatableError as error:
+                raise UsageError(f"{path}: {error}; export the workflow again") from None
             if workflow.code in found:
                 first = found[workflow.code].place
                 raise UsageError(
@@ -145,10 +149,10 @@ def _read_file(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_workflow(path: Path, values: Mapping[str, Any]) -> Workflow:
-    definition = _object(_first(values, _DEFINITION))
-    tasks = [_read_task(each) for each in _list(_first(values, _TASKS))]
+    definition = read_object(_first(values, _DEFINITION), "the definition")
+    tasks = [_read_task(each) for each in read_objects(_first(values, _TASKS), "the list of tasks")]
     before: dict[str, list[str]] = {}
-    for relation in _list(_first(values, _RELATIONS)):
+    for relation in read_objects(_first(values, _RELATIONS), "the list of relations"):
         start, end = _text(relation.get("preTaskCode")), _text(relation.get("postTaskCode"))
         known = before.setdefault(end, [])
         if start not in ("", "0", *known):
@@ -193,7 +197,7 @@ def _read_workflow(path: Path, values: Mapping[str, Any]) -> Workflow:
 
 
 def _read_task(values: Mapping[str, Any]) -> Task:
-    parameters = _object(values.get("taskParams"))
+    parameters = read_object(values.get("taskParams"), "taskParams")
     return Task(
         code=_text(values.get("code")),
         name=_text(values.get("name")),
@@ -205,7 +209,7 @@ def _read_task(values: Mapping[str, Any]) -> Task:
 
 
 def _read_schedule(given: Any) -> Schedule | None:
-    values = _object(given)
+    values = read_object(given, "schedule")
     if not _text(values.get("crontab")):
         return None
     return Schedule(
@@ -225,7 +229,7 @@ def _read_parameters(given: Any) -> list[Parameter]:
             value=_text(each.get("value")),
             is_output=_text(each.get("direct")).upper() == "OUT",
         )
-        for each in _list(given)
+        for each in read_objects(given, "the list of parameters")
         if _text(each.get("prop"))
     ]
 
@@ -234,26 +238,38 @@ def _first(values: Mapping[str, Any], names: Sequence[str]) -> Any:
     return next((values[name] for name in names if values.get(name) is not None), None)
 
 
-def _parse(value: Any) -> Any:
+def _parse(value: Any, name: str) -> Any:
     """Return a value; one that is JSON in a text is parsed."""
     if not isinstance(value, str):
         return value
     try:
         return json.loads(value) if value.strip() else None
     except (ValueError, RecursionError):
-        raise UsageError(
-            f"a part of the export is not JSON: {value[:40]!r}; export it again"
-        ) from None
+        raise UntranslatableError(f"{name} is not JSON: {value[:40]!r}") from None
 
 
-def _object(value: Any) -> Mapping[str, Any]:
-    parsed = _parse(value)
-    return parsed if isinstance(parsed, dict) else {}
+def read_object(value: Any, name: str) -> Mapping[str, Any]:
+    """Return an object, which may be JSON in a text; empty if it is absent.
+
+    Raises UntranslatableError for another value; `name` names it.
+    """
+    parsed = _parse(value, name)
+    if parsed is not None and not isinstance(parsed, dict):
+        raise UntranslatableError(f"{name} must be an object, not {str(parsed)[:40]!r}")
+    return parsed or {}
 
 
-def _list(value: Any) -> list[Mapping[str, Any]]:
-    parsed = _parse(value)
-    return [each for each in parsed if isinstance(each, dict)] if isinstance(parsed, list) else []
+def read_objects(value: Any, name: str) -> list[Mapping[str, Any]]:
+    """Return a list of objects, which may be JSON in a text; empty if it is absent.
+
+    Raises UntranslatableError for another value; `name` names it.
+    """
+    parsed = _parse(value, name)
+    if parsed is None:
+        return []
+    if not isinstance(parsed, list) or not all(isinstance(each, dict) for each in parsed):
+        raise UntranslatableError(f"{name} must be a list of objects, not {str(parsed)[:40]!r}")
+    return parsed
 
 
 def _text(value: Any) -> str:

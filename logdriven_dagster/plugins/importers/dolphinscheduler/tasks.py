@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.plugins.importers.dolphinscheduler.definitions import Task
+from logdriven_dagster.plugins.importers.dolphinscheduler.definitions import Task, read_objects
 from logdriven_dagster.plugins.importers.dolphinscheduler.placeholders import Placeholders
 from logdriven_dagster.plugins.importers.drafts import Translation, UntranslatableError, Values
 from logdriven_dagster.plugins.importers.sql_texts import split_statements
@@ -84,7 +84,7 @@ class TaskTranslator:
     def _refuse_other_settings(self, task: Task) -> None:
         if task.text("taskExecuteType").upper() == "STREAM":
             raise UntranslatableError("it is a streaming task, which never ends")
-        if resources := task.parameters.get("resourceList"):
+        if resources := read_objects(task.parameters.get("resourceList"), "resourceList"):
             names = ", ".join(str(each.get("resourceName", each)) for each in resources)
             raise UntranslatableError(
                 f"its resources are not in the export: {names}; put the files next to the table"

@@ -418,6 +418,7 @@ def test_names_of_later_versions_and_bodies_of_the_api(folder: Folder, command: 
         (json.dumps(workflow(task("a"), hops="a>z")), "unknown tasks"),
         (json.dumps(workflow(task("a"), task("b"), hops="a>b b>a")), "cycle"),
         (json.dumps(workflow(task("a"), task("a"))), "twice"),
+        ('[{"processDefinition": {}, "taskDefinitionList": [1]}]', "must be a list of objects"),
     ],
 )
 def test_a_file_that_is_no_export_writes_nothing(
@@ -428,6 +429,17 @@ def test_a_file_that_is_no_export_writes_nothing(
     assert result.code == 2
     assert problem in " ".join(result.err.split())
     assert folder.files() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("dependence", 1), ("dependence", {"dependTaskList": [1]}), ("conditionResult", [2])],
+)
+def test_malformed_conditions_are_listed(brought: Any, name: str, value: Any):
+    node = conditions("n", "AND", {"a": "SUCCESS"}, met=["b"], unmet=[])
+    node["taskParams"][name] = value
+    told = brought(workflow(task("a"), node, task("b"), hops="a>n n>b"), code=1)
+    assert "must be" in listed(told)["b (SHELL)"]
 
 
 def test_an_imported_workflow_runs(spark: Any, folder: Folder, brought: Any):
