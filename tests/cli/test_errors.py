@@ -38,6 +38,7 @@ def test_validate_json_holds_the_mistakes(shop, logdriven):
         "errors": [],
         "warnings": [],
         "missing_here": [],
+        "files": [],
     }
 
 

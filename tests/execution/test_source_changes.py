@@ -11,6 +11,7 @@ import pytest
 
 from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.execution.source_files.changes import OutdatedWindows
+from logdriven_dagster.execution.source_files.window_files import find_source_folder, is_within
 from logdriven_dagster.model.source_rows import sum_files
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.observed import audits
@@ -118,6 +119,37 @@ def test_the_windows_of_a_new_version_run_after_it_is_counted(events: Events):
     assert events.run() == [day(2)]
     assert events.run() == [day(5)]
     assert events.run() == []
+
+
+@reruns
+def test_a_failed_rerun_changes_nothing_and_is_due_again(events: Events):
+    events.deliver("2.csv", 2, 2)
+    events.sandbox.engine.fail("ods.events", day(2).start)
+    assert events.run() == []
+    assert events.outdated == {day(2): "2.csv (changed)"}
+    assert events.run() == [day(2)]
+    assert events.outdated == {}
+
+
+@reruns
+def test_downstream_windows_follow_a_rerun(events: Events):
+    events.sandbox.write(
+        "tables/totals.yaml",
+        """
+        table: dws.totals
+        period: 1 day
+        default_start: 2022-01-01
+        depends_on: [ods.events]
+        steps: [{step: add, sql: SELECT 1 AS one FROM ods.events, target: {type: iceberg}}]
+        """,
+    )
+    assert len(events.run()) == 5
+    events.deliver("2.csv", 2, 2)
+    done = [each for each in events.sandbox.run(now=NOW) if isinstance(each, WindowSucceeded)]
+    assert [(each.attempt.table, each.attempt.window) for each in done] == [
+        ("ods.events", day(2)),
+        ("dws.totals", day(2)),
+    ]
 
 
 def test_a_refresh_clears_the_report(events: Events):
@@ -349,3 +381,42 @@ def test_a_file_of_several_windows_concerns_all_of_them(tmp_path: Path):
     assert outdated() == [hours(0, 8), hours(8, 16), hours(16, 24)]
     list(sandbox.runner.refresh("ods.events", hours(8, 16), at("2022-01-02")))
     assert outdated() == [hours(0, 8), hours(16, 24)]
+
+
+@pytest.mark.parametrize("path", [FOLDER, FILE])
+def test_files_of_an_earlier_place_of_the_source_are_not_reported(tmp_path: Path, path: str):
+    table = Folders(tmp_path, path)
+    (tmp_path / "in").rename(tmp_path / "moved")
+    assert set(table.outdated) == {day(1), day(2)}
+    moved = FOLDERS.format(path=path.replace("in/", "moved/"), reaction="report")
+    table.sandbox.write("tables/events.yaml", moved)
+    assert table.outdated == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("in", "in"),
+        ("in/a.csv", "in/a.csv"),
+        ("in/a*/b.csv", "in"),
+        ("in/day-${DATA_RANGE:dd}/a.csv", "in"),
+        ("${place}/${YEAR}", "data/shop"),
+        ("${unknown}/in", None),
+    ],
+)
+def test_the_folder_of_a_source_ends_before_its_first_varying_part(
+    tmp_path: Path, path: str, expected: str | None
+):
+    sandbox = Sandbox(tmp_path, engine=NullEngine())
+    text = FOLDERS.format(path=path, reaction="report")
+    sandbox.write("tables/events.yaml", f"    variables: {{place: data/shop}}{text}")
+    project = sandbox.runner.project
+    found = find_source_folder(project, project.table("ods.events"), "load")
+    assert found == (None if expected is None else str(tmp_path / expected))
+
+
+def test_a_file_is_within_a_folder_that_a_link_leads_to(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    assert is_within(str(tmp_path / "data/1.csv"), str(tmp_path / "link"))
+    assert not is_within(str(tmp_path / "data2/1.csv"), str(tmp_path / "data"))

@@ -37,10 +37,10 @@ class RemovedTable:
         attempts = "1 attempt" if self.attempts == 1 else f"{self.attempts:,} attempts"
         rows = f", and its rows remain in {self.place}" if self.place else ""
         said = f"{self.table} is not defined any more, but the run log has {attempts} of it{rows}"
-        command = f"`logdriven forget {self.table}`"
-        if not self.place:
-            return f"{said}; remove it from the run log with {command}"
-        return f"{said}; remove it from the run log with {command}, and its rows with --drop-target"
+        rename = f"continue it under another name with `renamed_from: {self.table}`"
+        removal = f"remove it from the run log with `logdriven forget {self.table}`"
+        drop = ", and its rows with --drop-target" if self.place else ""
+        return f"{said}; {rename}, or {removal}{drop}"
 
 
 def find_removed_tables(registered: Registered) -> list[RemovedTable]:

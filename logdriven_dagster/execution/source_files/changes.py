@@ -19,7 +19,9 @@ from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.sources.known_sources import read_version
 from logdriven_dagster.execution.source_files.window_files import (
+    find_source_folder,
     is_named_by_window,
+    is_within,
     list_new_files,
 )
 from logdriven_dagster.model.logs import ChangedWindow, TableLog
@@ -66,7 +68,9 @@ class OutdatedWindows:
         """One sentence for display that begins with the table."""
         left = [each for each in self.windows if not (self.reruns and each.has_new_rows)]
         fix = "; `logdriven refresh` runs these windows again" if left else ""
-        return f"{self.table}: source files changed after {self.description}{fix}"
+        changes = {of.change for each in left for of in each.files}
+        without = ", without the rows of files that are gone" if FileChange.GONE in changes else ""
+        return f"{self.table}: source files changed after {self.description}{fix}{without}"
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return `source_changes` of a table in JSON."""
@@ -112,7 +116,9 @@ def detect(
     exist counts as unchanged.
     """
     tables = {table.table: table for table in list_observed_tables(project, names)}
-    changed = run_log.ask(partial(_find_changed_files, names=tables)) if tables else {}
+    changed = (
+        run_log.ask(partial(_find_changed_files, project=project, tables=tables)) if tables else {}
+    )
     found: dict[str, list[ChangedWindow]] = {}
 
     def find(conn: Connection) -> None:
@@ -136,7 +142,9 @@ def record(run_log: RunLog, project: Project, names: Collection[str]) -> None:
     Files that do not exist any more are recorded by the next window, in case they come back.
     """
     tables = {table.table: table for table in list_observed_tables(project, names)}
-    changed = run_log.ask(partial(_find_changed_files, names=tables)) if tables else {}
+    changed = (
+        run_log.ask(partial(_find_changed_files, project=project, tables=tables)) if tables else {}
+    )
 
     def write(conn: Connection) -> None:
         for (name, step_id), items in changed.items():
@@ -176,11 +184,22 @@ def list_observed_tables(project: Project, names: Iterable[str]) -> list[TableCo
 
 
 def _find_changed_files(
-    conn: Connection, names: Collection[str]
+    conn: Connection, project: Project, tables: Mapping[str, TableConfig]
 ) -> Mapping[Step, Sequence[_Detected]]:
+    """Return the changes of the recorded files of each step.
+
+    A file that is gone is left out if the source names another folder by now: the project was
+    moved, or the path has changed.
+    """
     found = {}
-    for step, versions in source_files.read_versions(conn, names).items():
-        present = dict(_compare(versions))
+    for step, versions in source_files.read_versions(conn, tables).items():
+        name, step_id = step
+        folder = find_source_folder(project, tables[name], step_id)
+        present = {
+            path: version
+            for path, version in _compare(versions)
+            if version is not None or folder is None or is_within(path, folder)
+        }
         if present:
             paths = {version.path for version in versions}
             rows = source_files.read_rows_of(conn, *step, present)

@@ -4,6 +4,8 @@ The range of the window takes the place of the times of their rows, so nothing i
 recorded as well: a file that arrives later changes the time of its folder.
 """
 
+import os
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -24,6 +26,8 @@ from logdriven_dagster.engine.sources.known_sources import (
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import ABSENT, FileRows, FileVersion
 from logdriven_dagster.model.windows import TimeWindow
+
+_REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
 def is_named_by_window(table: TableConfig, step: StepConfig) -> bool:
@@ -59,6 +63,30 @@ def list_window_files(
         versions = [each for each in versions if each.size == ABSENT or Path(each.path).is_dir()]
     start, end = (int(bound.timestamp()) * 1_000_000 for bound in (window.start, window.end))
     return tuple(FileRows("", version, 0, 0, 0, 0, start, end - 1) for version in versions)
+
+
+def find_source_folder(project: Project, table: TableConfig, step_id: str) -> str | None:
+    """Return the folder that holds all files of a step's source; None if the path does not show it.
+
+    It ends before the first part of the path that is a pattern or differs between windows.
+    """
+    source = next((step.source for step in table.steps if step.step == step_id), None)
+    if not isinstance(source, FilesSource):
+        return None
+    values = {**project.config.variables, **table.variables}
+    path = _REFERENCE.sub(lambda found: str(values.get(found[1], found[0])), source.path)
+    start = re.split(r"[$*?\[{]", path, maxsplit=1)[0]
+    if start != path:
+        start = start.rpartition("/")[0]
+    return as_path(resolve_location(project.resolve_path(start))) if start else None
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return True for a folder and all paths below it, also if a link leads there."""
+    return any(
+        each == place or each.startswith(f"{place.rstrip('/')}/")
+        for each, place in ((path, folder), (os.path.realpath(path), os.path.realpath(folder)))
+    )
 
 
 def list_new_files(folder: FileVersion, known: Iterable[str]) -> Iterator[str]:

@@ -55,7 +55,7 @@ SendOption = Annotated[
 ]
 
 
-@show_in_panel("Seeing what ran")
+@show_in_panel("Monitoring")
 def report(
     *,
     start: FromOption = None,

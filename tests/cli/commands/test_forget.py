@@ -27,7 +27,8 @@ def test_status_names_what_is_left_of_a_removed_table(folder: Path, logdriven):
         assert (
             "ods.gone is not defined any more, but the run log has 2 attempts of it, and its" in out
         )
-        assert "/ods/gone; remove it from the run log with `logdriven forget ods.gone`" in out
+        assert "/ods/gone; continue it under another name with `renamed_from: ods.gone`" in out
+        assert "or remove it from the run log with `logdriven forget ods.gone`, and its" in out
         logdriven("apply")
     (removed,) = json.loads(logdriven("status", "--json", *NOW).out)["removed_tables"]
     assert (removed["table"], removed["attempts"]) == ("ods.gone", 2)

@@ -33,8 +33,8 @@ def folder(null_project: Path, logdriven: CommandLine) -> Path:
 
 
 def test_plan_status_and_run_name_the_windows_and_the_files(folder: Path, logdriven: CommandLine):
-    files = f"{folder}/in/2.csv (gone); `logdriven refresh` runs these windows again"
-    text = f"ods.events: source files changed after {day(2)} ran: {files}"
+    fix = "`logdriven refresh` runs these windows again, without the rows of files that are gone"
+    text = f"ods.events: source files changed after {day(2)} ran: {folder}/in/2.csv (gone); {fix}"
     for command in ("plan", "status", "run"):
         assert text in logdriven(command, *NOW).out
 
