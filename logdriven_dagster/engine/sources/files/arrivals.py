@@ -25,6 +25,7 @@ from logdriven_dagster.model.runs import WindowRun
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _TAGS = ("ETag", "etag", "md5Hash", "checksum")
 _CHUNK = 1 << 20
+_PATTERN = frozenset("*?[{")
 
 
 def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[FoundFile]:
@@ -48,12 +49,19 @@ def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[Foun
 
 def has_files(project: Project, location: str) -> bool:
     """Return True if a path or pattern has a file whose name does not begin with `_` or `.`."""
-    return bool(_find(*_system(location, project)))
+    system, root = _system(location, project)
+    if _PATTERN & set(root) or not system.isdir(root):
+        return bool(_find(system, root))
+    return any(
+        not _is_hidden(f"{folder}/{name}", root)
+        for folder, _, names in system.walk(root)  # folder by folder, until there is one
+        for name in names
+    )
 
 
 def _find(system: Any, root: str) -> dict[str, Any] | None:
     """Return the visible files of a path or pattern; None for a path that does not exist."""
-    if any(character in root for character in "*?[{"):
+    if _PATTERN & set(root):
         found = _glob(system, root)
     elif system.isdir(root):
         found = system.find(root, detail=True)
