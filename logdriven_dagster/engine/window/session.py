@@ -263,7 +263,7 @@ class WindowSession:
     def _describe_reads(self, staged: Sequence[StagedRows]) -> str:
         """Return a note for the log on the rows that each of several steps without a target read.
 
-        It is empty if they cannot be told apart, as with several windows or on Spark Connect.
+        It is empty if they are not known, as with several windows or on Spark Connect.
         """
         query = staged[0].query
         if len(staged) > 1 or query is None:
