@@ -1,6 +1,6 @@
 """`init`, `validate` and `schema`: a project's files."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import date, datetime, timezone
 from enum import Enum
@@ -93,6 +93,7 @@ def validate(
     missing, engines = _missing_here(loaded), _engines(loaded)
     reasons = {name: why for name, (_, why) in engines.items()}
     effects = _describe_effects(loaded, read_data_clock(loaded, now), connect=connect)
+    effects += _describe_tables_without_windows(loaded)
     places = _find_problems(loaded) if connect else {}
     path_notes = list(find_path_notes(loaded, connect=connect))
     if as_json:
@@ -180,6 +181,17 @@ def _describe_effects(project: "Project", now: datetime, *, connect: bool) -> li
         return [*notes, *iter_part_notes(found)]
     except RunLogError as error:
         return [f"the effect on existing windows is not known here: {error}"] if is_renamed else []
+
+
+def _describe_tables_without_windows(project: "Project") -> Iterator[str]:
+    """Describe each table whose first window would end after the table's `end`."""
+    for name, table in project.tables.items():
+        if table.is_sliced or table.grid.end is None:
+            continue
+        first = table.grid.window(0)
+        if first.end > table.grid.end:
+            problem = f"the first window, {first}, ends after `end`, so no window runs"
+            yield f"{name}: {problem}; set a later end for the table"
 
 
 def _missing_here(project: "Project") -> list[dict[str, str]]:

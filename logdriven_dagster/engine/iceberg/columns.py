@@ -70,7 +70,7 @@ def by_names(table: "Table") -> Columns:
     if (
         not any(field.initial_default is not None for field in schema.fields)
         and own.items() <= names.items()
-        and not _has_converted(schema.as_struct())
+        and not _find_converted(schema.as_struct())
     ):
         return Columns(spark_schema(schema))
     read: list[StructField] = []
@@ -101,20 +101,22 @@ def by_ids(schema: "Schema") -> Columns:
         # Cast as a whole first: Spark 4.3 returned NULL for a struct built from parts that it
         # resolved by id.
         column = sf.col(known.name).cast(_build_named_type(field.field_type, own))
-        if _has_converted(field.field_type):
+        if _find_converted(field.field_type):
             column = _convert(column, field.field_type, own, field.name)
         select[field.field_id] = column
     return Columns(StructType(read), select)
 
 
-def refuse_uuids_by_ids(table: "Table", version: str) -> None:
-    """Raise TerminalStepError for a UUID, if this version of Spark cannot read it by its id."""
+def refuse_unreadable_by_ids(table: "Table", version: str) -> None:
+    """Raise TerminalStepError for a type that this version of Spark cannot read by its field id."""
     for field in table.schema().fields:
-        if version.startswith("4.0.") and re.search(r"\buuid\b", str(field.field_type)):
+        found = _find_converted(field.field_type) if version.startswith("4.0.") else None
+        if found:
+            what, other = ("UUID", "string") if found == "uuid" else (found, "timestamp")
             raise TerminalStepError(
                 f"{name_of_table(table)}: the column {field.name} is a {field.field_type}, and "
-                f"Spark {version} cannot read a UUID by its field id; use Spark 4.1 or newer, or "
-                "write the column as string"
+                f"Spark {version} cannot read a {what} by its field id; use Spark 4.1 or newer, or "
+                f"write the column as {other}"
             )
 
 
@@ -190,9 +192,10 @@ def _build_id_field(field: "NestedField", metadata: dict[str, Any]) -> "StructFi
     return _field(f"logdriven_id_{field.field_id}", _build_id_type(field.field_type), ids)
 
 
-def _has_converted(kind: "IcebergType") -> bool:
-    """Return whether a type contains one that Spark reads as another type; see `_READ_AS`."""
-    return re.search(rf"\b({'|'.join(_READ_AS)})\b", str(kind)) is not None
+def _find_converted(kind: "IcebergType") -> str | None:
+    """Return a type in this type that Spark reads as another type, see `_READ_AS`; None if none."""
+    found = re.search(rf"\b({'|'.join(_READ_AS)})\b", str(kind))
+    return found and found[0]
 
 
 def _get_read_type(kind: "IcebergType") -> "DataType":

@@ -15,7 +15,7 @@ from logdriven_dagster.engine.iceberg.columns import (
     by_ids,
     by_names,
     is_staged_here,
-    refuse_uuids_by_ids,
+    refuse_unreadable_by_ids,
     without_ids,
 )
 from logdriven_dagster.engine.iceberg.deletion_vectors import read_deleted_positions
@@ -101,7 +101,7 @@ def _frames(
     schema = Schema(*table.schema().fields, *dropped)
     if deletes or len(by_name) < len(tasks):
         _require_input_file_names(spark, table)
-        refuse_uuids_by_ids(table, spark.version)
+        refuse_unreadable_by_ids(table, spark.version)
         spark.conf.set(_BY_ID, "true")
     has_names = mode_of(spark).capabilities.has_input_file_name
     for named in (True, False):

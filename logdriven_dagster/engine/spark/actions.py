@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from logdriven_dagster.engine.spark.mode import Mark
 from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.spark.query_plans import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,6 +124,8 @@ class QueryCounts:
     """Rows that the writer wrote."""
     most: int | None = None
     """Largest row count of any plan node, such as a scan before its filter or a join."""
+    scans: tuple[Scan, ...] = ()
+    """The parts of `source`; empty if it is None."""
 
 
 def run_counted(spark: "SparkSession", label: str, write: Callable[[], None]) -> QueryCounts:
@@ -140,4 +143,5 @@ def query_counts(spark: "SparkSession", mark: Mark) -> QueryCounts:
     plan = mode_of(spark).query_plan(spark, mark)
     if plan is None:
         return QueryCounts(None, None)
-    return QueryCounts(plan.source_rows(), plan.get_written_rows(), plan.most_rows())
+    scans = tuple(plan.scans() or ())
+    return QueryCounts(plan.source_rows(), plan.get_written_rows(), plan.most_rows(), scans)

@@ -247,7 +247,8 @@ SENTENCES: Mapping[str, Sentence] = {
     "REMAINDER_BY_ZERO": "remainder of a division by zero{where}; use try_mod to get NULL instead",
     "TASK_WRITE_FAILED": "Spark cannot write to {path}",
     "TABLE_OR_VIEW_NOT_FOUND": "unknown table {relationName}{place}; a query can read "
-    "source, earlier steps and the tables of depends_on",
+    "source, earlier steps and the tables of depends_on; a source of type table, those of Spark's "
+    "catalogs",
     "UNABLE_TO_INFER_SCHEMA": "the columns of {format} files cannot be inferred; set them in the "
     "source's columns",
     "UNBOUND_SQL_PARAMETER": "the query uses the unknown parameter :{name}",

@@ -195,6 +195,10 @@ class SparkMode(Protocol):
         """Return Spark's estimate of the frame's size, made before it runs."""
         ...
 
+    def find_attributes(self, frame: "DataFrame") -> frozenset[int]:
+        """Return Spark's ids of the columns of the sources of a frame; empty if unknown."""
+        ...
+
     def imports_here(self, spark: "SparkSession") -> bool:
         """Return whether Spark's Python workers import the modules that this process can import."""
         ...

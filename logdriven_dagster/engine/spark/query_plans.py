@@ -1,5 +1,6 @@
 """The plan of a finished query, as a graph of nodes with their row counts."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,8 @@ _UNKNOWN = (
 )
 """Nodes that end the read early, or read each partition of one side per partition of the other."""
 _READS_ALL_FIRST = ("Exchange", "BroadcastExchange", "Sort", "HashAggregate", "ObjectHashAggregate")
+
+_ATTRIBUTE = re.compile(r"#(\d+)")
 
 LOOKED_UP = "logdriven_looked_up"
 """The name of an `observe` over rows that serve only for comparison: they are not sources."""
@@ -90,6 +93,20 @@ def times_run(runs: Sequence[StageRun]) -> int | None:
     return max(times) if len(times) <= 2 else None
 
 
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A read of a source by a query."""
+
+    attributes: frozenset[int]
+    """Spark's ids of the columns that it reads."""
+    rows: int
+
+
+def attributes_in(description: str) -> frozenset[int]:
+    """Return the ids of the columns in the description of a plan node, such as `id#12`."""
+    return frozenset(map(int, _ATTRIBUTE.findall(description)))
+
+
 @dataclass(frozen=True)
 class QueryPlan:
     """The physical plan of a finished query, as a graph."""
@@ -129,15 +146,22 @@ class QueryPlan:
 
     def source_rows(self) -> int | None:
         """Return the sum of the row counts of all scans; None if it cannot be determined."""
+        found = self.scans()
+        return None if found is None else sum(each.rows for each in found)
+
+    def scans(self) -> list["Scan"] | None:
+        """Return the scans with their row counts; None if one cannot be determined."""
         times = times_run(self.runs)
         if times is None or (times > 1 and not self.is_sampled):
             return None
         fed = {source for inputs in self.inputs.values() for source in inputs}
         roots = [node for node in self.inputs if node not in fed]
-        counted = [count for root in roots for count in self._scans(root, sampled=times)]
-        if None in counted:
-            return None
-        return sum(count for count in counted if count is not None)
+        found = []
+        for node, rows in (each for root in roots for each in self._scans(root, sampled=times)):
+            if rows is None:
+                return None
+            found.append(Scan(attributes_in(node.description), rows))
+        return found
 
     def _scans(
         self,
@@ -147,8 +171,8 @@ class QueryPlan:
         sampled: int,
         times: int = 1,
         limited: bool = False,
-    ) -> list[int | None]:
-        """Return the count of each scan below a node.
+    ) -> list[tuple[PlanNode, int | None]]:
+        """Return each scan below a node, with its count.
 
         `filtered` is the count of the filter directly above. `sampled` is how often
         range-partitioned input is read, `times` how often the input of this node is read. `limited`
@@ -158,10 +182,10 @@ class QueryPlan:
         if node.name == "CollectMetrics" and LOOKED_UP in node.description:
             return []
         if "LeftAnti" in node.description and SURVIVING in node.description:
-            return [node.rows]
+            return [(node, node.rows)]
         if not self.inputs.get(id_):
             rows = None if limited else _get_scanned_rows(node, filtered)
-            return [None if rows is None or rows % times else rows // times]
+            return [(node, None if rows is None or rows % times else rows // times)]
         if node.name in _EXCHANGES:
             times = sampled if SAMPLED in node.description else 1
         if node.name == "Filter":
@@ -173,7 +197,7 @@ class QueryPlan:
             self._scans(each, filtered, sampled=sampled, times=times, limited=limited)
             for each in self.inputs[id_]
         )
-        return [count for counts in below for count in counts]
+        return [scan for scans in below for scan in scans]
 
 
 def _get_scanned_rows(node: PlanNode, filtered: int | None) -> int | None:

@@ -34,6 +34,7 @@ from logdriven_dagster.engine.queries.window_check import (
 )
 from logdriven_dagster.engine.sources.files.arrivals import refuse_changed
 from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.targets.rejected import build_rejected_target
@@ -98,6 +99,8 @@ class WindowSession:
         )
         self._staged: dict[str, tuple[Store, tuple[StagedRows, ...]]] = {}
         self._published: dict[str, tuple[Published, ...]] = {}
+        self._read_by: dict[str, frozenset[int]] = {}
+        """Step without a target → Spark's ids of the columns that its source has."""
         self.had_few_rows = True
         """True if all rows staged so far were few."""
 
@@ -119,6 +122,9 @@ class WindowSession:
         rows = self._results.source_rows(step)  # first: they say which files to read
         made, source_type = self._results.build_result(step), self._results.origin(step)
         if step.target is None:
+            if step.source is not None:
+                found = mode_of(self._context.spark).find_attributes(made.frame)
+                self._read_by[step.step] = found.difference(*self._read_by.values())
             self._views.register(step.step, made.frame)
             staged = (describe_view(step, made, source_type),) * len(self._runs)
         else:
@@ -126,6 +132,7 @@ class WindowSession:
         if rows is None and not any(each.counts.source for each in staged):
             rows = self._results.rows_of_no_window(step)
         first, *others = staged
+        first = replace(first, listed_files=self._results.list_files(step))
         if rows is not None:
             first = first.with_source_rows(rows)
         return (first, *others)
@@ -248,11 +255,28 @@ class WindowSession:
             staged = tuple(replace(rows, source_rows=None) for rows in staged)
         malformed = self._results.take_malformed()
         self._keep(step, keeper, staged)
-        note = self._results.describe_uncounted(step)
+        notes = self._results.describe_uncounted(step), self._describe_reads(staged)
         return tuple(
-            describe_staged(rows, target, source_type, made.files, bad).add_notes(note)
+            describe_staged(rows, target, source_type, made.files, bad).add_notes(*notes)
             for rows, bad in zip(staged, malformed, strict=True)
         )
+
+    def _describe_reads(self, staged: Sequence[StagedRows]) -> str:
+        """Return a note for the log on the rows that each of several steps without a target read.
+
+        It is empty if they are not known, as with several windows or on Spark Connect.
+        """
+        query = staged[0].query
+        if len(staged) > 1 or query is None:
+            return ""
+        counts = dict.fromkeys(self._read_by, 0)
+        for scan in query.scans:
+            readers = [name for name, read in self._read_by.items() if scan.attributes & read]
+            if len(readers) != 1:
+                return ""
+            counts[readers[0]] += scan.rows
+        parts = [f"{rows:,} by {name}" for name, rows in counts.items()]
+        return f"rows read: {', '.join(parts)}" if len(parts) > 1 else ""
 
     def _prepare_write(
         self, frame: "DataFrame", target: Target, *, key: str | None = None, chosen: bool = False

@@ -263,3 +263,24 @@ def test_skipped_windows_are_shown_with_who_and_why_until_they_are_unskipped(sho
     assert "unskipped by ann: no reason given" in log
     assert logdriven("unskip", *given).code == 2
     assert logdriven("status", "--json").json["tables"][0]["skipped"] == []
+
+
+def test_validate_names_tables_whose_first_window_ends_after_their_end(null_project, logdriven):
+    (null_project / "logdriven.yaml").write_text(
+        "project: p\ntimezone: UTC\ndefaults: {default_start: 2022-01-03, end: 2022-01-06}\n"
+    )
+    for name, period in {"daily": "1 day", "weekly": "1 week"}.items():
+        (null_project / f"tables/{name}.yaml").write_text(
+            f"""
+            table: dws.{name}
+            period: {period}
+            steps:
+              - {{step: load, sql: SELECT 1 AS n, target: {{type: iceberg}}}}
+            """
+        )
+    text = (
+        "dws.weekly: the first window, [2022-01-03, 2022-01-10), ends after `end`, so no window "
+        "runs; set a later end for the table"
+    )
+    assert logdriven("validate", "--json").json["effects"] == [text]
+    assert text in logdriven("validate").out

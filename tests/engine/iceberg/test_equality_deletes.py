@@ -20,6 +20,7 @@ from pyiceberg.types import (
     StructType,
     UUIDType,
 )
+from pyspark import __version__ as spark_version
 
 from logdriven_dagster.engine.iceberg.scan import plan
 from logdriven_dagster.errors import TerminalStepError
@@ -136,6 +137,7 @@ def test_renamed_widened_and_dropped_key_columns_are_found_by_their_ids(lab: Lab
     assert lab.rows("ods.t") == [(1, "a"), (2, None), (3, None), (4, None)]
 
 
+@pytest.mark.skipif(spark_version.startswith("4.0."), reason="Spark 4.0 reads no UUID by its id")
 def test_a_key_column_may_be_in_a_struct_and_a_uuid(lab: Lab):
     inner = StructType(NestedField(3, "x", LongType()), NestedField(4, "y", StringType()))
     schema = Schema(

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+from pyspark import __version__ as spark_version
 
 from logdriven_dagster.errors import TerminalStepError
 from tests.engine.foreign_tables import append_file, edited, foreign_table
@@ -63,7 +64,7 @@ def test_a_default_that_spark_cannot_give_is_refused(lab: Lab, kind: str, given:
     table = foreign_table(lab, ONE)
     append_file(table, pa.table({"id": pa.array([1], pa.int64())}), {"id": 1})
     in_version_3(table, [column(1, "id", "long"), column(2, "x", kind, given)])
-    with pytest.raises(TerminalStepError, match=f"column x: its default .* a {kind}, cannot be"):
+    with pytest.raises(TerminalStepError, match=rf"column x\b.* a {kind}, (cannot be|and Spark 4)"):
         lab.rows("ods.t")
 
 
@@ -76,6 +77,9 @@ def test_a_default_in_a_struct_is_refused(lab: Lab):
         lab.rows("ods.t")
 
 
+needs_spark_4_1 = pytest.mark.skipif(
+    spark_version.startswith("4.0."), reason="Spark 4.0 reads no nanoseconds by ids"
+)
 KINDS = {"timestamp_ns": None, "timestamptz_ns": "UTC"}
 
 
@@ -89,6 +93,7 @@ def nanoseconds(lab: Lab, kind: str, held: pa.Array) -> None:
     in_version_3(table, [column(1, "t", kind), column(2, "s", struct)])
 
 
+@needs_spark_4_1
 @pytest.mark.parametrize("kind", KINDS)
 def test_nanoseconds_are_read_if_a_timestamp_can_store_them(lab: Lab, kind: str):
     zone = KINDS[kind]
@@ -105,6 +110,7 @@ def test_nanoseconds_are_read_if_a_timestamp_can_store_them(lab: Lab, kind: str)
     assert {row[0] for row in rows} == set(shown)
 
 
+@needs_spark_4_1
 @pytest.mark.parametrize("kind", KINDS)
 def test_nanoseconds_that_a_timestamp_cannot_store_are_refused(lab: Lab, kind: str):
     finer = pa.array([1_500], pa.int64()).cast(pa.timestamp("ns", KINDS[kind]))

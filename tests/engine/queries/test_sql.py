@@ -178,3 +178,21 @@ def test_a_script_that_names_a_table_of_the_project_is_refused(lab: Lab):
     lab.table("ods.t", {"sql": script, "target": {"type": "iceberg"}}, depends_on=["ods.a"])
     with pytest.raises(TerminalStepError, match="a SQL script must not name tables of the project"):
         lab.run("ods.t", day(1), reads={"ods.a": None})
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM {} UNION ALL SELECT * FROM {}", "SELECT id FROM {} JOIN {} USING (id)"]
+)
+def test_the_log_has_the_rows_that_each_of_several_sources_gave(lab: Lab, sql: str):
+    for name, ids in (("nl", "123"), ("be", "12")):
+        lab.file(f"{name}.csv", "id,v\n" + "".join(f"{each},x\n" for each in ids))
+    columns = {"header": True, "columns": "id INT, v STRING"}
+    steps = [
+        {"step": name, "source": {"type": "csv", "path": f"{name}.csv", **columns}}
+        for name in ("nl", "be")
+    ]
+    lab.table("ods.t", *steps, {"sql": sql.format("nl", "be"), "target": {"type": "iceberg"}})
+    (_, _, both) = lab.run("ods.t", day(1)).staged
+    assert both.counts.source == 5
+    told = "rows read: 3 by nl, 2 by be" in both.output
+    assert told is not is_connect(lab.spark)

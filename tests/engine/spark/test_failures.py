@@ -72,7 +72,8 @@ SENTENCES = {
     "SELECT 1 AS a,\n b FROM range(1)": "unknown column b (line 2, column 2 of the query); "
     "did you mean id?",
     "SELECT * FROM ods.nowhere": "unknown table ods.nowhere (line 1, column 15 of the query); "
-    "a query can read source, earlier steps and the tables of depends_on",
+    "a query can read source, earlier steps and the tables of depends_on; "
+    "a source of type table, those of Spark's catalogs",
     "SELECT date_tunc(now()) AS a": "unknown function date_tunc (line 1, column 8 of the query)",
     "SELECT substring() AS a": "the function substring takes 2, 3 arguments, not 0 (line 1, "
     "column 8 of the query)",

@@ -16,11 +16,11 @@ from logdriven_dagster.engine.spark.mode import (
     Mark,
     columns_of_ddl,
 )
+from logdriven_dagster.engine.spark.query_plans import QueryPlan, attributes_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
-    from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 _MODIFIABLE: dict[str, bool] = {}
 """Setting → whether Spark accepts it at run time, which is the same for all sessions."""
@@ -127,6 +127,10 @@ class ClassicMode:
     def estimate_bytes(self, frame: "DataFrame") -> int:
         plan = internals.java_frame(frame).queryExecution().optimizedPlan()
         return int(str(plan.stats().sizeInBytes()))
+
+    def find_attributes(self, frame: "DataFrame") -> frozenset[int]:
+        leaves = internals.java_frame(frame).queryExecution().analyzed().collectLeaves()
+        return attributes_in(str(leaves.mkString(" ")))
 
     def imports_here(self, spark: "SparkSession") -> bool:
         """Return True unless workers run on a cluster."""

@@ -165,6 +165,10 @@ class ConnectMode:
         size = _SIZE.search(internals.explanation(frame))
         return int(float(size[1]) * 1024 ** _UNITS.index(size[2])) if size else _UNKNOWN_SIZE
 
+    def find_attributes(self, frame: "DataFrame") -> frozenset[int]:  # noqa: ARG002 - as SparkMode has it
+        """Return no ids: only the server knows them."""
+        return frozenset()
+
     def imports_here(self, spark: "SparkSession") -> bool:  # noqa: ARG002 - as SparkMode has it
         """Return False: Python workers belong to the server, which may run on another machine."""
         return False
