@@ -37,6 +37,7 @@ from logdriven_dagster.errors import ConfigError, UsageError
 from logdriven_dagster.model.definitions import Kind, build_code
 
 PROJECT_FILE = "logdriven.yaml"
+_REFERENCE = re.compile(r"\$\{(\w+)\}")
 REMOTE_VARIABLE = "LOGDRIVEN_SPARK_REMOTE"
 _IS_BRANCH = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
 """Environment variable that Dagster+ sets to 1 in branch deployments."""
@@ -292,6 +293,18 @@ class Project:
         for name, value in self.config.variables.items():
             text = text.replace(f"${{{name}}}", str(value))
         return self.resolve_path(self._resolve_text("path", text))
+
+    def find_source_folder(self, table: TableConfig, path: str) -> str | None:
+        """Return the folder that holds all files of a source; None if the path does not show it.
+
+        It ends before the first part of the path that is a pattern or differs between windows.
+        """
+        values = {**self.config.variables, **table.variables}
+        path = _REFERENCE.sub(lambda found: str(values.get(found[1], found[0])), path)
+        start = re.split(r"[$*?\[{]", path, maxsplit=1)[0]
+        if start != path:
+            start = start.rpartition("/")[0]
+        return as_path(resolve_location(self.resolve_path(start))) if start else None
 
     def resolve_path(self, text: str) -> str:
         """Resolve a relative path against the project folder; URLs are returned unchanged."""

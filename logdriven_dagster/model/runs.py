@@ -105,6 +105,8 @@ class Staged:
     """Results of the step's data quality rules; None without rules."""
     source_rows: SourceRows | None = None
     """Distribution of all rows of the source over windows, if this step counted them."""
+    listed_files: tuple[FileRows, ...] = ()
+    """The files of a source whose rows are counted by file, as they were before it was read."""
     window_files: tuple[FileRows, ...] = ()
     """The files of a source whose path names the window, as they were before it was read."""
 

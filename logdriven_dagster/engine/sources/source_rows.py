@@ -90,7 +90,7 @@ def _count_changed(
     if known is not None:
         reader.learn_files(source, (rows for rows in known.files if rows.version in files))
     read = reader.list_files(reading, source, files)
-    digest = _digest(table, source, () if read is not None else files)
+    digest = _digest(reading, source, () if read is not None else files)
     if known is not None and known.digest != digest:
         known = None
     if read is None:
@@ -273,10 +273,15 @@ def _apart_from(conditions: Mapping[str, str], done: str) -> dict[str, str]:
     return {**left, "done": done}
 
 
-def _digest(table: TableConfig, source: Source, files: Iterable[FileVersion]) -> str:
-    """Return a hash of the files and of all settings that affect the counts."""
+def _digest(reading: Reading, source: Source, files: Iterable[FileVersion]) -> str:
+    """Return a hash of the files and of all settings that affect the counts.
+
+    The project folder and the variables decide where a path leads.
+    """
+    table, path = reading.table, getattr(source, "path", None)
     asked = (
         source.model_dump_json(),
+        path and reading.project.find_source_folder(table, path),
         str(table.default_start),
         str(table.end),
         str(table.grid.zone),

@@ -132,6 +132,7 @@ class WindowSession:
         if rows is None and not any(each.counts.source for each in staged):
             rows = self._results.rows_of_no_window(step)
         first, *others = staged
+        first = replace(first, listed_files=self._results.list_files(step))
         if rows is not None:
             first = first.with_source_rows(rows)
         return (first, *others)

@@ -125,6 +125,10 @@ class StepResults:
         self._files_of[step.step] = found.rows.files
         return found.rows if found.is_new else None
 
+    def list_files(self, step: StepConfig) -> tuple[FileRows, ...]:
+        """Return the files that `source_rows` has listed, if their rows are counted by file."""
+        return self._files_of.get(step.step, ())
+
     def rows_of_no_window(self, step: StepConfig) -> SourceRows | None:
         """Count the source's rows if none belongs to any window; see `look_for_any`."""
         if step.loop_over is not None:
@@ -189,7 +193,7 @@ class StepResults:
         else:
             frame = read_source(reading, existing)
             refuse_keys(reading, existing, frame)
-            refuse_window_times(reading, existing, self._files_of.get(step.step, ()))
+            refuse_window_times(reading, existing, self.list_files(step))
             frame = reader_of(existing).add_file_columns(reading, existing, frame)
         self._malformed[step.step] += reading.malformed
         if len(self._windows) > 1:
@@ -200,7 +204,7 @@ class StepResults:
 
     def _choose_files(self, step: StepConfig) -> FileSelection | None:
         """Return the files of the source that the windows have to read; None for all."""
-        files, window = self._files_of.get(step.step, ()), self._run.window
+        files, window = self.list_files(step), self._run.window
         if not files or step.source is None or isinstance(window, Slice):
             return None
         return choose_files(step.source, files, window)

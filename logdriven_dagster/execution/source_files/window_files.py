@@ -5,7 +5,6 @@ recorded as well: a file that arrives later changes the time of its folder.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -26,8 +25,6 @@ from logdriven_dagster.engine.sources.known_sources import (
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import ABSENT, FileRows, FileVersion
 from logdriven_dagster.model.windows import TimeWindow
-
-_REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
 def is_named_by_window(table: TableConfig, step: StepConfig) -> bool:
@@ -66,19 +63,11 @@ def list_window_files(
 
 
 def find_source_folder(project: Project, table: TableConfig, step_id: str) -> str | None:
-    """Return the folder that holds all files of a step's source; None if the path does not show it.
-
-    It ends before the first part of the path that is a pattern or differs between windows.
-    """
+    """Return the folder that holds all files of a step's source, if its path shows it."""
     source = next((step.source for step in table.steps if step.step == step_id), None)
-    if not isinstance(source, FilesSource):
-        return None
-    values = {**project.config.variables, **table.variables}
-    path = _REFERENCE.sub(lambda found: str(values.get(found[1], found[0])), source.path)
-    start = re.split(r"[$*?\[{]", path, maxsplit=1)[0]
-    if start != path:
-        start = start.rpartition("/")[0]
-    return as_path(resolve_location(project.resolve_path(start))) if start else None
+    return (
+        project.find_source_folder(table, source.path) if isinstance(source, FilesSource) else None
+    )
 
 
 def is_within(path: str, folder: str) -> bool:

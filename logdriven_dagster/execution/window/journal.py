@@ -147,12 +147,15 @@ class Journal:
         jobs = [attempt.job_id for attempt in state.attempts]
         for results in state.staged.values():
             for result in results:
+                if result.listed_files:
+                    step, files = result.step_id, result.listed_files
+                    source_changes.close_read(conn, self.table, step, files, jobs)
                 if result.source_rows is not None:
                     audits.record(conn, result.source_rows, self.table, jobs)
                 if result.window_files and self.table.on_source_change != "ignore":
                     step, found = result.step_id, result.window_files
-                    files = source_files.record_window_files(conn, self.table.table, step, found)
-                    source_changes.record_changes(conn, self.table, step, files, jobs)
+                    changed = source_files.record_window_files(conn, self.table.table, step, found)
+                    source_changes.record_changes(conn, self.table, step, changed, jobs)
 
     def _at_once_or_one_by_one(
         self,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MAGIC = b"Obj\x01"
 _EXACT = Context(prec=1000)
 _MILLI, _MICRO = 1_000, 1_000_000
+_DAY = 86_400
 
 
 class AvroReader(LibraryFilesReader):
@@ -111,6 +112,8 @@ def _to_decimal(value: bytes, schema: Mapping[str, Any], *_: Any) -> Decimal:
 
 
 def _to_clock(value: int, *_: Any, unit: int) -> str:
+    if not 0 <= value < _DAY * unit:
+        raise ValueError(f"a time of day is {value / unit} seconds")
     seconds, fraction = divmod(value, unit)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

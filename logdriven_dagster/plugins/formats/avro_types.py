@@ -98,8 +98,8 @@ class _Types:
 
         logical = schema.get("logicalType")
         if logical == "decimal" and kind in ("bytes", "fixed"):
-            digits, scale = int(schema["precision"]), int(schema.get("scale", 0))
-            if not 0 <= scale <= digits <= _MOST_DIGITS:
+            digits, scale = int(schema.get("precision", 0)), int(schema.get("scale", 0))
+            if not 0 <= scale <= digits <= _MOST_DIGITS or not digits:
                 raise self._build_error(place, f"DECIMAL({digits}, {scale})")
             return ty.DecimalType(digits, scale)
         if logical == "duration":

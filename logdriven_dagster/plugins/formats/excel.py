@@ -1,6 +1,7 @@
 """Reading Excel workbooks with openpyxl: each cell by its own type, as Excel shows it."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -28,6 +29,7 @@ _SIGNS = {b"\xd0\xcf\x11\xe0": "it is an older .xls file or encrypted; save it a
 _DIGITS = 15
 """The digits of a number that Excel shows and keeps."""
 _LAST_WHOLE = 10**_DIGITS
+_LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
 _BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _AS_DIGITS = frozenset({"General", "0", "@"})
 """Formats in which Excel shows a whole number as its digits."""
@@ -238,7 +240,8 @@ def _find_converter(kind: Any, zone: str) -> Converter | None:
         case ty.ByteType() | ty.ShortType() | ty.IntegerType() | ty.LongType():
             return partial(_to_whole, sql_type(kind), _BITS[kind.typeName()])
         case ty.FloatType() | ty.DoubleType():
-            return partial(_to_real, sql_type(kind))
+            largest = _LARGEST_FLOAT if isinstance(kind, ty.FloatType) else sys.float_info.max
+            return partial(_to_real, sql_type(kind), largest)
         case ty.DecimalType():
             return partial(_to_decimal, kind.precision, kind.scale)
         case ty.DateType():
@@ -271,8 +274,8 @@ def _to_whole(name: str, bits: int, value: Any, _: Any) -> int:
     raise _misfit(value, name)
 
 
-def _to_real(name: str, value: Any, _: Any) -> float:
-    if _is_number(value):
+def _to_real(name: str, largest: float, value: Any, _: Any) -> float:
+    if _is_number(value) and abs(value) <= largest:
         return float(value)
     raise _misfit(value, name)
 
@@ -281,8 +284,10 @@ def _to_decimal(precision: int, scale: int, value: Any, _: Any) -> Decimal:
     name = f"DECIMAL({precision},{scale})"
     if not _is_number(value):
         raise _misfit(value, name)
+    if not abs(value) < _LAST_WHOLE:
+        raise _misfit(value, name)
     number = Decimal(f"{value:.{_DIGITS}g}")
-    exact = number.quantize(Decimal(1).scaleb(-scale)) if abs(number) < 10**_DIGITS else number
+    exact = number.quantize(Decimal(1).scaleb(-scale))
     if exact != number or abs(exact) >= 10 ** (precision - scale):
         raise _misfit(value, name)
     return exact

@@ -16,8 +16,9 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.time_columns import find_second
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import ChangedFiles, ChangedWindow
-from logdriven_dagster.model.source_rows import ChangedFile, FileChange
+from logdriven_dagster.model.source_rows import ChangedFile, FileChange, FileRows
 from logdriven_dagster.runlog.history.windows import build_window, is_of
+from logdriven_dagster.runlog.observed.source_files import read_versions
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.schema.observations import source_change
 from logdriven_dagster.runlog.sql.among import among
@@ -100,6 +101,27 @@ def read_changed_windows(
     return {name: _evaluate(conn, by_name[name], of) for name, of in changes.items()}
 
 
+def close_read(
+    conn: Connection,
+    table: TableConfig,
+    step_id: str,
+    files: Iterable[FileRows],
+    readers: Collection[int],
+) -> None:
+    """Close the changes that other attempts recorded for `readers` while these ran.
+
+    Nothing is closed unless `files`, which the readers had listed before they read, are the
+    recorded ones: otherwise the readers may have read earlier files.
+    """
+    c = source_change.c
+    mine = (c.step_id == step_id) & c.job_id.in_(readers)
+    changes = conn.execute(_OPEN.where(mine), {"names": [table.table]}).all()
+    if changes:
+        recorded = read_versions(conn, [table.table]).get((table.table, step_id), ())
+        if set(recorded) == {file.version for file in files}:
+            close_changes(conn, [each.change_id for each in changes])
+
+
 def close_changes(conn: Connection, change_ids: Collection[int]) -> None:
     """Record that some changes concern no window any more."""
     mine = match_project(source_change) & source_change.c.change_id.in_(change_ids)
@@ -167,7 +189,10 @@ def _unite(
     spans: Sequence[tuple[ChangedFile, int, int]],
     windows: Sequence[Row[Any]],
 ) -> Iterator[_Change]:
-    """Yield one change for each run of neighbouring windows that the spans overlap."""
+    """Yield one change for each run of neighbouring windows that the spans overlap.
+
+    A running window has a change of its own, which its attempt may close.
+    """
     ordered = sorted(spans, key=lambda span: span[1])
     number, run, active = 0, list[Row[Any]](), list[tuple[ChangedFile, int, int]]()
     of_run: dict[str, None] = {}
@@ -178,14 +203,15 @@ def _unite(
                 number += 1
             active = [span for span in active if span[2] > window.window_start]
         files = [] if window is None else [span[0] for span in active if _concerns(span[0], window)]
-        if window is not None and files:
-            run.append(window)
-            of_run |= dict.fromkeys(file.rows.version.path for file in files)
-        elif run:
+        is_alone = window is None or _RUNNING in (window.status, *(row.status for row in run[-1:]))
+        if run and (is_alone or not files):
             changed = ChangedFiles(step_id, change, next(iter(of_run)), len(of_run))
             job_id = max(row.job_id for row in run)
             yield _Change(changed, run[0].window_start, run[-1].window_end, job_id)
             run, of_run = [], {}
+        if window is not None and files:
+            run.append(window)
+            of_run |= dict.fromkeys(file.rows.version.path for file in files)
 
 
 def _concerns(file: ChangedFile, window: Row[Any]) -> bool:

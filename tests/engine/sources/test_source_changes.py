@@ -1,7 +1,9 @@
 """Files that are delivered again after their windows ran, on Spark."""
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ TABLE = """
     period: 1 day
     default_start: 2022-01-01
     batch_size: {batch_size}
+    ordered: {ordered}
     on_source_change: rerun
     steps:
       - step: load
@@ -66,13 +69,22 @@ FORMATS: dict[str, tuple[Callable[[Path, Sequence[Row]], None], str]] = {
 class Deliveries:
     """A table over files of a format, one for each of four days."""
 
-    def __init__(self, world: World, kind: str, path: str = "in", batch_size: Any = "all") -> None:
+    def __init__(
+        self,
+        world: World,
+        kind: str,
+        path: str = "in",
+        *,
+        batch_size: Any = "all",
+        ordered: bool = True,
+    ) -> None:
         (world.root / "tables/numbers.yaml").unlink()
         (world.root / "tables/sums.yaml").unlink()
         self.world, self.kind = world, kind
         self._write, options = FORMATS[kind]
-        fields = {"kind": kind, "path": path, "options": options, "batch_size": batch_size}
-        world.write("tables/events.yaml", TABLE.format(**fields))
+        fields = {"kind": kind, "path": path, "options": options}
+        text = TABLE.format(**fields, batch_size=batch_size, ordered=str(ordered).lower())
+        world.write("tables/events.yaml", text)
         (world.root / "in").mkdir()
         for n in range(1, 5):
             self.deliver(f"{n:02}", (n, _time(n)))
@@ -80,8 +92,8 @@ class Deliveries:
     def deliver(self, name: str, *rows: Row) -> None:
         self._write(self.world.root / f"in/{name}.{self.kind}", rows)
 
-    def run(self) -> list[TimeWindow]:
-        events = self.world.catch_up(now=NOW)
+    def run(self, now: datetime = NOW, **options: Any) -> list[TimeWindow]:
+        events = self.world.catch_up(now=now, **options)
         return [each.attempt.window for each in events if isinstance(each, WindowSucceeded)]
 
     @property
@@ -126,6 +138,37 @@ def test_rows_that_moved_to_another_window_or_arrived_late_are_read_in_one_run(w
     assert (deliveries.outdated, deliveries.run()) == ([], [])
 
 
+def test_a_window_that_ran_next_to_the_one_that_counted_its_file_is_up_to_date(world: World):
+    deliveries = Deliveries(world, "csv", batch_size=1, ordered=False)
+    deliveries.run()
+    for n in (5, 6):
+        deliveries.deliver(f"{n:02}", (n, _time(n)))
+    assert sorted(deliveries.run(now=at("2022-01-07"), max_parallel=2)) == [day(5), day(6)]
+    assert deliveries.outdated == []
+    assert deliveries.numbers == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_files_of_a_project_that_has_moved_are_not_reported(tmp_path: Path, spark: Any):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    deliveries = Deliveries(World(first, spark), "csv")
+    settings = {
+        "project": "world",
+        "warehouse": str(tmp_path / "warehouse"),
+        "run_log": f"sqlite:///{tmp_path}/log.db",
+    }
+    deliveries.world.write("logdriven.yaml", json.dumps(settings))
+    deliveries.run()
+    shutil.move(first, second)
+    deliveries.world.root = second
+    assert (deliveries.outdated, deliveries.run()) == ([], [])
+    deliveries.deliver("05", (5, _time(5)))
+    assert deliveries.run(now=at("2022-01-06")) == [day(5)]
+    deliveries.deliver("02", (20, _time(2)))
+    assert deliveries.run(now=at("2022-01-06")) == [day(2)]
+    assert deliveries.numbers == [1, 3, 4, 5, 20]
+
+
 def test_a_late_file_is_noticed_by_the_next_window_that_reads(world: World):
     deliveries = Deliveries(world, "csv", batch_size=1)
     (world.root / "in/04.csv").unlink()
@@ -151,7 +194,7 @@ def test_a_folder_that_names_the_window_needs_no_window_column(world: World):
     for name in ("numbers", "sums"):
         (world.root / f"tables/{name}.yaml").unlink()
     path = '"in/${DATA_RANGE:dd}"'
-    text = TABLE.format(kind="csv", path=path, options=COLUMNS, batch_size=1)
+    text = TABLE.format(kind="csv", path=path, options=COLUMNS, batch_size=1, ordered="true")
     world.write("tables/events.yaml", text.replace(", window_column: at}", "}"))
     for n in range(1, 5):
         world.write(f"in/{n:02}/a.csv", f"{n},{_time(n)}")

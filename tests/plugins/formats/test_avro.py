@@ -155,6 +155,16 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
         b"\x01",
         "the column v is DECIMAL(40, 2)",
     ),
+    "a decimal without digits": (
+        logical("bytes", "decimal"),
+        b"\x01",
+        "the column v is DECIMAL(0, 0)",
+    ),
+    "a negative time of day": (
+        logical("int", "time-millis"),
+        -1,
+        "in/f.avro, after record 0: the file is incomplete or damaged",
+    ),
     "nanoseconds": (
         logical("long", "timestamp-nanos"),
         1001,

@@ -85,6 +85,12 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "a fraction": ("INT", 1.5, "holds 1.5, not a valid int"),
     "a great number": ("INT", 2**40, "holds 1099511627776, not a valid int"),
     "digits": ("DECIMAL(9, 2)", 1.234, "holds 1.234, not a valid DECIMAL(9,2)"),
+    "digits that Excel does not keep": (
+        "DECIMAL(38, 0)",
+        12345678901234567,
+        "holds 1.234567890123457e+16, not a valid DECIMAL(38,0)",
+    ),
+    "a number beyond a float": ("FLOAT", 1e300, "holds 1e+300, not a valid float"),
     "a time in a date": ("DATE", NOON, "holds 2022-01-02 12:30:15"),
     "a time of day": ("TIMESTAMP", time(10, 0), "holds 10:00:00, not a valid TIMESTAMP"),
     "a number in a text": ("STRING", 1.5, "holds 1.5, which is not a text"),
