@@ -1,6 +1,7 @@
 """Translation of the steps of a Sharp ETL workflow."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from logdriven_dagster.config.sql.references import UnreadableSqlError, replace_tables
@@ -11,6 +12,11 @@ from logdriven_dagster.plugins.importers.sharpetl.context import (
     WorkflowStep,
     original,
 )
+from logdriven_dagster.plugins.importers.sharpetl.ddl import (
+    convert_to_declared,
+    find_created,
+    find_replacement,
+)
 from logdriven_dagster.plugins.importers.sharpetl.parser import Step
 from logdriven_dagster.plugins.importers.sharpetl.quality import quality
 from logdriven_dagster.plugins.importers.sharpetl.sources import JDBC, SPARK, read_from
@@ -18,7 +24,11 @@ from logdriven_dagster.plugins.importers.sharpetl.targets import (
     find_unknown_overwrite,
     write_to,
 )
-from logdriven_dagster.plugins.importers.sharpetl.variables import NoVariablesError
+from logdriven_dagster.plugins.importers.sharpetl.variables import (
+    NoVariablesError,
+    VariablesOfRowsError,
+    list_names,
+)
 from logdriven_dagster.plugins.importers.yaml_text import block
 
 _KNOWN = frozenset({"writeMode", "skipFollowStepWhenEmpty", "throwExceptionIfEmpty", "loopOver"})
@@ -45,6 +55,9 @@ class Steps:
             self.context.leave_unknown(step.target.headers.values(), (), "target variables")
             self._define(step)
             return
+        if reason := find_replacement(self.context.workflow, step):
+            self.context.note(step.line, f"step {step.name}", reason)
+            return
         if step.source.get("className").endswith("JobDependencyCheckTransformer"):
             known = _DEPENDENCY_CHECK
             self.context.leave_unknown(step.source.headers.values(), known, "such a step")
@@ -54,6 +67,12 @@ class Steps:
             made = self._build_step(step)
         except UntranslatableError as error:
             made = self._stub(step, str(error))
+        self._append(step, name, made)
+        if step.target.kind == "temp" and step.target.get("tableName"):
+            self.context.temps[_temp(self.context, step).lower()] = name
+
+    def _append(self, step: Step, name: str, made: WorkflowStep) -> Values:
+        """Add a translated step, and return its fields."""
         values: Values = {"step": name}
         if made.source is not None:
             values["source"] = made.source
@@ -65,14 +84,15 @@ class Steps:
         self._finish(step, values)
         self.steps.append(values)
         self.comments[f"steps.{name}"] = made.comments
-        if step.target.kind == "temp" and step.target.get("tableName"):
-            self.context.temps[_temp(self.context, step).lower()] = name
+        return values
 
     def _build_step(self, step: Step) -> WorkflowStep:
         made = read_from(self.context, step)
         made.target = write_to(self.context, step)
         if not (made.source or made.sql):
             raise UntranslatableError("it has no source")
+        if created := find_created(self.context.workflow, step):
+            made.sql = convert_to_declared(made.sql, created)
         if reason := find_unknown_overwrite(self.context, step):
             self.incomplete = True
             line = step.headers["writeMode"].line
@@ -95,10 +115,46 @@ class Steps:
             try:
                 self.context.variables.define(step.sql)
                 return
+            except VariablesOfRowsError:
+                try:
+                    self._define_by_rows(step)
+                    return
+                except (NoVariablesError, UntranslatableError) as error:
+                    problem = str(error)
             except NoVariablesError as error:
                 problem = str(error)
         self.incomplete = True
         self.context.leave(step.line, f"step {step.name}, target=variables", problem)
+
+    def _define_by_rows(self, step: Step) -> None:
+        """Add a step that reads the first row, as Sharp ETL does, for steps that use its values."""
+        names = list_names(step.sql)
+        for name in names:
+            if self._is_sql(step, name):
+                raise NoVariablesError(
+                    f"{name} is a text of SQL, and no value of a row becomes a part of a query "
+                    "here; write the condition in the query that uses it"
+                )
+        made = read_from(self.context, step)
+        if made.source is None:
+            made.sql = f"SELECT * FROM (\n{made.sql}\n)\nLIMIT 1"  # noqa: S608 - the text of a file
+        else:
+            made.sql = "SELECT * FROM source LIMIT 1"
+        taken = {values["step"].lower() for values in self.steps} | {"source"}
+        values = self._append(step, step_name(f"variables_{step.name}", taken), made)
+        self.context.variables.define_by_rows(names, values["step"])
+        reason = (
+            f"step {values['step']} reads the row; without one, or with NULL, the window fails, "
+            "where Sharp ETL keeps an older value or writes null; times have no `.0` at their end"
+        )
+        self.context.note(step.line, f"{', '.join(names)} of a row", reason)
+
+    def _is_sql(self, step: Step, name: str) -> bool:
+        """Return True if a value with blanks is used outside of quotes, so that it is SQL."""
+        if not re.search(r"'[^']*\s[^']*'", step.sql):
+            return False
+        bare = re.compile(rf"(?<!['\"])\$\{{{re.escape(name)}\}}")
+        return any(bare.search(each.sql) for each in self.context.workflow.steps)
 
     def _name(self, step: Step) -> str:
         """Return a temporary table's name, so that queries can still read it, or the step's."""
@@ -139,29 +195,43 @@ class Steps:
         elif rules:
             line = min(header.line for header in step.source.options.values())
             self.context.leave(line, "quality rules", "only the rows of a target can have them")
-        texts = [values.get("sql", ""), *map(str, (values.get("source") or {}).values())]
-        if unknown := self.context.variables.unknown(" ".join(texts).replace("${row_", "${env:")):
+        if unknown := self.context.variables.unknown(
+            " ".join(_list_texts(values)).replace("${row_", "${env:")
+        ):
             self.incomplete = True
             names = ", ".join(f"${{{name}}}" for name in unknown)
             self.context.leave(step.line, f"step {step.name}", f"{names} are not set here")
 
     def _loop(self, step: Step, values: Values) -> None:
-        if "loopOver" not in step.headers:
+        """Set the rows for which a step runs: those of `loopOver`, and those with its variables."""
+        used = self.context.variables.used_of_rows(" ".join(_list_texts(values)))
+        every = "loopOver" in step.headers
+        if every:
+            over = step.headers["loopOver"].value.strip("`'\"")
+            values["loop_over"] = self.context.temps.get(over.lower(), over)
+            if used:
+                self.incomplete = True
+                reason = f"{', '.join(used)} are of another row; add them to the rows of {over}"
+                self.context.leave(step.headers["loopOver"].line, f"loopOver={over}", reason)
+        elif used:
+            values["loop_over"] = _row_of(used)
+        else:
             return
-        over = step.headers["loopOver"].value.strip("`'\"")
-        values["loop_over"] = self.context.temps.get(over.lower(), over)
         for name in ("sql", "source"):
             if name in values:
-                values[name] = self._rows(values[name])
+                values[name] = self._rows(values[name], every=every)
 
-    def _rows(self, value: object) -> object:
-        """Replace undefined variables by columns of the row for which a step runs."""
+    def _rows(self, value: object, *, every: bool) -> object:
+        """Replace variables of rows by columns of the row for which a step runs.
+
+        `every` includes all undefined variables, which are columns of the rows of `loopOver`.
+        """
         if isinstance(value, dict):
-            return {key: self._rows(part) for key, part in value.items()}
+            return {key: self._rows(part, every=every) for key, part in value.items()}
         if not isinstance(value, str):
             return value
         for name in self.context.variables.unknown(value):
-            if re.fullmatch(r"\w+", name):
+            if re.fullmatch(r"\w+", name) and (every or name in self.context.variables.of_rows):
                 value = value.replace(f"${{{name}}}", f"${{row_{name}}}")
         return value
 
@@ -179,6 +249,21 @@ class Steps:
             found = f"SELECT 1 FROM {values['step']}"  # noqa: S608 - a valid name
             sql = f"SELECT 'no rows' AS problem WHERE NOT EXISTS ({found})"
             self.checks.append({"check": check, "sql": sql})
+
+
+def _list_texts(values: Values) -> list[str]:
+    """Return the texts of a step's query and source, which may contain variables."""
+    return [values.get("sql", ""), *map(str, (values.get("source") or {}).values())]
+
+
+def _row_of(used: Mapping[str, str]) -> str | Values:
+    """Return the row with values of one or several steps, by the names of the values."""
+    steps = list(dict.fromkeys(used.values()))
+    if len(steps) == 1:
+        return steps[0]
+    columns = ", ".join(f"{step}.`{name}`" for name, step in used.items())
+    joined = " CROSS JOIN ".join(steps)
+    return {"sql": f"SELECT {columns} FROM {joined}"}  # noqa: S608 - names of steps and columns
 
 
 def _temp(context: Context, step: Step) -> str:

@@ -5,6 +5,7 @@ from logdriven_dagster.plugins.importers.database.reflection import open_databas
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError, Values
 from logdriven_dagster.plugins.importers.naming import table_name
 from logdriven_dagster.plugins.importers.sharpetl.context import Context, option
+from logdriven_dagster.plugins.importers.sharpetl.ddl import find_created
 from logdriven_dagster.plugins.importers.sharpetl.parser import Step
 from logdriven_dagster.plugins.importers.sharpetl.partitions import (
     has_window_column,
@@ -103,7 +104,7 @@ def _lake(context: Context, step: Step) -> Values:
     if mode == "overwrite":
         empty = "an empty result replaces them, too, of which Sharp ETL writes nothing"
         replaced = "it replaces all rows"
-        if context.kind != "full" and _has_window_column(context, step):
+        if not _replaces_all(context, step) and _has_window_column(context, step):
             mode = "overwrite_window"
             replaced = (
                 "it replaces the rows of the window; Sharp ETL replaces the partitions of its "
@@ -119,7 +120,7 @@ def find_unknown_overwrite(context: Context, step: Step) -> str | None:
 
     Such a target has the mode `overwrite`, which is right for a table without partitions.
     """
-    if step.target.kind not in _LAKE or _mode(step) != "overwrite" or context.kind == "full":
+    if step.target.kind not in _LAKE or _mode(step) != "overwrite" or _replaces_all(context, step):
         return None
     if _has_window_column(context, step):
         return None
@@ -127,6 +128,13 @@ def find_unknown_overwrite(context: Context, step: Step) -> str | None:
         "no column of its rows holds a value of the window, so they may replace the whole table or "
         "some partitions; set mode overwrite, or overwrite_window for partitions by window"
     )
+
+
+def _replaces_all(context: Context, step: Step) -> bool:
+    """Return True if the rows of a table are replaced together, since CREATE TABLE says so."""
+    created = find_created(context.workflow, step)
+    found = created is not None and (created.replaces or not created.is_partitioned)
+    return context.kind == "full" or found
 
 
 def _has_window_column(context: Context, step: Step) -> bool:

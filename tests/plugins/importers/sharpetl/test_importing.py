@@ -2,7 +2,6 @@
 
 import re
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,9 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.plugins.importers.sharpetl.sources import as_glob
 from tests.plugins.importers.conftest import Folder
 from tests.plugins.importers.kettle.world import rows
+from tests.plugins.importers.sharpetl.conftest import HEAD, listed
 
 EXAMPLES = Path(__file__).parent
-HEAD = """
-    -- workflow=w
-    --  period=1440
-    --  loadType=incremental
-    --  logDrivenType=timewindow
-"""
 STEP = """
     -- step=1
     -- source=temp
@@ -27,25 +21,6 @@ STEP = """
     --  filePath=out
     SELECT 1 AS one;
 """
-
-
-@pytest.fixture
-def brought(folder: Folder, command: Callable[..., Any]) -> Callable[..., Any]:
-    """Import files that are written for it; the exit code tells whether something is listed."""
-
-    def run(*texts: str, code: int = 0, options: tuple[object, ...] = ()) -> Any:
-        for n, text in enumerate(texts):
-            folder.write(f"workflows/w{n}.sql", text)
-        result = command("import-sharpetl", folder.root / "workflows", "--json", *options)
-        assert result.code == code, result.out + result.err
-        return result.json if code < 2 else result.err
-
-    return run
-
-
-def listed(told: Any) -> list[tuple[str, str]]:
-    """Line and item of everything that was not translated."""
-    return [(each["place"].rpartition(":")[2], each["item"]) for each in told["untranslated"]]
 
 
 def header(lines: str, head: str = HEAD) -> str:
