@@ -42,7 +42,12 @@ from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import TableTarget, Target
 from logdriven_dagster.config.yaml.field_names import current_names
 from logdriven_dagster.plugins.delta.models import DeltaSource, DeltaTarget
-from logdriven_dagster.plugins.formats.models import AvroSource, ExcelSource, FixedWidthSource
+from logdriven_dagster.plugins.formats.models import (
+    AvroSource,
+    ExcelSource,
+    FixedWidthSource,
+    XmlSource,
+)
 from logdriven_dagster.plugins.kafka.models import KafkaConnection, KafkaSource, KafkaTarget
 from logdriven_dagster.plugins.table_tests import models as table_tests
 
@@ -98,6 +103,7 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "source: avro": AvroSource,
         "source: excel": ExcelSource,
         "source: fixed_width": FixedWidthSource,
+        "source: xml": XmlSource,
         "source: jdbc": jdbc.JdbcSource,
         "source: kafka": KafkaSource,
         "source: iceberg": iceberg.IcebergSource,

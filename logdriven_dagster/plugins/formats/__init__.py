@@ -1,1 +1,1 @@
-"""Avro files, Excel workbooks and fixed-width text as sources; extras install the libraries."""
+"""Avro files, Excel workbooks, fixed-width text and XML as sources; extras install libraries."""

@@ -123,3 +123,23 @@ class FixedWidthSource(LibraryFilesSource):
             if count != len(self.widths):
                 problem = f"has {len(self.widths)} numbers, but columns has {count} columns"
                 yield "widths", problem, "write one number for each column"
+
+
+class XmlSource(LibraryFilesSource):
+    """The elements of one name in XML files."""
+
+    reader = "logdriven_dagster.plugins.formats.xml:XmlReader"
+
+    type: Literal["xml"]
+    columns: str = Field(
+        description="the attributes (`_name`) and elements of a row, as Spark DDL",
+        examples=["_id BIGINT, name STRING, items ARRAY<STRUCT<sku: STRING, amount: INT>>"],
+    )
+    row_tag: str = Field(
+        min_length=1, description="the name of the elements that are rows", examples=["order"]
+    )
+    unknown_fields: Literal["refuse", "ignore"] = Field(
+        "refuse",
+        description="for elements and attributes that are not in columns: fail the window, or "
+        "ignore them",
+    )
