@@ -29,6 +29,9 @@ _KINDS = re.compile(
 _ENDS = frozenset({"ABORT", "BEGIN", "COMMIT", "END", "ROLLBACK", "START"})
 """First words of statements that end or begin a transaction on every database."""
 
+_BODIES = frozenset({"EVENT", "FUNCTION", "PACKAGE", "PROCEDURE", "TRIGGER"})
+"""Words of CREATE statements that contain statements."""
+
 _EXECUTED_COMMENT = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
 """Comment whose content MariaDB executes."""
 
@@ -51,7 +54,9 @@ def find_ending_statement(sql: str, backend: str) -> str | None:
         if token.token_type is not TokenType.SEMICOLON:
             words.append(token.text.upper())
             continue
-        if _is_ending(words, backend) or words[:1] == ["CREATE"]:
+        if _is_ending(words, backend) or (
+            words[:1] == ["CREATE"] and not _BODIES.isdisjoint(words)
+        ):
             break  # semicolons in a trigger's body do not end the statement
         words = []
     return words[0] if _is_ending(words, backend) else None
@@ -68,7 +73,7 @@ def _is_ending(words: Sequence[str], backend: str) -> bool:
     if first in ("CREATE", "DROP"):
         return "TEMPORARY" not in following
     if first == "SET":
-        return bool({"AUTOCOMMIT", "PASSWORD"} & set(following))
+        return bool({"AUTOCOMMIT", "PASSWORD"} & set(words))
     return _KINDS.fullmatch(first) is not None
 
 
