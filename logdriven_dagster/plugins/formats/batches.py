@@ -34,7 +34,7 @@ def build_batches(
     schema: "pa.Schema",
     kinds: Mapping[str, str],
     file: str,
-    window_name: str | None,
+    selecting_names: frozenset[str],
 ) -> "Iterator[pa.RecordBatch]":
     """Yield the records in the columns of the schema and a column `PROBLEM`.
 
@@ -43,14 +43,15 @@ def build_batches(
         schema: The columns of the file.
         kinds: The types of the columns in SQL, for messages.
         file: The file, for messages.
-        window_name: The window column; every window fails for a record without it.
+        selecting_names: The lower-case names of columns that decide to which window a record
+            belongs; every window fails for a record without them.
 
     Raises:
-        TerminalStepError: the value of the window column does not fit its type.
+        TerminalStepError: the value of such a column does not fit its type.
     """
     remaining = iter(records)
     while chunk := list(islice(remaining, RECORDS_AT_ONCE)):
-        yield _build_batch(chunk, schema, kinds, file, window_name)
+        yield _build_batch(chunk, schema, kinds, file, selecting_names)
 
 
 def _build_batch(
@@ -58,7 +59,7 @@ def _build_batch(
     schema: "pa.Schema",
     kinds: Mapping[str, str],
     file: str,
-    window_name: str | None,
+    selecting_names: frozenset[str],
 ) -> "pa.RecordBatch":
     import pyarrow as pa
 
@@ -72,7 +73,7 @@ def _build_batch(
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
             arrays, found = _build_one_by_one(records, schema, kinds)
     problems = [
-        _first_problem(problems, record, file, window_name)
+        _first_problem(problems, record, file, selecting_names)
         for record, problems in zip(records, found, strict=True)
     ]
     columns = [*arrays, pa.array(problems, pa.string())]
@@ -103,14 +104,14 @@ def _build_one_by_one(
 
 
 def _first_problem(
-    problems: Mapping[str, str], record: Record, file: str, window_name: str | None
+    problems: Mapping[str, str], record: Record, file: str, selecting_names: frozenset[str]
 ) -> str | None:
     texts = {
         column.lower(): f"{file}, {record.place}: column {column} {problem}; fix the file"
         for column, problem in problems.items()
     }
-    if window_name is not None and window_name.lower() in texts:
-        raise TerminalStepError(texts[window_name.lower()])
+    for name in selecting_names & texts.keys():
+        raise TerminalStepError(texts[name])
     return next(iter(texts.values()), None)
 
 

@@ -27,6 +27,11 @@ class LibraryFilesSource(FilesSource):
                 )
         return self
 
+    @property
+    def selecting_names(self) -> frozenset[str]:
+        """The lower-case names of the columns that decide to which window a row belongs."""
+        return frozenset(name.lower() for name in (self.window_name, self.key_column) if name)
+
 
 class AvroSource(LibraryFilesSource):
     """Avro files, read with the types of their schemas."""

@@ -151,7 +151,7 @@ def _read_paths(
         arrow,
         kinds,
         tuple(field.name for field in others),
-        source.window_name if source.window_name and source.window_name.lower() in own else None,
+        source.selecting_names & own,
         tuple(sorted(reading.project.storage.items())) if is_remote(source.path) else (),
     )
     if not mode_of(reading.spark).imports_here(reading.spark):
@@ -195,7 +195,8 @@ class _Task:
     """Column → its type in SQL, for messages."""
     others: tuple[str, ...]
     """Columns of the rows that are repeated for each record of the file."""
-    window_name: str | None
+    selecting_names: frozenset[str]
+    """The lower-case names of columns that decide to which window a record belongs."""
     storage: tuple[tuple[str, str], ...]
 
     def read(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
@@ -210,7 +211,9 @@ class _Task:
         path = local_path(row.column(_PATH)[0].as_py())
         with open_file(path, dict(self.storage)) as stream:
             records = self.read_records(stream, path)
-            for batch in build_batches(records, self.schema, self.kinds, path, self.window_name):
+            for batch in build_batches(
+                records, self.schema, self.kinds, path, self.selecting_names
+            ):
                 repeated = [pa.repeat(row.column(name)[0], batch.num_rows) for name in self.others]
                 fields = [row.schema.field(name) for name in self.others]
                 yield pa.RecordBatch.from_arrays(

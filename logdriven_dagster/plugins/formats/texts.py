@@ -88,11 +88,11 @@ def convert_texts(
 ) -> "DataFrame":
     """Return the frame with the texts of `columns` in their types.
 
-    A text that does not fit is NULL, and `PROBLEM` has its place; in the window column it is an
-    error, since the record may belong to any window.
+    A text that does not fit is NULL, and `PROBLEM` has its place; in a column that selects
+    rows it is an error, since the record may belong to any window.
     """
     csv = CsvSource(type="csv", path=source.path, columns=source.columns)
-    window, problems, chosen = (source.window_name or "").lower(), [], []
+    problems, chosen = [], []
     for field in columns.fields:
         name = quote_name(field.name)
         doubt = build_doubt(field, partial(_find_check, csv, field.name))
@@ -100,7 +100,9 @@ def convert_texts(
             chosen.append(name)
             continue
         error = f"concat({_PLACE}, ': ', {doubt.message}, '; fix the file')"
-        instead = f"raise_error({error})" if field.name.lower() == window else "NULL"
+        instead = (
+            f"raise_error({error})" if field.name.lower() in source.selecting_names else "NULL"
+        )
         problems.append(error)
         value = f"CASE WHEN {doubt.bad} THEN {instead} ELSE {doubt.value} END"
         chosen.append(f"CAST({value} AS {sql_type(field.dataType)}) AS {name}")

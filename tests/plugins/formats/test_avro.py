@@ -136,7 +136,7 @@ def test_generated_values_are_read_as_fastavro_reads_them(tmp_path: Path):
     columns = arrow_schema(find_spark_type(schema, "f"))
     assert columns is not None
     with path.open("rb") as stream:
-        batches = list(build_batches(_read_records(stream, "f"), columns, {}, "f", None))
+        batches = list(build_batches(_read_records(stream, "f"), columns, {}, "f", frozenset()))
     found = [row for batch in batches for row in batch.to_pylist(maps_as_pydicts="strict")]
     assert [row.pop(PROBLEM) for row in found] == [None] * 500
     with path.open("rb") as stream:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import pyarrow as pa
 import pytest
 from openpyxl import Workbook
 from openpyxl.utils.datetime import CALENDAR_MAC_1904
 
 from logdriven_dagster.errors import InvalidProjectError, TerminalStepError
+from logdriven_dagster.plugins.formats.batches import Record, build_batches
 from logdriven_dagster.testing.conformance import SourceConformance, SourceScene
 from tests.builders import day
 from tests.engine.laboratory import Lab
@@ -152,6 +154,14 @@ def test_a_row_without_a_valid_time_fails_every_window(lab: Lab):
     for number in (1, 2):
         with pytest.raises(TerminalStepError, match="row 3: column at in cell A3 holds 'soon'"):
             lab.run("ods.t", day(number))
+
+
+def test_a_cell_of_a_key_that_does_not_fit_is_refused():
+    record = Record({}, "row 2", {"id": "holds 'x'"})
+    columns = pa.schema([("id", pa.int32())])
+    assert list(build_batches([record], columns, {}, "f", frozenset()))
+    with pytest.raises(TerminalStepError, match="f, row 2: column id holds 'x'"):
+        list(build_batches([record], columns, {}, "f", frozenset({"id"})))
 
 
 def test_a_sheet_is_found_by_its_name_and_rows(lab: Lab):

@@ -15,8 +15,9 @@ from logdriven_dagster.plugins.formats.fixed_width import _Layout, _read_lines
 from logdriven_dagster.plugins.formats.models import FixedWidthSource
 from logdriven_dagster.plugins.formats.texts import convert_texts
 from logdriven_dagster.testing.conformance import SourceConformance, SourceScene
-from tests.builders import day
+from tests.builders import at, day
 from tests.engine.laboratory import Lab
+from tests.execution.conftest import World
 
 TARGET = {"type": "parquet"}
 SOURCE = {"type": "fixed_width", "path": "in"}
@@ -186,6 +187,24 @@ def test_a_line_fails_its_own_window(lab: Lab):
     write(path, "2022-01-01 1", "01.02.2022 1")
     with pytest.raises(TerminalStepError, match=r"in/f.txt, line 2: column d holds '01.02.2022'"):
         lab.run("ods.t", day(1))
+
+
+def test_a_key_that_does_not_fit_fails_every_window(spark: Any, world: World):
+    write(world.root / "in/f.txt", "1", "x")
+    world.write(
+        "tables/t.yaml",
+        """
+        table: ods.t
+        incremental_type: auto_inc_id
+        period: 1 day
+        steps:
+          - step: load
+            source: {type: fixed_width, path: in, columns: "id INT", widths: [1], key_column: id}
+            target: {type: parquet}
+        """,
+    )
+    events = str(list(world.catch_up(now=at("2022-01-04"))))
+    assert "in/f.txt, line 2: column id holds 'x', not a valid int" in events
 
 
 def test_columns_may_start_anywhere_in_compressed_files(lab: Lab):
