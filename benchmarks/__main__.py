@@ -13,7 +13,7 @@ from benchmarks import environments, probes
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.process import adopt_orphans
 from benchmarks.racing import Race
-from benchmarks.rendering import markdown
+from benchmarks.rendering import markdown, picture
 from benchmarks.results import Results
 from benchmarks.scenarios import COURSES, Course, Stage
 from benchmarks.settings import ROOT, SCALES, SPARK, WORK
@@ -130,6 +130,8 @@ def _write(results: Results, path: Path) -> None:
         results.versions |= environments.versions(name)
     results.save(path)
     path.with_suffix(".md").write_text(markdown(results))
+    if drawn := picture(results):
+        path.with_suffix(".svg").write_text(drawn)
 
 
 def _say(text: str) -> None:

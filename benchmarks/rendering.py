@@ -6,6 +6,7 @@ from textwrap import shorten
 from typing import Any
 
 from benchmarks.figures import Spread, ratios
+from benchmarks.pictures import draw_bars
 from benchmarks.results import Results, Scenario, Times
 from benchmarks.targets import TARGETS, Limit, Target
 from logdriven_dagster.engine.spark.settings import JVM_OPTIONS
@@ -19,9 +20,16 @@ _FINDINGS = Path(__file__).with_name("findings.md")
 _NO_SERVER = 0.1
 """Seconds of servers that mean that there was none."""
 
-_HEAD = f"""# Benchmarks
+_OURS = "logdriven-defaults"
+_WITH_DEFAULTS = (_OURS, "plain-pass", "plain-loop", "sqlmesh")
+_DEFAULT_SCENARIOS = ("U", "V")
 
-Comparisons with plain PySpark, SQLMesh, dbt and dlt, and measurements of single parts. Repeat them:
+_TITLE = """# Benchmarks
+
+Comparisons with plain PySpark, SQLMesh, dbt and dlt, and measurements of single parts.
+"""
+
+_HEAD = f"""## How they are made
 
 ```console
 $ make bench ROUNDS=3 ONLY=A,D
@@ -49,13 +57,67 @@ by hand.
 
 def markdown(results: Results) -> str:
     """The whole document."""
-    parts = [_HEAD.strip(), *_targets(results), _FINDINGS.read_text().strip()]
+    parts = [_TITLE.strip(), *_opening(results), _HEAD.strip()]
+    parts += [*_targets(results), _FINDINGS.read_text().strip()]
     for name, scenario in results.scenarios.items():
         parts += [f"## {name}: {scenario.title}", _machine(scenario), *_contestants(scenario)]
     for name, probe in results.probes.items():
         parts += [f"## {name}: {probe['title']}", *_probe(probe)]
     parts += ["## Versions and settings", _pairs(results.versions), _pairs(results.settings)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def picture(results: Results) -> str | None:
+    """Return the seconds with everybody's defaults as SVG; None without these scenarios."""
+    groups = [
+        (
+            scenario.title,
+            [
+                (times.label, Spread.of(times.seconds).median, who == _OURS)
+                for who, times in _with_defaults(scenario)
+            ],
+        )
+        for name, scenario in results.scenarios.items()
+        if name in _DEFAULT_SCENARIOS and _has_times(scenario, _OURS)
+    ]
+    return draw_bars(groups) if groups else None
+
+
+def _opening(results: Results) -> list[str]:
+    """Return what everybody gets without settings: a table and a picture."""
+    rows, machine = [], ""
+    for name in _DEFAULT_SCENARIOS:
+        scenario = results.scenarios.get(name)
+        if scenario is None or not _has_times(scenario, _OURS):
+            continue
+        ours, machine = scenario.contestants[_OURS], _machine(scenario)
+        for who, times in _with_defaults(scenario):
+            by_clock = ratios(ours.seconds, times.seconds).text(2)
+            by_cpu = ratios(ours.cpu_seconds, times.cpu_seconds).text(2)
+            mine = ("", "") if who == _OURS else (by_clock, by_cpu)
+            rows.append(
+                (scenario.title, times.label, Spread.of(times.seconds).text(1), _cpu(times), *mine)
+            )
+    if not rows:
+        return []
+    head = ("scenario", "contestant", "seconds", "CPU seconds", "ours: seconds", "ours: CPU")
+    text = (
+        "Everybody's defaults, on a layout that most people have: a folder for each day, written "
+        "by Spark. Our table has a source with a `window_column`, a query and a target, and no "
+        "other key. The last columns are our time divided by the contestant's."
+    )
+    image = "![Seconds without any setting](benchmarks.svg)"
+    return ["## Without any setting", text, table(head, rows), image, machine]
+
+
+def _with_defaults(scenario: Scenario) -> list[tuple[str, Times]]:
+    """Return the contestants with their defaults, fastest first."""
+    found = [
+        (who, times)
+        for who, times in scenario.contestants.items()
+        if times.seconds and who in _WITH_DEFAULTS
+    ]
+    return sorted(found, key=lambda each: Spread.of(each[1].seconds).median)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

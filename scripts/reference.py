@@ -42,7 +42,7 @@ from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import TableTarget, Target
 from logdriven_dagster.config.yaml.field_names import current_names
 from logdriven_dagster.plugins.delta.models import DeltaSource, DeltaTarget
-from logdriven_dagster.plugins.formats.models import AvroSource, ExcelSource
+from logdriven_dagster.plugins.formats.models import AvroSource, ExcelSource, FixedWidthSource
 from logdriven_dagster.plugins.kafka.models import KafkaConnection, KafkaSource, KafkaTarget
 from logdriven_dagster.plugins.table_tests import models as table_tests
 
@@ -97,6 +97,7 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "source: text": files.TextSource,
         "source: avro": AvroSource,
         "source: excel": ExcelSource,
+        "source: fixed_width": FixedWidthSource,
         "source: jdbc": jdbc.JdbcSource,
         "source: kafka": KafkaSource,
         "source: iceberg": iceberg.IcebergSource,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks.process import Measured
-from benchmarks.rendering import markdown
+from benchmarks.rendering import markdown, picture
 from benchmarks.results import Results, Scenario, Times
 
 MACHINE = {
@@ -45,6 +45,18 @@ def test_memory_of_a_server_and_time_of_the_first_window_are_reported():
     text = markdown(results(logdriven=ours))
     assert "| ours | 20.0 | 1.00 | 5.0 + 30.0 | 500 | 1,000 |" in text
     assert "- ours: 9.0 s for the first window, 1.20 s for each other (median)" in text
+
+
+def test_the_page_begins_with_what_everybody_gets_without_settings():
+    found = results(plain_pass=times("plain", 10), logdriven_defaults=times("ours", 8))
+    assert (picture(found), "Without any setting" in markdown(found)) == (None, False)
+    found.scenarios = {"U": found.scenarios["A"]}
+    text = markdown(found)
+    assert text.index("## Without any setting") < text.index("## How they are made")
+    assert "| Catch-up | plain | 10.0 | 20.0 | 0.80 | 0.80 |" in text
+    drawn = picture(found)
+    assert drawn is not None
+    assert drawn.index(">ours<") < drawn.index(">plain<") < drawn.index(">10.0 s<")
 
 
 def test_a_target_states_whether_it_is_met():

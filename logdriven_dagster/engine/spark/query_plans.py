@@ -24,6 +24,8 @@ _READS_ALL_FIRST = ("Exchange", "BroadcastExchange", "Sort", "HashAggregate", "O
 
 _ATTRIBUTE = re.compile(r"#(\d+)")
 
+_READS_FILES, _WHOLE_FILES = "MapInArrow", "Scan binaryFile"
+
 LOOKED_UP = "logdriven_looked_up"
 """The name of an `observe` over rows that serve only for comparison: they are not sources."""
 
@@ -183,7 +185,7 @@ class QueryPlan:
             return []
         if "LeftAnti" in node.description and SURVIVING in node.description:
             return [(node, node.rows)]
-        if not self.inputs.get(id_):
+        if not self.inputs.get(id_) or self._reads_whole_files(id_):
             rows = None if limited else _get_scanned_rows(node, filtered)
             return [(node, None if rows is None or rows % times else rows // times)]
         if node.name in _EXCHANGES:
@@ -198,6 +200,14 @@ class QueryPlan:
             for each in self.inputs[id_]
         )
         return [scan for scans in below for scan in scans]
+
+    def _reads_whole_files(self, id_: int) -> bool:
+        """Return True for a Python function that reads the files whose names Spark scans."""
+        if not self.nodes[id_].name.startswith(_READS_FILES):
+            return False
+        while inputs := self.inputs.get(id_):
+            (id_,) = inputs[:1]
+        return self.nodes[id_].name.startswith(_WHOLE_FILES)
 
 
 def _get_scanned_rows(node: PlanNode, filtered: int | None) -> int | None:

@@ -1,1 +1,1 @@
-"""Avro files and Excel workbooks as sources; the extras `avro` and `excel` install the readers."""
+"""Avro files, Excel workbooks and fixed-width text as sources; extras install the libraries."""

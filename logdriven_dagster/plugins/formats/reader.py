@@ -44,9 +44,9 @@ class File(NamedTuple):
 class LibraryFilesReader(FilesReader):
     """Reader of files in the format of a Python library."""
 
-    extra: str
-    """The extra of logdriven_dagster that installs the library."""
-    library: str
+    extra: str | None = None
+    """The extra of logdriven_dagster that installs the library; None for Python's own."""
+    library: str | None = None
     """The module of the library."""
 
     @abstractmethod
@@ -71,7 +71,14 @@ class LibraryFilesReader(FilesReader):
             return reading.spark.createDataFrame([], source.columns)
         paths = load_paths(reading, source)
         columns = self.get_columns(reading, source, lambda: list_files(reading, source))
-        return _read_paths(reading, source, paths, columns, self)
+        frame = _read_paths(reading, source, paths, columns, self)
+        return self.use_declared_columns(reading, source, frame)
+
+    def use_declared_columns(
+        self, reading: Reading, source: Any, frame: "DataFrame"
+    ) -> "DataFrame":
+        """Return the frame with the names and types that the configuration declares."""
+        return _use_declared_columns(reading, source, frame)
 
     def validate_frame(self, reading: Reading, source: Any, frame: "DataFrame") -> "DataFrame":
         """Return the frame with an error for each record that does not fit its columns."""
@@ -84,6 +91,8 @@ class LibraryFilesReader(FilesReader):
         return frame.where(f"{fits} END").drop(PROBLEM)
 
     def _require_library(self) -> None:
+        if self.library is None:
+            return
         try:
             import_module(self.library)
         except ImportError as error:
@@ -150,8 +159,7 @@ def _read_paths(
         package = import_module(__name__.partition(".")[0])
         cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
     schema = StructType([*columns.fields]).add(PROBLEM, StringType())
-    frame = paths.mapInArrow(task.read, StructType([*schema.fields, *others]))
-    return _use_declared_columns(reading, source, frame)
+    return paths.mapInArrow(task.read, StructType([*schema.fields, *others]))
 
 
 def _use_declared_columns(

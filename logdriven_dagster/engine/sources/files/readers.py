@@ -113,6 +113,11 @@ class FilesReader(Reader):
                 f"{missing[0]}{more}: no files for {reading.run.window}; put them there, or set "
                 "missing_files: no_rows"
             )
+        if not existing and source.columns is None:
+            raise TerminalStepError(
+                f"{paths[0]}: there are no files for {reading.run.window}, and so no columns; "
+                "set columns"
+            )
         return source.model_copy(update={"path": build_pattern(existing)}) if existing else None
 
     def fingerprint(self, reading: Reading, source: FilesSource) -> FileVersions | None:

@@ -7,7 +7,7 @@ cannot hold. The checks apply at any depth of a column.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.files import (
@@ -51,7 +51,7 @@ _DIGITS_OF_DOUBLES = 15
 
 
 @dataclass(frozen=True, slots=True)
-class _Check:
+class Check:
     """Reading of values of a simple type: functions take the SQL of a value, and return SQL."""
 
     read: "DataType"
@@ -64,9 +64,11 @@ class _Check:
 
 def read_type(source: RecordsSource, field: "StructField") -> "DataType":
     """Return the type with which Spark's parser reads a column."""
-    return _map_type(
+    return map_type(
         field.dataType,
-        lambda leaf: leaf if (check := _check(source, field.name, leaf)) is None else check.read,
+        lambda leaf: (
+            leaf if (check := find_check(source, field.name, leaf)) is None else check.read
+        ),
     )
 
 
@@ -87,10 +89,15 @@ class Doubt:
 
 def find_doubt(source: RecordsSource, field: "StructField") -> Doubt | None:
     """Return the doubt about a column; None if Spark's parser reads it strictly."""
-    name, kind = field.name, field.dataType
+    found = build_doubt(field, lambda leaf: find_check(source, field.name, leaf))
+    if found is None or not isinstance(source, TextSource):
+        return found
+    return replace(found, instead=f"make_valid_utf8({quote_name(field.name)})")
 
-    def check(leaf: "DataType") -> _Check | None:
-        return _check(source, name, leaf)
+
+def build_doubt(field: "StructField", check: "Callable[[DataType], Check | None]") -> Doubt | None:
+    """Return the doubt about a column with the checks of its simple types; None without any."""
+    name, kind = field.name, field.dataType
 
     def is_bad(v: str, leaf: "DataType") -> str | None:
         if (known := check(leaf)) is None:
@@ -112,8 +119,6 @@ def find_doubt(source: RecordsSource, field: "StructField") -> Doubt | None:
         return None
     found = str(first_of_leaves(v, kind, message, name))
     instead = v if kind.typeName() == "string" else "NULL"
-    if isinstance(source, TextSource):
-        instead = f"make_valid_utf8({v})"
     return Doubt(name, bad, change_leaves(v, kind, value), instead, found)
 
 
@@ -122,7 +127,7 @@ def reads_bytes(source: RecordsSource) -> bool:
     return isinstance(source, JsonSource) and not _given(source) & {"encoding", "charset"}
 
 
-def _check(source: RecordsSource, column: str, leaf: "DataType") -> _Check | None:
+def find_check(source: RecordsSource, column: str, leaf: "DataType") -> Check | None:
     """Return the check of a simple type at any depth of a column; None if it needs none."""
     from pyspark.sql import types as ty
 
@@ -153,16 +158,16 @@ def _given(source: RecordsSource) -> set[str]:
     return {name.lower() for name in source.options}
 
 
-def _check_text(source: RecordsSource, leaf: "DataType") -> _Check:
+def _check_text(source: RecordsSource, leaf: "DataType") -> Check:
     def is_good(v: str) -> str:
         if isinstance(source, TextSource):
             return f"is_valid_utf8({v})"
         return f"NOT contains({v}, '{REPLACEMENT}')"
 
-    return _Check(leaf, is_good, lambda v: v, lambda _: f"'{UNDECODABLE}'")
+    return Check(leaf, is_good, lambda v: v, lambda _: f"'{UNDECODABLE}'")
 
 
-def _check_time(*, with_seconds: bool) -> _Check:
+def _check_time(*, with_seconds: bool) -> Check:
     """Check an instant: it must have a day, and the zone's clocks must not skip it.
 
     `with_seconds`: a number is one of seconds, as in Spark.
@@ -194,10 +199,10 @@ def _check_time(*, with_seconds: bool) -> _Check:
         reason = _explain_digits(v, f"CASE WHEN {has_day(v)} THEN '{SKIPPED}' ELSE '' END")
         return f"'holds \\'', {v}, '\\'{MISFIT} timestamp', {reason}"
 
-    return _Check(StringType(), is_good, value, problem)
+    return Check(StringType(), is_good, value, problem)
 
 
-def _check_wall_time() -> _Check:
+def _check_wall_time() -> Check:
     """Check a time without a zone: it must have a day, and must not have a zone."""
     from pyspark.sql.types import StringType
 
@@ -208,10 +213,10 @@ def _check_wall_time() -> _Check:
     def problem(v: str) -> str:
         return f"'holds \\'', {v}, '\\'{MISFIT} timestamp_ntz', {_explain_digits(v)}"
 
-    return _Check(StringType(), is_good, lambda v: f"try_cast({v} AS TIMESTAMP_NTZ)", problem)
+    return Check(StringType(), is_good, lambda v: f"try_cast({v} AS TIMESTAMP_NTZ)", problem)
 
 
-def _check_any_time(source: RecordsSource, leaf: "DataType") -> _Check | None:
+def _check_any_time(source: RecordsSource, leaf: "DataType") -> Check | None:
     """Check a time; with a format, one with digits below a microsecond or without a zone."""
     kind = leaf.typeName()
     given = {name.lower(): str(value) for name, value in source.options.items()}
@@ -240,7 +245,7 @@ def find_local_format(source: RecordsSource) -> str | None:
     return None if re.search("[VzOXxZ]", re.sub("'[^']*'", "", form)) else form
 
 
-def _check_shown_time(form: str, given: Mapping[str, str]) -> _Check:
+def _check_shown_time(form: str, given: Mapping[str, str]) -> Check:
     """Check a time that is read without a zone, by a format: clocks must not skip it."""
     from pyspark.sql.types import TimestampNTZType
 
@@ -250,7 +255,7 @@ def _check_shown_time(form: str, given: Mapping[str, str]) -> _Check:
         text = f"get_json_object(to_json(named_struct('v', {v}), {options}), '$.v')"
         return f"'holds \\'', {text}, '\\'{MISFIT} timestamp{SKIPPED}'"
 
-    return _Check(
+    return Check(
         TimestampNTZType(),
         lambda v: f"CAST(CAST({v} AS TIMESTAMP) AS TIMESTAMP_NTZ) = {v}",
         lambda v: f"CAST({v} AS TIMESTAMP)",
@@ -267,7 +272,7 @@ def _format_options(options: Mapping[str, str]) -> str:
     return f"map({', '.join(pairs)})"
 
 
-def _check_formatted_time(form: str, kind: str, given: Mapping[str, str]) -> _Check:
+def _check_formatted_time(form: str, kind: str, given: Mapping[str, str]) -> Check:
     """Check a time that Spark reads by a format with digits below a microsecond.
 
     `given` are the options of the source. Spark's parser of JSON reads a text by them as that of
@@ -292,7 +297,7 @@ def _check_formatted_time(form: str, kind: str, given: Mapping[str, str]) -> _Ch
         reason = f"CASE WHEN {parse(v, form)} IS NULL THEN '' ELSE '{LOST_DIGITS}' END"
         return f"'holds \\'', {v}, '\\'{MISFIT} {kind}', {reason}"
 
-    return _Check(
+    return Check(
         StringType(),
         lambda v: f"{parse(v, form)} IS NOT NULL AND {is_exact(v)}",
         lambda v: parse(v, form),
@@ -300,7 +305,7 @@ def _check_formatted_time(form: str, kind: str, given: Mapping[str, str]) -> _Ch
     )
 
 
-def _check_interval(leaf: "DataType") -> _Check:
+def _check_interval(leaf: "DataType") -> Check:
     """Check an interval of days to seconds: Spark cuts off digits below a microsecond."""
     from pyspark.sql.types import StringType
 
@@ -309,7 +314,7 @@ def _check_interval(leaf: "DataType") -> _Check:
     def problem(v: str) -> str:
         return f"'holds \\'', {v}, '\\'{MISFIT} interval', {_explain_digits(v)}"
 
-    return _Check(
+    return Check(
         StringType(),
         lambda v: f"try_cast({v} AS {name}) IS NOT NULL AND {has_micros(v)}",
         lambda v: f"try_cast({v} AS {name})",
@@ -332,7 +337,7 @@ def _explain_digits(v: str, otherwise: str = "''") -> str:
     return f"CASE WHEN NOT {has_micros(v)} THEN '{LOST_DIGITS}' ELSE {otherwise} END"
 
 
-def _check_decimal(leaf: "DataType", *, as_text: bool) -> _Check:
+def _check_decimal(leaf: "DataType", *, as_text: bool) -> Check:
     """Check a decimal: it must not have more digits than its type, nor a comma in a text.
 
     Without a locale Spark removes commas from texts: 12,5 would be 125.
@@ -353,10 +358,10 @@ def _check_decimal(leaf: "DataType", *, as_text: bool) -> _Check:
         shown = f"CASE WHEN try_cast({v} AS {whole}) IS NULL THEN {quoted} ELSE {v} END"
         return f"'holds ', {shown}, '{MISFIT} {name}'"
 
-    return _Check(StringType(), is_good, lambda v: f"try_cast({v} AS {name})", problem)
+    return Check(StringType(), is_good, lambda v: f"try_cast({v} AS {name})", problem)
 
 
-def _check_inferred(source: RecordsSource, leaf: "DataType") -> _Check | None:
+def _check_inferred(source: RecordsSource, leaf: "DataType") -> Check | None:
     """Check a number whose type Spark infers: its text must be one of the value.
 
     In CSV 007 may be a code, and a DOUBLE may have more digits than it keeps.
@@ -384,7 +389,7 @@ def _check_inferred(source: RecordsSource, leaf: "DataType") -> _Check | None:
         reason = f"CASE WHEN try_cast({v} AS {name}) IS NULL THEN '' ELSE '{INFERRED}' END"
         return f"'holds \\'', {v}, '\\'{MISFIT} {name}', {reason}"
 
-    return _Check(ty.StringType(), is_good, lambda v: f"try_cast({v} AS {name})", problem)
+    return Check(ty.StringType(), is_good, lambda v: f"try_cast({v} AS {name})", problem)
 
 
 def _has_plain_digits(source: RecordsSource, leaf: "DataType") -> bool:
@@ -402,7 +407,7 @@ def _digits(text: str) -> str:
     return f"trim('0' FROM replace(ltrim('-', {mantissa}), '.', ''))"
 
 
-def _check_real(leaf: "DataType") -> _Check:
+def _check_real(leaf: "DataType") -> Check:
     """Check a FLOAT or DOUBLE of CSV: Java also reads 5d, 5f and hexadecimal digits as numbers."""
     from pyspark.sql.types import StringType
 
@@ -412,7 +417,7 @@ def _check_real(leaf: "DataType") -> _Check:
         has_form = f"upper({v}) = lower({v}) OR upper(trim({v})) RLIKE '{_REAL}'"
         return f"try_cast({v} AS {name}) IS NOT NULL AND ({has_form})"
 
-    return _Check(
+    return Check(
         StringType(),
         is_good,
         lambda v: f"try_cast({v} AS {name})",
@@ -420,7 +425,7 @@ def _check_real(leaf: "DataType") -> _Check:
     )
 
 
-def _check_by_cast(wide: "DataType", leaf: "DataType") -> _Check:
+def _check_by_cast(wide: "DataType", leaf: "DataType") -> Check:
     """Check a number that is read as a wider type, which holds what Spark would round or wrap."""
     name = sql_type(leaf)
 
@@ -430,7 +435,7 @@ def _check_by_cast(wide: "DataType", leaf: "DataType") -> _Check:
         shown = f"CASE WHEN contains({v}, '.') THEN {digits} ELSE {v} END"
         return f"'holds ', {shown}, '{MISFIT} {name}'"
 
-    return _Check(
+    return Check(
         wide,
         lambda v: f"{v} = CAST(try_cast({v} AS {name}) AS {sql_type(wide)})",
         lambda v: f"try_cast({v} AS {name})",
@@ -438,15 +443,15 @@ def _check_by_cast(wide: "DataType", leaf: "DataType") -> _Check:
     )
 
 
-def _map_type(kind: "DataType", change: "Callable[[DataType], DataType]") -> "DataType":
+def map_type(kind: "DataType", change: "Callable[[DataType], DataType]") -> "DataType":
     """Return a type with each simple type within it changed."""
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.ArrayType):
-        return ty.ArrayType(_map_type(kind.elementType, change))
+        return ty.ArrayType(map_type(kind.elementType, change))
     if isinstance(kind, ty.MapType):
-        return ty.MapType(_map_type(kind.keyType, change), _map_type(kind.valueType, change))
+        return ty.MapType(map_type(kind.keyType, change), map_type(kind.valueType, change))
     if isinstance(kind, ty.StructType):
-        fields = [ty.StructField(f.name, _map_type(f.dataType, change)) for f in kind.fields]
+        fields = [ty.StructField(f.name, map_type(f.dataType, change)) for f in kind.fields]
         return ty.StructType(fields)
     return change(kind)

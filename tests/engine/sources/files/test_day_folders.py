@@ -88,6 +88,14 @@ def test_missing_files_may_have_no_rows(lab: Lab, kind: str):
     assert [row[0] for row in lab.rows("ods.t")] == [2, 4]
 
 
+def test_a_missing_day_without_columns_names_the_fix(lab: Lab):
+    source = {"type": "csv", "path": "in/${DATA_RANGE:dd}/*.csv", "missing_files": "no_rows"}
+    lab.table("ods.t", {"source": source, "target": TARGET})
+    told = r"in/01/\*.csv: there are no files for .*, and so no columns; set columns"
+    with pytest.raises(TerminalStepError, match=told):
+        lab.run("ods.t", day(1))
+
+
 def test_a_missing_day_without_the_setting_names_the_folder(lab: Lab):
     events(lab, FORMS["hive"])
     with pytest.raises(TerminalStepError, match=r"in/dt=2022-01-01 does not exist"):
