@@ -8,7 +8,6 @@ from logdriven_dagster.config.models.types.files import JsonSource
 from logdriven_dagster.engine.queries.quoting import text_literal
 from logdriven_dagster.engine.sources.files.records import record_options
 
-
 _VALUE = "trim(LEADING '\\uFEFF' FROM value)"
 """The record without a byte order mark, which Spark skips in files but not in texts."""
 
