@@ -31,6 +31,7 @@ from logdriven_dagster.errors import ConfigError
 
 T = TypeVar("T")
 
+_UNITE = "read both in steps of one table, and unite them in its last step"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _NAMES = re.compile(r"[a-z_]\w*(?:\s*\.\s*[a-z_]\w*)*")
 
@@ -315,7 +316,8 @@ def _check_targets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
             other = users.setdefault(step.target.place(name), writer)
             if other != writer:
                 document = tables.origins[name]
-                yield document.error(("steps", n, "target"), f"{other} writes to the same target")
+                problem, hint = f"{other} writes to the same target", _UNITE
+                yield document.error(("steps", n, "target"), problem, hint)
 
 
 def _check_assets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:

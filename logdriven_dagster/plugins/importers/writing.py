@@ -63,6 +63,7 @@ def prepare(project: Project, translation: Translation) -> Writing:
                 kept.append(draft)
                 continue
             problem = f"{error.field}: {error.problem}" if error.field else error.problem
+            problem += f"; {error.hint}" if error.hint else ""
             reason = f"not written, it would not be valid: {problem}"
             has_steps = len(draft.tables) == 1 and draft.path not in stubs
             if has_steps and error.field.startswith("steps"):

@@ -17,6 +17,23 @@ SPARK = frozenset({"temp", "hive", "spark_sql", "delta_lake", "built_in"})
 FILES = frozenset({"csv", "json", "text", "parquet", "orc"})
 KAFKA = frozenset({"batch_kafka"})
 
+_COPIED = "copy the files before a window runs, and read their folder with incremental_type files"
+_REQUEST = "request the address in Python, `python: file.py:function`"
+_FUNCTION = "register the function in Python, or write its step in Python"
+_WAYS = {
+    "http": _REQUEST,
+    "http_file": _REQUEST,
+    "excel": "write `type: excel` with the path, and the columns with their types",
+    **dict.fromkeys(("ftp", "sftp", "scp", "hdfs"), _COPIED),
+    "compresstar": "unpack the archives before a window runs, and read their folder",
+    "streaming_kafka": "write `type: kafka` with incremental_type kafka_offset",
+    "ddl": "connections are in logdriven.yaml, and a target creates its table",
+    **dict.fromkeys(("class", "object", "pmml"), _FUNCTION),
+}
+
+_HISTORIES = frozenset(
+    {"SCDTransformer", "NonSCDTransformer", "JdbcLoadTransformer", "JdbcAutoCreateDimTransformer"}
+)
 _QUERY = re.compile(
     r"\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*|\(\s*)*(select|with|from|values)\b",
     re.IGNORECASE | re.DOTALL,
@@ -48,7 +65,12 @@ def read_from(context: Context, step: Step) -> WorkflowStep:
         return _kafka(context, step)
     if kind == "transformation":
         raise UntranslatableError(_transformation(step.source))
-    raise UntranslatableError(f"{kind} cannot be read here")
+    raise UntranslatableError(explain_unread(kind))
+
+
+def explain_unread(kind: str) -> str:
+    """Return the reason why a source is not read here, with the shortest way to do it."""
+    return f"{kind} cannot be read here" + (f": {_WAYS[kind]}" if kind in _WAYS else "")
 
 
 def refuse_statements(sql: str) -> None:
@@ -62,6 +84,11 @@ def _transformation(end: End) -> str:
     name = end.get("className").rpartition(".")[2]
     if name == "DailyJobsSummaryReportTransformer":
         return "`logdriven report` replaces DailyJobsSummaryReportTransformer"
+    if name in _HISTORIES:
+        return (
+            f"{name} is not a write mode here; build the rows in SQL from the last state of the "
+            "table, which its queries can read by its name if the table has `columns`"
+        )
     return f"{name or 'the class'} is Scala; write the step in Python, `python: file.py:function`"
 
 

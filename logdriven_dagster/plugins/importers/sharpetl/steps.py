@@ -17,9 +17,15 @@ from logdriven_dagster.plugins.importers.sharpetl.ddl import (
     find_created,
     find_replacement,
 )
+from logdriven_dagster.plugins.importers.sharpetl.dimensions import load_by_key, loads_by_key
 from logdriven_dagster.plugins.importers.sharpetl.parser import Step
 from logdriven_dagster.plugins.importers.sharpetl.quality import quality
-from logdriven_dagster.plugins.importers.sharpetl.sources import JDBC, SPARK, read_from
+from logdriven_dagster.plugins.importers.sharpetl.sources import (
+    JDBC,
+    SPARK,
+    explain_unread,
+    read_from,
+)
 from logdriven_dagster.plugins.importers.sharpetl.targets import (
     find_unknown_overwrite,
     write_to,
@@ -87,6 +93,12 @@ class Steps:
         return values
 
     def _build_step(self, step: Step) -> WorkflowStep:
+        if loads_by_key(step):
+            self.incomplete = True
+            made, differences = load_by_key(self.context, step)
+            self.context.leave(step.line, "JdbcLoadTransformer", differences)
+            made.comments.append(f"TODO: {differences}")
+            return made
         made = read_from(self.context, step)
         made.target = write_to(self.context, step)
         if not (made.source or made.sql):
@@ -110,7 +122,7 @@ class Steps:
     def _define(self, step: Step) -> None:
         if self.context.kind == "auto_inc_id" and all(f"`{b}`" in step.sql for b in _BOUNDS):
             return  # a key_column determines the newest key itself
-        problem = f"{step.source.kind} cannot be read into variables here"
+        problem = f"into variables: {explain_unread(step.source.kind)}"
         if step.source.kind in SPARK | JDBC:
             try:
                 self.context.variables.define(step.sql)

@@ -179,7 +179,8 @@ def test_overwrite_of_a_temporary_table_asks_the_step_that_makes_it(folder: Fold
 def test_the_second_of_two_workflows_with_one_target_is_a_stub(folder: Folder, brought: Any):
     other = header("", HEAD.replace("workflow=w", "workflow=z"))
     told = brought(header(""), other, code=1)
-    assert "w.step_1 writes to the same target" in told["untranslated"][0]["reason"]
+    reason = told["untranslated"][0]["reason"]
+    assert "w.step_1 writes to the same target; read both in steps of one table" in reason
     project = load_project(folder.root)
     assert sorted(project.tables) == ["w", "z"]
     assert project.tables["z"].release_state == "offline"
@@ -398,6 +399,76 @@ def test_connections_are_those_of_the_project(folder: Folder, brought: Any):
         "query": "SELECT * FROM orders WHERE at >= '${DATA_RANGE_START}'",
     }
     assert step(folder)["target"]["table"] == "ods.orders"
+
+
+@pytest.mark.parametrize(
+    ("source", "way"),
+    [
+        ("http", "request the address in Python"),
+        ("excel", "write `type: excel` with the path"),
+        ("sftp", "copy the files before a window runs"),
+        ("streaming_kafka", "incremental_type kafka_offset"),
+        ("ddl", "connections are in logdriven.yaml"),
+        ("pmml", "register the function in Python"),
+    ],
+)
+def test_a_source_that_is_not_read_here_is_listed_with_the_shortest_way(
+    brought: Any, source: str, way: str
+):
+    told = brought(header("").replace("source=temp", f"source={source}"), code=1)
+    reason = told["untranslated"][0]["reason"]
+    assert reason.startswith(f"{source} cannot be read here: ")
+    assert way in reason
+
+
+LOAD = """
+    -- step=2
+    -- source=transformation
+    --  className=com.github.sharpdata.sharpetl.spark.transformation.JdbcLoadTransformer
+    --  methodName=transform
+    --   businessUpdateTime=updated_at
+    --   currentDb=shop
+    --   currentDbType=postgres
+    --   currentTable=dwd.orders
+    --   currentTableColumnsAndType={"id":"int","updated_at":"timestamp"}
+    --   primaryFields=id
+    --   slowChanging=false
+    --   updateTable=selected
+    --   updateType=incremental
+    --  transformerType=object
+    -- target=do_nothing
+"""
+SELECTED = """
+    -- step=1
+    -- target=temp
+    --  tableName=selected
+    SELECT 1 AS id, '${DATA_RANGE_START}' AS updated_at
+"""
+
+
+def test_a_load_by_key_is_an_upsert_to_review(folder: Folder, brought: Any):
+    """Source: Sharp ETL, JdbcLoadTransformer, execNoSCIncremental."""
+    told = brought(HEAD + SELECTED + LOAD, code=1)
+    assert step(folder)["sql"] == "SELECT `id`, `updated_at` FROM `selected`"
+    assert step(folder)["target"] == {
+        "type": "jdbc",
+        "connection": "shop",
+        "table": "dwd.orders",
+        "mode": "upsert",
+        "key": ["id"],
+    }
+    assert "rows with an older updated_at than in the table" in told["untranslated"][0]["reason"]
+    assert folder.values("tables/w.yaml")["release_state"] == "offline"
+
+
+@pytest.mark.parametrize(
+    "old", ["slowChanging=false", "updateType=incremental", "primaryFields=id", '{"id":"int"']
+)
+def test_other_loads_of_dimensions_are_listed(folder: Folder, brought: Any, old: str):
+    new = {"slowChanging=false": "slowChanging=true", "updateType=incremental": "updateType=full"}
+    told = brought(HEAD + SELECTED + LOAD.replace(old, new.get(old, "x=1")), code=1)
+    assert "step 2" in {item for _, item in listed(told)}
+    assert "not translated" in step(folder)["sql"]
 
 
 def test_secrets_in_options_are_listed_and_not_written(folder: Folder, brought: Any):
