@@ -123,7 +123,7 @@ StartOption = Annotated[
 ]
 
 
-@show_in_panel("A project")
+@show_in_panel("Project")
 def scaffold(
     *,
     connection: ConnectionOption,
@@ -168,7 +168,7 @@ def scaffold(
     bring_in(loaded, translation, Manner(overwrite, dry_run, as_json))
 
 
-@show_in_panel("A project")
+@show_in_panel("Project")
 def import_dbt(
     manifest: ManifestArgument,
     *,
@@ -203,7 +203,7 @@ def import_dbt(
     bring_in(loaded, dbt.import_dbt(loaded, wish), Manner(overwrite, dry_run, as_json))
 
 
-@show_in_panel("A project")
+@show_in_panel("Project")
 def import_kettle(
     *,
     connection: GuideOption = None,
@@ -253,7 +253,7 @@ def import_kettle(
     bring_in(loaded, translation, how, old_log)
 
 
-@show_in_panel("A project")
+@show_in_panel("Project")
 def import_sharpetl(
     paths: PathsArgument,
     *,
@@ -283,7 +283,7 @@ def import_sharpetl(
     bring_in(loaded, translation, how, None if old is None else read)
 
 
-@show_in_panel("A project")
+@show_in_panel("Project")
 def import_dolphinscheduler(
     paths: ExportsArgument,
     *,

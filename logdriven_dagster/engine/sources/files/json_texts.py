@@ -8,6 +8,9 @@ from logdriven_dagster.config.models.types.files import JsonSource
 from logdriven_dagster.engine.queries.quoting import text_literal
 from logdriven_dagster.engine.sources.files.records import record_options
 
+_VALUE = "trim(LEADING '\\uFEFF' FROM value)"
+"""The record without a byte order mark, which Spark skips in files but not in texts."""
+
 
 def parse_text(source: JsonSource, text: str, kind: str) -> str:
     """Return SQL that parses `text` as a value of the type with the options of the source."""
@@ -22,8 +25,8 @@ def has_skipped_objects(source: JsonSource) -> str:
 
 
 def _has_several_documents(source: JsonSource) -> str:
-    as_one = _size(parse_text(source, "'[' || value || ']'", "ARRAY<STRING>"))
-    return f"coalesce({as_one}, 2) > 1 AND coalesce({_first_size(source)}, 0) > 0"
+    as_one = _size(parse_text(source, f"'[' || {_VALUE} || ']'", "ARRAY<STRING>"))
+    return f"coalesce({as_one}, 2) > 1 AND {_first_size(source)} IS NOT NULL"
 
 
 def _continues_after_end(source: JsonSource) -> str:
@@ -32,8 +35,11 @@ def _continues_after_end(source: JsonSource) -> str:
     Only lines whose first brace does not end them are parsed for it. A comma at the end is allowed,
     as in a list over several lines.
     """
-    line = "trim(TRAILING ' ,' FROM value)"
-    is_flat = f"octet_length({line}) = octet_length(substring_index(value, '}}', 1)) + 1"
+    line = f"trim(TRAILING ' ,' FROM {_VALUE})"
+    is_flat = (
+        "startswith(value, '{') AND octet_length(trim(TRAILING ' ,' FROM value)) = "
+        "octet_length(substring_index(value, '}', 1)) + 1"
+    )
     both = f"'[' || {line} || ',0]'"  # the 0 shows that the line did not close the list itself
     size = _size(parse_text(source, both, "ARRAY<STRING>"))
     # Spark's own function is fast, but supports no reader options.
@@ -44,7 +50,7 @@ def _continues_after_end(source: JsonSource) -> str:
 def _first_size(source: JsonSource) -> str:
     """Return SQL of the size of the first object or list in `value`; NULL if it is neither."""
     kinds = ("MAP<STRING, STRING>", "ARRAY<STRING>")
-    sizes = [_size(parse_text(source, "value", kind)) for kind in kinds]
+    sizes = [_size(parse_text(source, _VALUE, kind)) for kind in kinds]
     return f"coalesce({', '.join(sizes)})"
 
 

@@ -26,7 +26,8 @@ class CreatedTable:
     """The name with its database, in lower case."""
     columns: dict[str, str]
     """Type of each column."""
-    is_partitioned: bool
+    partitions: frozenset[str]
+    """Columns by which the table is partitioned, in lower case."""
     replaces: bool
     """True if the statement removes existing rows."""
 
@@ -111,7 +112,8 @@ def _read(statement: "exp.Create") -> CreatedTable | None:
     if statement.kind != "TABLE" or statement.expression or not isinstance(schema, exp.Schema):
         return None
     properties = statement.args.get("properties")
-    partitions = properties and properties.find(exp.PartitionedByProperty)
+    partitions = properties.find(exp.PartitionedByProperty) if properties else None
+    keys = partitions.find_all(exp.Identifier) if partitions else ()
     columns: dict[str, str] = {}
     declared = [*schema.expressions]
     if partitions and isinstance(partitions.this, exp.Schema):  # Hive declares them there
@@ -126,7 +128,8 @@ def _read(statement: "exp.Create") -> CreatedTable | None:
             return None
         columns[column.name] = column.args["kind"].sql("spark")
     name = exp.table_name(schema.this).lower()
-    return CreatedTable(name, columns, bool(partitions), bool(statement.args.get("replace")))
+    by = frozenset(key.name.lower() for key in keys)
+    return CreatedTable(name, columns, by, bool(statement.args.get("replace")))
 
 
 def _target_name(step: Step) -> str | None:

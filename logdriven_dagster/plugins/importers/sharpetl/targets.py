@@ -133,13 +133,16 @@ def find_unknown_overwrite(context: Context, step: Step) -> str | None:
 def _replaces_all(context: Context, step: Step) -> bool:
     """Return True if the rows of a table are replaced together, since CREATE TABLE says so."""
     created = find_created(context.workflow, step)
-    found = created is not None and (created.replaces or not created.is_partitioned)
+    found = created is not None and (created.replaces or not created.partitions)
     return context.kind == "full" or found
 
 
 def _has_window_column(context: Context, step: Step) -> bool:
+    """Return True if a column has one value in all rows of a window; a known partition must."""
     temps = list_temps(context.workflow)
-    return has_window_column(step.sql, context.variables.of_window, temps)
+    created = find_created(context.workflow, step)
+    among = created.partitions if created else None
+    return has_window_column(step.sql, context.variables.of_window, temps, among)
 
 
 def _files(context: Context, step: Step) -> Values:

@@ -488,10 +488,16 @@ def test_json_over_several_lines_is_refused_with_the_field_that_reads_it(lab: La
     assert load(lab, json_lines("a INT", multiline=True)).counts.target == 2
 
 
+def test_an_object_after_an_empty_list_in_its_line_is_found(lab: Lab):
+    lab.file("in/f.json", '{"a": 1}\n[]{"a": 2}\n')
+    assert "text after the end of the first JSON value" in refused(lab, json_lines("a INT"))
+
+
 @pytest.mark.usefixtures("long")
 def test_a_file_of_several_documents_is_refused_where_only_the_first_would_be_read(lab: Lab):
     problem = "in/f.json: the file has several JSON documents, but multiline: true reads"
-    for text in ('{"a": 1}\n{"a": 2}\n', '{\n"a": 1\n}{"a": [\n]}', '[{"a": 1}]\n[{"a": 2}]'):
+    texts = ('{"a": 1}\n{"a": 2}\n', '{\n"a": 1\n}{"a": [\n]}', '[{"a": 1}]\n[{"a": 2}]')
+    for text in (*texts, '\ufeff{"a": 1}\n{"a": 2}', '[]\n{"a": 2}'):
         lab.file("in/f.json", text)
         for source in (
             json_lines("a INT", multiline=True, mode="PERMISSIVE"),

@@ -78,6 +78,9 @@ def test_a_partitioned_table_keeps_its_other_partitions(
     (last,) = folder.values("tables/w.yaml")["steps"]
     assert last["target"]["mode"] == "overwrite_window"
     brought(HEAD + table + WRITE, code=1, options=("--overwrite",))  # partitions of any value
+    other = table.replace("(at)", "(id)")  # rows of other windows would be replaced
+    brought(HEAD + other + write, code=1, options=("--overwrite",))
+    assert folder.values("tables/w.yaml")["release_state"] == "offline"
 
 
 @pytest.mark.parametrize(
