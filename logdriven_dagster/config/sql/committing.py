@@ -26,8 +26,11 @@ _KINDS = re.compile(
 )
 """First words of statements that commit implicitly there."""
 
-_ENDS = frozenset({"ABORT", "BEGIN", "COMMIT", "END", "ROLLBACK", "START"})
-"""First words of statements that end or begin a transaction on every database."""
+_ENDS = frozenset({"ABORT", "BEGIN", "COMMIT", "END", "PREPARE", "ROLLBACK", "START"})
+"""First words of statements that end or begin a transaction on every database.
+
+PREPARE is one of them only before TRANSACTION.
+"""
 
 _BODIES = frozenset({"EVENT", "FUNCTION", "PACKAGE", "PROCEDURE", "TRIGGER"})
 """Words of CREATE statements that contain statements."""
@@ -66,6 +69,8 @@ def _is_ending(words: Sequence[str], backend: str) -> bool:
     if not words:
         return False
     first, following = words[0], words[1:4]
+    if first == "PREPARE":  # sqlglot reads the rest of the statement as one word
+        return "".join(following).startswith("TRANSACTION")
     if first in _ENDS:
         return not (first == "ROLLBACK" and "TO" in following)
     if backend not in _COMMITTING:

@@ -91,6 +91,8 @@ def test_connections_of_statements_before_the_read_are_known(folder):
         ("TRUNCATE t", "postgresql", None),
         ("ROLLBACK TO SAVEPOINT s", "postgresql", None),
         ("END", "postgresql", "END"),
+        ("PREPARE TRANSACTION 'x'", "postgresql", "PREPARE"),
+        ("PREPARE q AS SELECT 1", "postgresql", None),
         ("DROP INDEX i", "oracle", "DROP"),
         ("CREATE TEMPORARY TABLE x (a INT); COMMIT", "mysql", "COMMIT"),
         ("CREATE TABLE x (a INT); COMMIT; DELETE FROM t", "postgresql", "COMMIT"),
