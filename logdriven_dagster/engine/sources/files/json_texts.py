@@ -25,8 +25,9 @@ def has_skipped_objects(source: JsonSource) -> str:
 
 
 def _has_several_documents(source: JsonSource) -> str:
-    as_one = _size(parse_text(source, f"'[' || {_VALUE} || ']'", "ARRAY<STRING>"))
-    return f"coalesce({as_one}, 2) > 1 AND {_first_size(source)} IS NOT NULL"
+    both = f"'[' || {_VALUE} || ',0]'"  # the 0 shows that the file did not close the list itself
+    size = _size(parse_text(source, both, "ARRAY<STRING>"))
+    return f"coalesce({size}, 0) != 2 AND {_first_size(source)} IS NOT NULL"
 
 
 def _continues_after_end(source: JsonSource) -> str:

@@ -497,7 +497,7 @@ def test_an_object_after_an_empty_list_in_its_line_is_found(lab: Lab):
 def test_a_file_of_several_documents_is_refused_where_only_the_first_would_be_read(lab: Lab):
     problem = "in/f.json: the file has several JSON documents, but multiline: true reads"
     texts = ('{"a": 1}\n{"a": 2}\n', '{\n"a": 1\n}{"a": [\n]}', '[{"a": 1}]\n[{"a": 2}]')
-    for text in (*texts, '\ufeff{"a": 1}\n{"a": 2}', '[]\n{"a": 2}'):
+    for text in (*texts, '\ufeff{"a": 1}\n{"a": 2}', '[]\n{"a": 2}', '{"a": 1}],[{"a": 2}'):
         lab.file("in/f.json", text)
         for source in (
             json_lines("a INT", multiline=True, mode="PERMISSIVE"),
