@@ -191,7 +191,7 @@ def run(runner: Runner, planned: Any) -> None:
     (attempt,) = runner.run_log.write(
         lambda conn: ClaimTransaction(conn, order, runner.owner).claim(registry)
     )
-    journal = Journal(runner.run_log, registry, runner.announcer(table))
+    journal = Journal(runner.run_log, table, registry, runner.announcer(table))
     staged = {"load": (Staged("load", Counts(1, 1, 1, 0), "sql", "iceberg", (), state="{}"),)}
     state = PassState(attempts=(attempt,), runs=(), step="load", staged=staged)
     journal.persist(state)
