@@ -29,7 +29,7 @@ _TITLE = """# Benchmarks
 Comparisons with plain PySpark, SQLMesh, dbt and dlt, and measurements of single parts.
 """
 
-_HEAD = f"""## How they are made
+_HEAD = f"""## Method
 
 ```console
 $ make bench ROUNDS=3 ONLY=A,D
@@ -107,7 +107,7 @@ def _opening(results: Results) -> list[str]:
         "other key. The last columns are our time divided by the contestant's."
     )
     image = "![Seconds without any setting](benchmarks.svg)"
-    return ["## Without any setting", text, table(head, rows), image, machine]
+    return ["## Defaults of all contestants", text, table(head, rows), image, machine]
 
 
 def _with_defaults(scenario: Scenario) -> list[tuple[str, Times]]:

@@ -49,10 +49,10 @@ def test_memory_of_a_server_and_time_of_the_first_window_are_reported():
 
 def test_the_page_begins_with_what_everybody_gets_without_settings():
     found = results(plain_pass=times("plain", 10), logdriven_defaults=times("ours", 8))
-    assert (picture(found), "Without any setting" in markdown(found)) == (None, False)
+    assert (picture(found), "Defaults of all contestants" in markdown(found)) == (None, False)
     found.scenarios = {"U": found.scenarios["A"]}
     text = markdown(found)
-    assert text.index("## Without any setting") < text.index("## How they are made")
+    assert text.index("## Defaults of all contestants") < text.index("## Method")
     assert "| Catch-up | plain | 10.0 | 20.0 | 0.80 | 0.80 |" in text
     drawn = picture(found)
     assert drawn is not None
