@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, Select, Table, func, insert, select, update
+from sqlalchemy import ColumnElement, Row, Table, and_, func, insert, select, update
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.tables import TableConfig
@@ -12,8 +12,8 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import OldWindow
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.definitions.rows import Author
-from logdriven_dagster.runlog.history.windows import build_window, is_of
-from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, restatement
+from logdriven_dagster.runlog.history.windows import build_window, list_latest_attempts
+from logdriven_dagster.runlog.schema.attempts import job_log, restatement
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.clock import utc_now
 from logdriven_dagster.runlog.sql.projects import match_project
@@ -137,34 +137,14 @@ def _list_finished(
     """Yield the finished windows of a table, oldest first; of some versions and a range only."""
     if versions is not None and not versions:
         return
-    rows = [
-        row
-        for log in (job_log, job_log_archive)
-        for row in conn.execute(_select_finished(log, table.table, versions, span))
-        if is_of(table, row.incremental_type)
-    ]
-    yield from sorted(rows, key=lambda row: row.window_start)
 
+    def is_finished(log: Table) -> ColumnElement[bool]:
+        found = [log.c.status == Status.SUCCESS.value, log.c.window_start.is_not(None)]
+        if span is not None:
+            first, last = (int(bound.timestamp()) for bound in (span.start, span.end))
+            found += [log.c.window_start >= first, log.c.window_start < last]
+        if versions is not None:
+            found.append(log.c.table_version.in_(sorted(versions)))
+        return and_(*found)
 
-def _select_finished(
-    log: Table, name: str, versions: Collection[int] | None, span: TimeWindow | None
-) -> Select[Any]:
-    query = select(
-        log.c.job_id,
-        log.c.table_version,
-        log.c.incremental_type,
-        log.c.window_start,
-        log.c.window_end,
-        log.c.data_range_start,
-        log.c.data_range_end,
-    ).where(
-        match_project(log),
-        log.c.job_name == name,
-        log.c.latest == 1,
-        log.c.status == Status.SUCCESS.value,
-        log.c.window_start.is_not(None),
-    )
-    if span is not None:
-        first, last = (int(bound.timestamp()) for bound in (span.start, span.end))
-        query = query.where(log.c.window_start >= first, log.c.window_start < last)
-    return query if versions is None else query.where(log.c.table_version.in_(sorted(versions)))
+    yield from list_latest_attempts(conn, table, is_finished)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, Select, Table, insert, select, update
+from sqlalchemy import ColumnElement, Row, Table, and_, insert, select, update
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.tables import TableConfig
@@ -17,9 +17,8 @@ from logdriven_dagster.config.models.types.time_columns import find_second
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import ChangedFiles, ChangedWindow
 from logdriven_dagster.model.source_rows import ChangedFile, FileChange, FileRows
-from logdriven_dagster.runlog.history.windows import build_window, is_of
+from logdriven_dagster.runlog.history.windows import build_window, list_latest_attempts
 from logdriven_dagster.runlog.observed.source_files import read_versions
-from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.schema.observations import source_change
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.clock import utc_now
@@ -92,7 +91,7 @@ def record_changes(
 def read_changed_windows(
     conn: Connection, tables: Collection[TableConfig]
 ) -> Mapping[str, ChangedWindows]:
-    """Return the windows of tables that recorded changes concern; usually there is no change."""
+    """Return the windows of tables that recorded changes concern."""
     by_name = {table.table: table for table in tables if table.on_source_change != "ignore"}
     rows = conn.execute(_OPEN, {"names": by_name.keys()}).all()
     changes: dict[str, list[Row[Any]]] = {}
@@ -222,34 +221,11 @@ def _list_windows(
     conn: Connection, table: TableConfig, start: int, end: int, statuses: Collection[str]
 ) -> list[Row[Any]]:
     """Return the rows of a table's windows in a range of epoch seconds, by ascending start."""
-    rows = [
-        row
-        for log in (job_log, job_log_archive)
-        for row in conn.execute(_select_windows(log, table.table, start, end, statuses))
-        if is_of(table, row.incremental_type)
-    ]
-    return sorted(rows, key=lambda row: row.window_start)
 
+    def overlaps(log: Table) -> ColumnElement[bool]:
+        return and_(log.c.status.in_(statuses), log.c.window_start < end, log.c.window_end > start)
 
-def _select_windows(
-    log: Table, name: str, start: int, end: int, statuses: Collection[str]
-) -> Select[Any]:
-    return select(
-        log.c.job_id,
-        log.c.status,
-        log.c.incremental_type,
-        log.c.window_start,
-        log.c.window_end,
-        log.c.data_range_start,
-        log.c.data_range_end,
-    ).where(
-        match_project(log),
-        log.c.job_name == name,
-        log.c.latest == 1,
-        log.c.status.in_(statuses),
-        log.c.window_start < end,
-        log.c.window_end > start,
-    )
+    return list_latest_attempts(conn, table, overlaps)
 
 
 def _build_windows(
