@@ -50,7 +50,7 @@ def load_examined_project(root: Path | str, *, parsed_by_spark: bool = False) ->
     """Load a project folder, and also check for mistakes that would only fail at run time.
 
     Raises InvalidProjectError with every mistake. Runs no code of the project. If Spark parses the
-    queries afterwards, those that only sqlglot cannot parse are no mistakes.
+    queries afterwards, those that only sqlglot cannot parse are accepted.
     """
     sources = read_sources(root)
     project = build_project(sources)

@@ -120,7 +120,7 @@ def build_glob(path: str) -> str:
 def read_time(path: str, existing: str) -> datetime | None:
     """Return the wall-clock time in the path of an existing folder or file, which ends like `path`.
 
-    Parts that the path lacks have their least values. Returns None if there is no such time.
+    Missing parts are the first month, day, hour, minute or second. Returns None for another text.
     """
     found = re.search(f"(?:^|/){_build_expression(path.lstrip('/'))}$", existing)
     if found is None:

@@ -48,7 +48,7 @@ class TextPlace:
         """Return the error that a parser found."""
         return self.error(self._describe(error), hint, error.line)
 
-    def unparsed(self, error: UnreadableSqlError) -> ConfigError:
+    def build_parse_error(self, error: UnreadableSqlError) -> ConfigError:
         """Return the error that a parser found in a query of Spark, which may know the syntax."""
         if not error.may_be_valid:
             return self.unreadable(error)
@@ -142,7 +142,7 @@ def find_query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[C
     try:
         tree = parse_query(text)
     except UnreadableSqlError as error:
-        yield place.unparsed(error)
+        yield place.build_parse_error(error)
         return
     if not _is_query(tree, text):
         yield place.error("this is not a query", "a query begins with SELECT, WITH, FROM or VALUES")

@@ -143,5 +143,6 @@ def query_counts(spark: "SparkSession", mark: Mark) -> QueryCounts:
     plan = mode_of(spark).query_plan(spark, mark)
     if plan is None:
         return QueryCounts(None, None)
-    scans = tuple(plan.scans() or ())
-    return QueryCounts(plan.source_rows(), plan.get_written_rows(), plan.most_rows(), scans)
+    scans = plan.scans()
+    source = None if scans is None else sum(scan.rows for scan in scans)
+    return QueryCounts(source, plan.get_written_rows(), plan.most_rows(), tuple(scans or ()))

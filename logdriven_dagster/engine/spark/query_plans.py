@@ -146,11 +146,6 @@ class QueryPlan:
         counted = [node.rows for node in self.nodes.values() if node.rows is not None]
         return max(counted, default=None)
 
-    def source_rows(self) -> int | None:
-        """Return the sum of the row counts of all scans; None if it cannot be determined."""
-        found = self.scans()
-        return None if found is None else sum(each.rows for each in found)
-
     def scans(self) -> list["Scan"] | None:
         """Return the scans with their row counts; None if one cannot be determined."""
         times = times_run(self.runs)

@@ -60,7 +60,7 @@ class _SourcePath:
         self._path = path
 
     def describe_problem(self) -> str | None:
-        """Describe the files that are missing or not read; None if there is no problem."""
+        """Describe the files that are missing or not read; None if all are read."""
         from logdriven_dagster.engine.sources.files.arrivals import find_visible, has_files
 
         if self._cut is None:

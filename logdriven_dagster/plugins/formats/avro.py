@@ -13,7 +13,7 @@ from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.plugins.formats.avro_types import find_spark_type
 from logdriven_dagster.plugins.formats.batches import Record
 from logdriven_dagster.plugins.formats.models import AvroSource
-from logdriven_dagster.plugins.formats.reader import File, LibraryFilesReader, cached_header
+from logdriven_dagster.plugins.formats.reader import File, LibraryFilesReader, read_header
 from logdriven_dagster.plugins.formats.schemas import merge_columns
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class AvroReader(LibraryFilesReader):
 def _read_columns(file: File, storage: Any) -> "StructType":
     """Return the columns of a file by the schema in its header."""
     try:
-        schema = cached_header(_read_schema, file, storage)
+        schema = read_header(_read_schema, file, storage)
     except (ValueError, EOFError, KeyError) as error:
         raise TerminalStepError(f"{file.path} is not an Avro file ({error}); remove it") from None
     return find_spark_type(schema, file.path)

@@ -222,7 +222,7 @@ class _Task:
 
 
 @lru_cache(maxsize=100_000)
-def cached_header(read: Callable[[BinaryIO], Any], file: File, storage: Any) -> Any:
+def read_header(read: Callable[[BinaryIO], Any], file: File, storage: Any) -> Any:
     """Return a fact that `read` finds at the start of one version of a file."""
     with open_file(file.path, dict(storage)) as stream:
         return read(stream)

@@ -69,7 +69,7 @@ def _find(system: Any, root: str) -> dict[str, Any] | None:
         found = {root: system.info(root)}
     else:
         return None
-    base = re.split(r"[*?\[{]", root, maxsplit=1)[0]
+    base = _get_base(root)
     return {
         path: info
         for path, info in found.items()
@@ -83,8 +83,13 @@ def find_visible(project: Project, pattern: str) -> list[str]:
     Raises OSError if the file system cannot be listed.
     """
     system, root = _system(pattern, project)
-    base = re.split(r"[*?\[{]", root, maxsplit=1)[0]
+    base = _get_base(root)
     return sorted(path for path in _glob(system, root) if not _is_hidden(path, base))
+
+
+def _get_base(pattern: str) -> str:
+    """Return the part of a path or pattern before its first placeholder."""
+    return re.split(r"[*?\[{]", pattern, maxsplit=1)[0]
 
 
 def _glob(system: Any, pattern: str) -> dict[str, Any]:

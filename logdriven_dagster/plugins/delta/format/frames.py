@@ -12,7 +12,7 @@ from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
 from logdriven_dagster.engine.storage.spark_files import FILE, read_files
 from logdriven_dagster.plugins.delta.format.features import lists_deletion_vectors
-from logdriven_dagster.plugins.delta.format.schema import spark_schema, stored_fields
+from logdriven_dagster.plugins.delta.format.schema import build_stored_fields, spark_schema
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _resolve_columns(
     by: Literal["name", "id"] = "id" if snapshot.column_mapping == "id" else "name"
     if by == "id":
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    stored = spark_schema(stored_fields(fields, by), snapshot.name)
+    stored = spark_schema(build_stored_fields(fields, by), snapshot.name)
     # A cast as a whole gives nested fields their names, by their positions.
     return stored, [
         sf.col(quote_name(held.name)).cast(field.dataType).alias(field.name)

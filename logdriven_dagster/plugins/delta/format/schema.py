@@ -62,7 +62,7 @@ def spark_schema(fields: Iterable[Mapping[str, Any]], table: str) -> "StructType
     return StructType.fromJson({"type": "struct", "fields": plain})
 
 
-def stored_fields(
+def build_stored_fields(
     fields: Iterable[Mapping[str, Any]], by: Literal["name", "id", "both"]
 ) -> list[dict[str, Any]]:
     """Return columns as the files of a table with column mapping have them.
@@ -92,7 +92,7 @@ def _stored_type(kind: Any, by: Literal["name", "id", "both"]) -> Any:
     if isinstance(kind, str):
         return kind
     if kind["type"] == "struct":
-        return {**kind, "fields": stored_fields(kind["fields"], by)}
+        return {**kind, "fields": build_stored_fields(kind["fields"], by)}
     inner = kind.keys() & {"elementType", "keyType", "valueType"}
     return kind | {name: _stored_type(kind[name], by) for name in inner}
 

@@ -9,7 +9,7 @@ from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
-from logdriven_dagster.plugins.delta.format.schema import spark_schema, stored_fields
+from logdriven_dagster.plugins.delta.format.schema import build_stored_fields, spark_schema
 from logdriven_dagster.plugins.delta.format.tables import Snapshot
 from logdriven_dagster.plugins.delta.target.commits import new_columns
 from logdriven_dagster.plugins.delta.target.rewriting import write_files
@@ -28,7 +28,7 @@ def write_mapped_files(
     """
     if snapshot.column_mapping == "none" or not files:
         return tuple(files)
-    held = spark_schema(stored_fields(snapshot.fields, "both"), snapshot.name)
+    held = spark_schema(build_stored_fields(snapshot.fields, "both"), snapshot.name)
     frame = read_files(spark, "parquet", files, snapshot.schema).select(
         *(
             sf.col(quote_name(field.name))

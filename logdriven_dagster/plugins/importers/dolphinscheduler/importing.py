@@ -57,7 +57,7 @@ class DolphinRequest:
 
 
 def import_dolphinscheduler(project: Project, wish: DolphinRequest) -> Translation:
-    """Return drafts of all workflows. Raises UsageError for a file that is no export."""
+    """Return drafts of all workflows. Raises UsageError for a file that is not an export."""
     translation = Translation()
     workflows = read_workflows(wish.paths)
     taken: set[str] = set()

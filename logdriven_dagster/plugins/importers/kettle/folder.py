@@ -247,7 +247,7 @@ class _JobRun:
                 continue
             done.add(entry.name)
             own = self._run(entry, before, seen)
-            hops = job.after(entry.name)
+            hops = job.list_hops_from(entry.name)
             if len(hops) > 1 and read_text(entry.element, "parallel").upper() != "Y":
                 self._note_order(entry, [hop.end for hop in hops if hop.outcome != "failure"])
             for hop in hops:

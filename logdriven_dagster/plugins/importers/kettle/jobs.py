@@ -80,11 +80,7 @@ class KettleJob:
             each for each in self.entries.values() if read_text(each.element, "start") == "Y"
         )
 
-    def before(self, name: str) -> list[Hop]:
-        """Return the hops to an entry."""
-        return [hop for hop in self.hops if hop.end == name]
-
-    def after(self, name: str) -> list[Hop]:
+    def list_hops_from(self, name: str) -> list[Hop]:
         """Return the hops from an entry, in the order of the file."""
         return [hop for hop in self.hops if hop.start == name]
 

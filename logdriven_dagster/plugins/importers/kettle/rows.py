@@ -100,7 +100,7 @@ class Reading:
             found.append(free)
         return found
 
-    def of(self, name: str) -> str:
+    def get_relation(self, name: str) -> str:
         """Return the text after FROM for a step."""
         return self.relations[name]
 
@@ -169,7 +169,7 @@ def _switch(step: RowStep, consumer: str) -> str:
 
 
 def _one(step: RowStep, reading: Reading) -> str:
-    return reading.of(step.sources[0])
+    return reading.get_relation(step.sources[0])
 
 
 def _select(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
@@ -290,7 +290,7 @@ def _look_up_table(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) ->
     values = _read_values(step, reading, step.sources[0])
     return _join_lookup(
         step,
-        (_one(step, reading), reading.of(lookup.step)),
+        (_one(step, reading), reading.get_relation(lookup.step)),
         keys,
         values,
         _LookupRules(finds_null, inner, only_one, reading.ignores_case),
@@ -313,7 +313,7 @@ def _look_up_stream(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -
     ]
     is_sorted = read_text(step.element, "sorted_list").upper() == "Y"
     rules = _LookupRules(finds_null=True, inner=False, empty_is_null=is_sorted)
-    sources = (reading.of(others[0]), reading.of(found[0]))
+    sources = (reading.get_relation(others[0]), reading.get_relation(found[0]))
     return _join_lookup(step, sources, keys, _read_values(step, reading, others[0]), rules)
 
 
@@ -407,7 +407,7 @@ def _merge(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep]) -> s
         sides.append([_sorted_key(f"{alias}.{quote(key)}", is_exact=is_exact) for key in own])
     conditions = " AND ".join(f"{are_equal(a, b)}" for a, b in zip(*sides, strict=True))
     right = _right_fields(found[ends[0]], found[ends[1]], keys, reading)
-    left, other = reading.of(found[ends[0]]), reading.of(found[ends[1]])
+    left, other = reading.get_relation(found[ends[0]]), reading.get_relation(found[ends[1]])
     return f"SELECT l.*, {right}\nFROM {left} AS l\n{join} {other} AS r ON {conditions}"
 
 

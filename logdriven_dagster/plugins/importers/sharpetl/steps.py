@@ -216,7 +216,7 @@ class Steps:
 
     def _loop(self, step: Step, values: Values) -> None:
         """Set the rows for which a step runs: those of `loopOver`, and those with its variables."""
-        used = self.context.variables.used_of_rows(" ".join(_list_texts(values)))
+        used = self.context.variables.find_row_values(" ".join(_list_texts(values)))
         every = "loopOver" in step.headers
         if every:
             over = step.headers["loopOver"].value.strip("`'\"")

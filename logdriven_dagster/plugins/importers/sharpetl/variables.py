@@ -96,7 +96,7 @@ class Variables:
         for values in (self.computed, self.texts, self.of_rows):
             values.pop(name, None)
 
-    def used_of_rows(self, text: str) -> dict[str, str]:
+    def find_row_values(self, text: str) -> dict[str, str]:
         """Return the values of rows that a text uses, with the steps that read them."""
         names = _REFERENCE.findall(text)
         return {name: self.of_rows[name] for name in names if name in self.of_rows}
