@@ -425,9 +425,7 @@ def test_weeks_that_begin_on_other_days_are_other_runs(brought: Any):
         ],
     }
     given = {"dependence": {"relation": "AND", "dependTaskList": [group]}}
-    first = workflow(
-        task("a"), schedule={**DAILY, "crontab": "0 0 3 ? * 4 *"}, name="first"
-    )
+    first = workflow(task("a"), schedule={**DAILY, "crontab": "0 0 3 ? * 4 *"}, name="first")
     second = workflow(
         task("wait", "DEPENDENT", taskParams=given),
         task("b"),
