@@ -44,7 +44,7 @@ _OF_TEXTS = {"COUNT_ALL", "COUNT_DISTINCT", "MIN", "MAX"}
 
 
 _KeyOrder: TypeAlias = Literal["exact", "without case", "unknown"]
-"""How a step orders and compares texts: by their characters, without case, or in its own way."""
+"""Order and equality of texts in a step: by their characters, without case, or in its own way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +444,7 @@ def _refuse_unsorted(
     reading: Reading,
     by_name: Mapping[str, RowStep],
 ) -> list[_KeyOrder]:
-    """Return how a source is sorted by each key. Raises UntranslatableError if it is not sorted."""
+    """Return the order of a source by each key. Raises UntranslatableError if it is not sorted."""
     wanted = [key.lower() for key in keys]
     before = by_name.get(source)
     while before is not None and before.kind in ("Dummy", "WriteToLog"):
