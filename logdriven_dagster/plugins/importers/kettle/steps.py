@@ -361,7 +361,8 @@ class _FlowSteps:
             self._add(origin.step, {"source": source, **limit})
             dialect = ktr.dialect_of(self.found, origin.connection)
             orders[origin.step] = find_order(source["query"], dialect)
-            self.columns[origin.step] = find_columns(source["query"], dialect)
+            columns = find_columns(source["query"], dialect) or list(origin.columns)
+            self.columns[origin.step] = columns or None
         for each in self.flow.rows:
             read = {source: self._read(source, each.name, rows) for source in each.sources}
             if each.kind not in QUERIES:
