@@ -2,8 +2,8 @@
 
 `python -m benchmarks.growing_sources [--files 30 365 3650] [--layout folders] [--days 6]` prints a
 line of JSON for each number of files. A file is a day of 100 rows: a Parquet file in a folder
-`ds=2026-10-26` (`folders`), or a CSV file in one folder (`csv`). Three windows have run, so that all
-files are in the index of the run log. Then a process starts Spark, and one file and one window are
+`ds=2026-10-26` (`folders`), or a CSV file in one folder (`csv`). After three windows, all files are
+in the index of the run log. Then a process starts Spark, and one file and one window are
 added at a time. Measured are the seconds of processor of Python and of the JVM: those of the first
 window of the process, in which Java compiles, and the median of the others.
 """
