@@ -78,7 +78,7 @@ def read_bound(kind: Any, bound: bytes | None) -> Any:
     from pyiceberg.conversions import from_bytes
     from pyiceberg.types import DateType
 
-    value = None if bound is None else from_bytes(kind, bound)
+    value: Any = None if bound is None else from_bytes(kind, bound)
     if not isinstance(kind, DateType) or value is None:
         return value
     try:
