@@ -266,7 +266,7 @@ ROWS = [{"a": f"text {n}" * 3, "b": n if n % 3 else None} for n in range(300)]
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz", "lz4"])
-def test_a_damaged_file_is_refused_whatever_its_codec_raises(tmp_path: Path, codec: str):
+def test_a_damaged_block_of_any_codec_is_refused(tmp_path: Path, codec: str):
     """The bytes of a block: its sync marker, its size, and the compressed records."""
     schema = record(("a", "string"), ("b", ["null", "long"]))
     content = write(tmp_path / "f.avro", schema, ROWS, codec).read_bytes()
