@@ -22,6 +22,7 @@ from logdriven_dagster.plugins.importers.dbt.models import (
     is_microbatch,
     with_windows,
 )
+from logdriven_dagster.plugins.importers.dbt.variables import Variables, read_variables
 from logdriven_dagster.plugins.importers.drafts import (
     DraftFile,
     Translation,
@@ -35,6 +36,9 @@ _LAYOUT = ("partition_by", "cluster_by", "indexes", "sort", "dist", "file_format
 _OWNER = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|team:\S+")
 _SHOWN = 80
 """Length of a tag of Jinja in the error of a step."""
+_OTHERS = {
+    "unit_tests": "write it as a test of the table, as described in docs/plugins/table_tests.md",
+}
 _UTC = frozenset({"UTC", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu"})
 
 
@@ -56,18 +60,15 @@ def import_dbt(project: Project, wish: DbtRequest) -> Translation:
 
     Raises UsageError for a file that is not a supported manifest.
     """
-    work = _DbtImport(project, wish, read_manifest(wish.manifest), Translation())
+    manifest = read_manifest(wish.manifest)
+    work = _DbtImport(project, wish, manifest, Translation(), read_variables(manifest.project))
     work.name_tables()
     drafts = [work.draft(node) for node in work.tables()]
     found = rules.translate_tests(
         work.manifest, work.translated, work.names, work.translation, work.resolve_test
     )
     work.translation.drafts = [work.with_rules(draft, found) for draft in drafts]
-    for kind, count in work.manifest.others.items():
-        if count:
-            work.translation.leave(wish.manifest.name, f"{count} {kind}", "there is no counterpart")
-    for node in work.manifest.of_kind("operation"):
-        work.translation.leave(node.path, node.name, "hooks of a project are not translated")
+    work.report_others()
     return work.translation
 
 
@@ -88,6 +89,7 @@ class _DbtImport:
     wish: DbtRequest
     manifest: Manifest
     translation: Translation
+    variables: Variables
     names: dict[str, str] = field(default_factory=dict)
     """Table of each node that becomes one."""
     translated: dict[str, rules.TestedTable] = field(default_factory=dict)
@@ -114,6 +116,30 @@ class _DbtImport:
             name = naming.distinct(naming.table_name(text, self.wish.layer), taken)
             taken.add(name.lower())
             self.names[node.id], self.nodes[name] = name, node
+
+    def report_others(self) -> None:
+        """Record each item that becomes no table by its name."""
+        for kind, name, path in self.manifest.others:
+            reason = _OTHERS.get(kind, "there is no counterpart")
+            self.translation.leave(path, f"{kind}: {name}", reason)
+        for node in self.manifest.of_kind("operation"):
+            reason = "hooks of a project are not translated"
+            self.translation.leave(node.path, node.name, reason)
+        for node in self.manifest.of_kind("analysis"):
+            self.translation.note(node.path, node.id, "dbt never runs an analysis")
+        for node in self.manifest.of_kind("source"):
+            if node.id not in self.names:
+                self.translation.note(node.path, node.id, "no model or test reads it")
+
+    def find_variable(self, of: Node, arguments: str) -> str:
+        """Return the text of a `var()` in the code of a node. Raises LookupError."""
+        (name, *defaults), _ = _parse_arguments(arguments)
+        default = defaults[0] if defaults else None
+        found = self.variables.find(str(of.values.get("package_name") or ""), name, default)
+        reason = f"var {name} is {found!r} here; a value of `dbt run --vars` is not in the manifest"
+        if all((each.item, each.reason) != (of.id, reason) for each in self.translation.notes):
+            self.translation.note(of.path, of.id, reason)
+        return found
 
     def draft(self, node: Node) -> DraftFile:
         """Return the draft of a node's table; a stub if its rows cannot be translated."""
@@ -292,6 +318,16 @@ class _ModelSteps:
         if layout:
             reason = "the layout of files and the grants of the warehouse are not imported"
             work.translation.note(node.path, f"{node.id}: {', '.join(layout)}", reason)
+        changed = str(node.config.get("on_schema_change") or "ignore")
+        if node.materialized == "incremental" and changed in ("sync_all_columns", "fail"):
+            reason = (
+                "here a new column is added, and a removed one fails the window; "
+                "`missing_columns: allow` fills it with NULL"
+            )
+            work.translation.note(node.path, f"{node.id}: on_schema_change: {changed}", reason)
+        if (node.config.get("freshness") or {}).get("build_after"):
+            reason = "it builds as often as its period says; set `period` and `freshness`"
+            work.translation.note(node.path, f"{node.id}: freshness.build_after", reason)
         times = dict(shape.times)
         if times["incremental_type"] == "full":
             times = {}
@@ -356,6 +392,8 @@ class _ModelSteps:
         work, test = self._work, self._node
 
         def find(function: str, arguments: str) -> str:
+            if function == "var":
+                return work.find_variable(test, arguments)
             upstream = self._choose(test, function.removesuffix(".render()"), arguments)
             if upstream.is_ephemeral:
                 raise LookupError("it reads an ephemeral model; write its query into the test")
@@ -380,7 +418,9 @@ class _ModelSteps:
         return found
 
     def _find(self, of: Node, function: str, arguments: str) -> str:
-        """Return the SQL for a `ref` or `source` in the code of a node."""
+        """Return the SQL for a `ref`, `source` or `var` in the code of a node."""
+        if function == "var":
+            return self._work.find_variable(of, arguments)
         upstream = self._choose(of, function.removesuffix(".render()"), arguments)
         if upstream.is_ephemeral:
             name = self._add_ephemeral(upstream)

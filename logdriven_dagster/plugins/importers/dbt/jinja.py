@@ -1,4 +1,4 @@
-"""Resolution of `ref`, `source`, `config`, `this` and `is_incremental()` in a model's code.
+"""Resolution of `ref`, `source`, `var`, `config`, `this` and `is_incremental()` in a model's code.
 
 No other Jinja is evaluated. `compiled_code` of a manifest is never read: it has been compiled for
 one batch and for one answer of `is_incremental()`.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Find: TypeAlias = Callable[[str, str], str]
-"""Returns the SQL for the arguments of `ref` or `source`; raises LookupError for unknown ones."""
+"""Returns the SQL for the arguments of `ref`, `source` or `var`; raises LookupError for others."""
 
 Incremental: TypeAlias = Literal["never", "by_column", "unknown"]
 """Meaning of `is_incremental()`: false in every run; a filter on the newest row; or not known."""
@@ -21,11 +21,13 @@ _TAG = re.compile(
     rf"|\{{%(?P<statement>(?:{_QUOTED}|(?!%\}})[^'\"])*)%\}}|\{{#.*?#\}}",
     re.DOTALL,
 )
-_CALL = re.compile(r"(ref|source)\s*\((.*?)\)(\.render\(\))?", re.DOTALL)
+_CALL = re.compile(r"(ref|source|var)\s*\((.*?)\)(\.render\(\))?", re.DOTALL)
 _CONFIG = re.compile(r"config\s*\(.*\)", re.DOTALL)
 _CLOSING = re.compile(r"(else|elif|end\w+)\b")
 _THIS = "{{ this }}"
-_NOT_EVALUATED = "Jinja other than ref, source, config, this and is_incremental() is not evaluated"
+_NOT_EVALUATED = (
+    "Jinja other than ref, source, var, config, this and is_incremental() is not evaluated"
+)
 _NEWEST = re.compile(
     r"\s*(?P<word>where|and)\s+(?P<column>[\w.]+)\s*>=?\s*\(\s*select\s+"
     r"(?:max\(\s*(?P<newest>\w+)\s*\)|coalesce\(\s*max\(\s*(?P<first>\w+)\s*\)\s*,[^()]*\))"
@@ -65,7 +67,7 @@ def resolve(code: str, find: Find, incremental: Incremental) -> Resolved:
 
     Args:
         code: The model's `raw_code`.
-        find: Returns the SQL for a `ref` or `source`.
+        find: Returns the SQL for a `ref`, `source` or `var`.
         incremental: Meaning of `is_incremental()` for the model. With `by_column`, one block
             `{% if is_incremental() %} where x > (select max(x) from {{ this }}) {% endif %}`
             becomes the filter for the window.

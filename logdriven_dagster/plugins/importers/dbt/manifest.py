@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,8 +78,8 @@ class Manifest:
     adapter: str
     nodes: Mapping[str, Node]
     """Nodes and sources by identifier."""
-    others: Mapping[str, int]
-    """Number of items of each kind that is never translated."""
+    others: Sequence[tuple[str, str, str]]
+    """Kind, name and file of each item of a kind that is never translated."""
     groups: Mapping[str, Any]
 
     @property
@@ -143,5 +143,9 @@ def read_manifest(path: Path) -> Manifest:
             f"{path} has the schema {schema}; supported are v10 to v12, which dbt 1.6 to 1.11 write"
         )
     kinds = ("exposures", "metrics", "semantic_models", "saved_queries", "unit_tests", "functions")
-    others = {kind: len(content.get(kind) or {}) for kind in kinds}
+    others = [
+        (kind, str(each.get("name") or name), str(each.get("original_file_path") or path.name))
+        for kind in kinds
+        for name, each in sorted((content.get(kind) or {}).items())
+    ]
     return Manifest(path, adapter, nodes, others, content.get("groups") or {})

@@ -119,7 +119,7 @@ def _add_rule(
     given.pop("model", None)
     namespace = metadata.get("namespace")
     of_rows = _OF_ROWS.get(kind) if namespace == "dbt_utils" else None
-    known = _RULES if not namespace else _OF_UTILS if namespace == "dbt_utils" else {}
+    known = _OF_PACKAGES.get(namespace or "", {})
     if of_rows is None and kind not in known:
         raise UntranslatableError(f"there is no rule with its meaning; {_CHECK}")
     _refuse_settings(test)
@@ -293,6 +293,13 @@ def _accepted_range(
     return {"rule": "accepted_range", "sql": condition}
 
 
+def _be_between(manifest: Manifest, test: Node, table: TestedTable, *rest: Any) -> Values:
+    given = rest[0]
+    is_strict = given.pop("strictly", False)
+    given["inclusive"] = not is_strict if isinstance(is_strict, bool) else None
+    return _accepted_range(manifest, test, table, *rest)
+
+
 def _not_empty_string(
     manifest: Manifest,
     _t: Node,
@@ -386,6 +393,15 @@ _OF_UTILS = {
     "not_accepted_values": _not_accepted_values,
 }
 """Tests of dbt_utils for single rows and one column."""
+
+_OF_EXPECTATIONS = {
+    "expect_column_values_to_not_be_null": _not_null,
+    "expect_column_values_to_be_unique": _unique,
+    "expect_column_values_to_be_between": _be_between,
+}
+"""Tests of dbt_expectations for single rows and one column."""
+
+_OF_PACKAGES = {"": _RULES, "dbt_utils": _OF_UTILS, "dbt_expectations": _OF_EXPECTATIONS}
 
 _OF_ROWS: Mapping[str, Callable[..., None]] = {
     "unique_combination_of_columns": _unique_combination,

@@ -30,6 +30,16 @@ class Cadence:
     day: int = 1
     """Day on which months begin."""
 
+    @property
+    def is_within_a_day(self) -> bool:
+        """True if a window is shorter than a day."""
+        return self.period.split()[1] in ("min", "hour", "hours")
+
+    def has_windows_of(self, other: "Cadence") -> bool:
+        """Return True if the windows of two cadences have the same bounds."""
+        own, theirs = ((each.period, each.weekday, each.day) for each in (self, other))
+        return own == theirs
+
     def first_day(self, today: date) -> date:
         """Return a day before `today` on which a window of the period begins."""
         start = today - timedelta(days=1)

@@ -69,6 +69,22 @@ class Schedule:
     is_online: bool
     values: Mapping[str, Any]
 
+    @property
+    def worker_group(self) -> str:
+        """The group of the tasks that name none themselves."""
+        return _text(self.values.get("workerGroup"))
+
+    @property
+    def environment(self) -> str:
+        """Code of the environment of the tasks that name none themselves."""
+        return _text(self.values.get("environmentCode"))
+
+    @property
+    def priority_name(self) -> str:
+        """Name of the field with the priority of its runs, which DolphinScheduler 3.3 renamed."""
+        new = "workflowInstancePriority"
+        return new if new in self.values else "processInstancePriority"
+
 
 @dataclass(frozen=True, slots=True)
 class Workflow:

@@ -6,7 +6,7 @@ runs. The order of the tasks becomes `depends_on`, which holds in every run.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime, timedelta
 from pathlib import Path, PurePosixPath
 
 from logdriven_dagster.config.project import Project
@@ -214,8 +214,11 @@ class _WorkflowImport:
         found: Values = {}
         if priority := _PRIORITIES.get(task.text("taskPriority").upper()):
             found["priority"] = priority
-        if task.text("workerGroup") not in ("", "default"):
-            found["worker_group"] = task.text("workerGroup")
+        groups = [task.text("workerGroup")]
+        if self.workflow.schedule is not None:
+            groups.append(self.workflow.schedule.worker_group)
+        if group := next((each for each in groups if each not in ("", "default")), None):
+            found["worker_group"] = group
         if retries := task.number("failRetryTimes"):
             found["retries"] = retries
             if interval := task.number("failRetryInterval"):
@@ -243,12 +246,19 @@ class _WorkflowImport:
         # A failed run does not stop later ones in DolphinScheduler.
         return found | {"ordered": False, "batch_size": 1}
 
-    def _end(self, schedule: Schedule) -> date | None:
+    def _end(self, schedule: Schedule) -> date | datetime | None:
+        """Return the end of the last window whose scheduled time the schedule includes."""
         try:
-            end = date.fromisoformat(schedule.end[:10])
+            end = datetime.fromisoformat(schedule.end)
         except ValueError:
             return None
-        return end if end.year < self.wish.today.year + 50 else None
+        if end.year >= self.wish.today.year + 50:
+            return None
+        last = end.replace(tzinfo=None) - timedelta(minutes=self.prepared.cadence.delay)
+        if self.prepared.cadence.is_within_a_day:
+            last = last.replace(second=0, microsecond=0)
+            return last.date() if not (last.hour or last.minute) else last
+        return last.date()
 
     def _depends_on(self, task: Task, order: Order) -> list[Values]:
         found: dict[str, Values] = {}
@@ -273,7 +283,8 @@ class _WorkflowImport:
                 f"{node}: workflow {expectation.workflow} is not among the files; export it as well"
             )
         period = self.prepared.cadence.period
-        same = other.cadence.period == period and other.is_regular and self._is_regular
+        same = other.cadence.has_windows_of(self.prepared.cadence)
+        same = same and other.is_regular and self._is_regular
         unit = period.removeprefix("1 ")
         if not same or _SAME_RUN.get(unit) != expectation.date:
             raise UntranslatableError(
@@ -329,6 +340,16 @@ class _WorkflowImport:
         if warning not in ("NONE", "0"):
             reason = "alert groups are not in the export; set `notify` and `recipients`"
             self.translation.leave(place, f"warningType {warning}", reason)
+        priority = str(schedule.values.get(schedule.priority_name) or "MEDIUM").upper()
+        if priority not in ("MEDIUM", "2"):
+            reason = "the priority of whole runs is not imported; set `priority` of the tables"
+            self.translation.note(place, f"{schedule.priority_name} {priority}", reason)
+        if schedule.environment not in ("", "-1", "0"):
+            reason = (
+                "environments are not in the export; set the variables for the process that runs "
+                "the tables"
+            )
+            self.translation.leave(place, f"environmentCode {schedule.environment}", reason)
         if str(schedule.values.get("failureStrategy") or "").upper() in ("END", "0"):
             reason = "after a failed task, tasks that do not depend on it go on here"
             self.translation.note(place, "failureStrategy END", reason)

@@ -34,21 +34,29 @@ _SYSTEM_TIMES = {
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A time in a text: an end of the window in a format of Java."""
+    """A time in a text: an end of the window, or days before or after it, in a format of Java."""
 
     is_end: bool
     format: str
+    days: int = 0
+    refusal: str = ""
+    """Reason why texts cannot contain it: a window has no variable for other days."""
 
     @property
     def variable(self) -> str:
-        """The variable of a window in texts."""
+        """The variable of a window in texts. Raises UntranslatableError if there is none."""
+        if self.days:
+            raise UntranslatableError(self.refusal)
         return f"${{DATA_RANGE_{'END' if self.is_end else 'START'}:{self.format}}}"
 
     @property
     def expression(self) -> str:
         """The Python expression that formats the time of a `window`."""
         text = re.sub("yyyy|yy|MM|dd|HH|mm|ss", lambda m: _STRFTIME[m[0]], self.format)
-        return f"window.{'end' if self.is_end else 'start'}.strftime({text!r})"
+        bound = f"window.{'end' if self.is_end else 'start'}"
+        if self.days:
+            bound = f"({bound} + timedelta(days={self.days}))"
+        return f"{bound}.strftime({text!r})"
 
 
 @dataclass(slots=True)
@@ -186,10 +194,14 @@ class Placeholders:
             return Bound(is_end=True, format=text)
         if self._is_one_period(shift, months):
             return Bound(is_end=False, format=text)
-        raise UntranslatableError(
+        refusal = (
             f"{written} is neither the start nor the end of a window of {self.cadence.period}; "
             "compute it in the query from ${DATA_RANGE_END}"
         )
+        shows_time = any(part in text for part in ("HH", "mm", "ss"))
+        if months or shift % (24 * 60) or shows_time:
+            raise UntranslatableError(refusal)
+        return Bound(is_end=True, format=text, days=shift // (24 * 60), refusal=refusal)
 
     def _is_one_period(self, shift: int, months: int) -> bool:
         """Return True if a shift in minutes and months leads to the start of the window."""

@@ -156,10 +156,13 @@ class TaskTranslator:
             f"    script = script.replace({placeholder!r}, {expression})\n"
             for placeholder, expression in replaced.items()
         )
+        imports = "" if is_shell else "import sys\n"
+        if "timedelta(" in replacements:
+            imports += "from datetime import timedelta\n"
         is_retried = task.number("failRetryTimes") > 0  # DolphinScheduler retries all failures
         text = _MODULE.format(
             docstring=f'"""DolphinScheduler task {task.code} of type {task.kind}."""',
-            imports="" if is_shell else "import sys\n",
+            imports=imports,
             errors=_TRANSIENT if is_retried else "",
             script=_literal(script),
             replacements=replacements,

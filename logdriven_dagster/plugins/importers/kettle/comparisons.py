@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _NUMBERS = "^(tinyint|smallint|int|bigint|float|double|decimal)"
 _FRACTIONS = r"^(float|double|decimal\\([0-9]+,[1-9])"
 _NUMBER_TYPES = ("Integer", "Number", "BigNumber")
+_OF_SEVERAL_CASES = (
+    r"[\x{DF}\x{130}\x{149}\x{1F0}\x{390}-\x{3C3}\x{587}\x{1E96}-\x{1E9E}"
+    r"\x{1F50}-\x{1FFC}\x{FB00}-\x{FB17}]"
+)
 _OPERATORS = {"OR": "OR", "AND": "AND", "OR NOT": "OR NOT", "AND NOT": "AND NOT", "XOR": "<>"}
 _TEXT_FUNCTIONS = {"CONTAINS": "contains", "STARTS WITH": "startswith", "ENDS WITH": "endswith"}
 
@@ -58,16 +62,32 @@ def empty_as_null(column: str) -> str:
     return f"CASE WHEN CAST({column} AS STRING) = '' THEN NULL ELSE {column} END"
 
 
+def without_case(column: str) -> str:
+    """Return a column of any type as a text by which Kettle compares it without case.
+
+    Kettle compares single characters. Letters whose case has another length, or depends on their
+    neighbours, fail. Source: java.lang.String.compareToIgnoreCase.
+    """
+    text = f"CAST({column} AS STRING)"
+    problem = f"{_plain(column)} has letters that have no single other case; join them in SQL"
+    folded = (
+        f"IF({text} RLIKE {literal(_OF_SEVERAL_CASES)}, raise_error({literal(problem)}), "
+        f"lower(upper({text})))"
+    )
+    return f"IF(typeof({column}) = 'string', {folded}, {text})"
+
+
 def are_equal(left: str, right: str, *, empty_is_null: bool = True) -> str:
     """Return True where two columns are equal or both NULL.
 
     A text and another type fail, and so do a whole number and a fraction, which Kettle converts.
     """
     a, b = (empty_as_null(left), empty_as_null(right)) if empty_is_null else (left, right)
-    return _of_one_type(left, right, f"{a} <=> {b}")
+    return are_of_one_type(left, right, f"{a} <=> {b}")
 
 
-def _of_one_type(left: str, right: str, expression: str) -> str:
+def are_of_one_type(left: str, right: str, expression: str) -> str:
+    """Return an expression that fails for two columns that Kettle would convert before it."""
     problem = f"{_plain(left)} and {_plain(right)} have different types; convert one in SQL"
     same = " AND ".join(
         f"(typeof({left}) RLIKE '{types}') = (typeof({right}) RLIKE '{types}')"
@@ -125,7 +145,7 @@ def _compare_fields(left: str, function: str, right: str) -> str:
         ">": f"({b} IS NULL AND {a} IS NOT NULL)",
         ">=": f"{b} IS NULL",
     }
-    return _of_one_type(left, right, f"{nulls[function]} OR coalesce({a} {function} {b}, false)")
+    return are_of_one_type(left, right, f"{nulls[function]} OR coalesce({a} {function} {b}, false)")
 
 
 def _compare_value(column: str, function: str, element: "Element", step: str) -> str:

@@ -53,6 +53,40 @@ def refuse_other_ways(root: "Element", steps: "Mapping[str, Element]") -> None:
             raise UntranslatableError(f"{source}: its errors are handled by another step")
 
 
+def describe_foreign(name: str, kind: str) -> str:
+    """Return the reason why a step is not translated, and the shortest way to replace it."""
+    way = _WAYS.get(kind)
+    return f"steps without a counterpart here: {name} ({kind})" + (f"; {way}" if way else "")
+
+
+_IN_SQL = "write it in the query of the input, or as a `python` step"
+_DIMENSION = (
+    "it keeps versions of rows; build them in SQL from the last rows of the table itself "
+    "(docs/steps.md, a table that reads its own rows)"
+)
+_WAYS = {
+    **dict.fromkeys(("ScriptValueMod", "ScriptValue", "Janino", "Formula"), _IN_SQL),
+    **dict.fromkeys(("UserDefinedJavaClass", "RegexEval", "ReplaceString"), _IN_SQL),
+    **dict.fromkeys(("Denormaliser", "Normaliser", "SplitFieldToRows3", "JoinRows"), _IN_SQL),
+    **dict.fromkeys(("DBJoin", "MergeRows", "FieldSplitter", "NumberRange"), _IN_SQL),
+    **dict.fromkeys(
+        ("Update", "Delete", "SynchronizeAfterMerge"), "write it as a statement of `pre_sql`"
+    ),
+    "DimensionLookup": _DIMENSION,
+    "CombinationLookup": "load the dimension in a file of its own, and look its keys up there",
+    "BlockUntilStepsFinish": "split the file, and let one table depend on the other",
+    "GetVariable": "use the variable in the query of the input",
+    "SystemInfo": "use the variables of the window, such as :data_range_end",
+    "TextFileOutput": "write these rows as a table with a target of type csv",
+    "ExcelOutput": "write these rows as a table with a target of type csv",
+    **dict.fromkeys(("CsvInput", "TextFileInput"), "read it as a source of type csv"),
+    "ExcelInput": "read it as a source of type excel",
+    "getXMLData": "read it as a source of type xml",
+    "JsonInput": "read it as a source of type json",
+}
+"""Shortest way to replace the steps of a type."""
+
+
 @dataclass(frozen=True, slots=True)
 class PathStep:
     """A step on the path to an output, and the steps that it reads."""
@@ -90,7 +124,7 @@ def trace_path(
         if kind in silent and kind not in passing:
             raise UntranslatableError(f"{name} ({kind}): it does not pass the rows on to {end}")
         if kind not in {"TableInput", *passing}:
-            raise UntranslatableError(f"steps without a counterpart here: {name} ({kind})")
+            raise UntranslatableError(describe_foreign(name, kind))
         path[name] = () if kind == "TableInput" else tuple(before.get(name, ()))
         waiting += path[name]
         _refuse_distribution(name, steps[name], hops[name])

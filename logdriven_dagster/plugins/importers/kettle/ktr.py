@@ -11,6 +11,7 @@ from xml.parsers import expat
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.hops import (
+    describe_foreign,
     find_idle_steps,
     leads,
     read_text,
@@ -86,7 +87,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Table output, or Insert / update if it has a key."""
+    """Table output, or Insert / update or Combination lookup / update if it has a key."""
 
     step: str
     connection: str
@@ -96,6 +97,30 @@ class Output:
     fields: tuple[tuple[str, str], ...]
     """Pairs of stream field and table column; empty if all names are equal."""
     key: tuple[str, ...] = ()
+    """Columns that identify a row of the target."""
+    kept: tuple[str, ...] = ()
+    """Columns that are inserted and never updated."""
+    inserts_only: bool = False
+    """True if rows that the table has are left out."""
+    finds_null: bool = False
+    """True if NULL in a key finds NULL."""
+    technical_key: str = ""
+    """Column with numbers of new rows, after the greatest one of the table."""
+
+    @property
+    def lookup_key(self) -> tuple[str, ...]:
+        """Columns by which a row is looked up in the table."""
+        if self.technical_key:
+            return tuple(column for _, column in self.fields)
+        return self.key
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """Columns of its own table that it reads; empty if it reads none."""
+        if not self.kept and not self.inserts_only:
+            return ()
+        technical = (self.technical_key,) if self.technical_key else ()
+        return tuple(dict.fromkeys((*self.lookup_key, *self.kept, *technical)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +228,7 @@ def _find_foreign(
     for name, step in sorted(steps.items()):
         kind = read_text(step, "type")
         if kind not in known and not any(leads(root, steps, name, end) for end in ends):
-            yield Refused(name, f"steps without a counterpart here: {name} ({kind})")
+            yield Refused(name, describe_foreign(name, kind))
 
 
 def _read_flow(
@@ -333,7 +358,10 @@ def _script(name: str, step: "Element") -> Script:
 def _input(name: str, step: "Element") -> Input:
     _refuse(name, step, ("execute_each_row",))
     if read_text(step, "lookup"):
-        raise UntranslatableError(f"{name}: it inserts data from step {read_text(step, 'lookup')}")
+        raise UntranslatableError(
+            f"{name}: it inserts data from step {read_text(step, 'lookup')}; join it in SQL, or "
+            "use time windows with :data_range_start in place of the last time"
+        )
     return Input(
         name,
         read_text(step, "connection"),
@@ -364,7 +392,6 @@ def _output(name: str, step: "Element") -> Output:
 
 
 def _upsert(name: str, step: "Element") -> Output:
-    _refuse(name, step, ("update_bypassed",))
     keys = list(step.iterfind("lookup/key"))
     values = list(step.iterfind("lookup/value"))
     if not keys or any(read_text(key, "condition") != "=" for key in keys):
@@ -380,12 +407,11 @@ def _upsert(name: str, step: "Element") -> Output:
         )
     columns = {column for _, column in pairs}
     never = [
-        v
+        read_text(v, "name")
         for v in values
         if read_text(v, "update").upper() not in ("", "Y") and read_text(v, "name") not in columns
     ]
-    if never:
-        raise UntranslatableError(f"{name}: some columns are inserted and never updated")
+    inserts_only = _is_set(step, "update_bypassed")
     return Output(
         step=name,
         connection=read_text(step, "connection"),
@@ -394,6 +420,41 @@ def _upsert(name: str, step: "Element") -> Output:
         truncate=False,
         fields=tuple(fields),
         key=tuple(column for _, column in pairs),
+        kept=() if inserts_only else tuple(never),
+        inserts_only=inserts_only,
+    )
+
+
+def _combination(name: str, step: "Element") -> Output:
+    """Read a Combination lookup / update that no step follows: it inserts new combinations."""
+    _refuse(name, step, ("crc", "use_hash"))
+    pairs = [
+        (read_text(key, "name"), read_text(key, "lookup")) for key in step.iterfind("fields/key")
+    ]
+    if not pairs or any(not part for pair in pairs for part in pair):
+        raise UntranslatableError(f"{name}: a field or column of it has no name")
+    if changed := read_text(step, "last_update_field"):
+        raise UntranslatableError(f"{name}: it writes the time of the run into {changed}")
+    technical = read_text(step, "fields/return/name")
+    method = read_text(step, "fields/return/creation_method") or (
+        "autoinc" if read_text(step, "fields/return/use_autoinc") == "Y" else "tablemax"
+    )
+    if read_text(step, "sequence") or method not in ("tablemax", "autoinc"):
+        raise UntranslatableError(f"{name}: it takes numbers of a sequence; write it in SQL")
+    if not technical:
+        raise UntranslatableError(f"{name}: it has no technical key")
+    is_numbered = method == "tablemax"
+    return Output(
+        step=name,
+        connection=read_text(step, "connection"),
+        schema=read_text(step, "schema"),
+        table=read_text(step, "table"),
+        truncate=False,
+        fields=tuple(pairs),
+        key=(technical,) if is_numbered else tuple(column for _, column in pairs),
+        inserts_only=True,
+        finds_null=True,
+        technical_key=technical if is_numbered else "",
     )
 
 
@@ -402,6 +463,7 @@ _READERS: Mapping[str, Callable[[str, "Element"], Script | Input | Output]] = {
     "TableInput": _input,
     "TableOutput": _output,
     "InsertUpdate": _upsert,
+    "CombinationLookup": _combination,
 }
 
 

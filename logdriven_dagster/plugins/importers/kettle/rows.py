@@ -6,19 +6,27 @@ Only steps whose meaning does not depend on the order of rows or on unknown type
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
+from logdriven_dagster.plugins.importers.kettle.calculations import (
+    COMPUTING,
+    compute_fields,
+    list_computed,
+)
 from logdriven_dagster.plugins.importers.kettle.comparisons import (
     are_equal,
+    are_of_one_type,
     as_number,
     as_text,
     condition_of,
     empty_as_null,
     literal,
     quote,
+    without_case,
 )
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
+from logdriven_dagster.plugins.importers.kettle.lookups import LookupRules, join_lookup
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -33,6 +41,10 @@ _AGGREGATES = {
 }
 _AGGREGATES |= {"MIN": "min({})", "MAX": "max({})", "SUM": "sum({})"}
 _OF_TEXTS = {"COUNT_ALL", "COUNT_DISTINCT", "MIN", "MAX"}
+
+
+_KeyOrder: TypeAlias = Literal["exact", "without case", "unknown"]
+"""Order and equality of texts in a step: by their characters, without case, or in its own way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,12 +300,12 @@ def _look_up_table(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) ->
     )
     inner = read_text(element, "lookup/eat_row_on_failure").upper() == "Y"
     values = _read_values(step, reading, step.sources[0])
-    return _join_lookup(
-        step,
+    return join_lookup(
+        step.name,
         (_one(step, reading), reading.get_relation(lookup.step)),
         keys,
         values,
-        _LookupRules(finds_null, inner, only_one, reading.ignores_case),
+        LookupRules(finds_null, inner, only_one, reading.ignores_case),
     )
 
 
@@ -312,9 +324,10 @@ def _look_up_stream(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -
         for each in step.element.iterfind("lookup/key")
     ]
     is_sorted = read_text(step.element, "sorted_list").upper() == "Y"
-    rules = _LookupRules(finds_null=True, inner=False, empty_is_null=is_sorted)
+    rules = LookupRules(finds_null=True, inner=False, empty_is_null=is_sorted)
     sources = (reading.get_relation(others[0]), reading.get_relation(found[0]))
-    return _join_lookup(step, sources, keys, _read_values(step, reading, others[0]), rules)
+    values = _read_values(step, reading, others[0])
+    return join_lookup(step.name, sources, keys, values, rules)
 
 
 def _read_values(step: RowStep, reading: Reading, source: str) -> list[tuple[str, str, str]]:
@@ -325,63 +338,6 @@ def _read_values(step: RowStep, reading: Reading, source: str) -> list[tuple[str
         (read_text(each, "name"), name, read_text(each, "default"))
         for each, name in zip(values, reading.rename(source, new), strict=True)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _LookupRules:
-    finds_null: bool
-    """True if NULL finds NULL."""
-    inner: bool
-    """True if rows that find nothing are left out."""
-    only_one: bool = False
-    """True if several matching rows fail, also if their values are equal."""
-    ignores_case: bool = False
-    """True if the database compares texts without case, so that texts fail here."""
-    empty_is_null: bool = True
-    """False if an empty text does not find NULL."""
-
-
-def _join_lookup(
-    step: RowStep,
-    sources: tuple[str, str],
-    keys: Sequence[tuple[str, str]],
-    values: Sequence[tuple[str, str, str]],
-    rules: _LookupRules,
-) -> str:
-    if not keys:
-        raise UntranslatableError(f"{step.name}: it has no keys")
-    struct = (
-        ", ".join(f"{quote(name)} AS `v{n}`" for n, (name, _, _) in enumerate(values)) or "1 AS v"
-    )
-    names = [f"`k{n}`" for n in range(len(keys))]
-    looked = ", ".join(
-        f"{empty_as_null(quote(theirs)) if rules.empty_is_null else quote(theirs)} AS {name}"
-        for name, (_, theirs) in zip(names, keys, strict=True)
-    )
-    count = "count(*)" if rules.only_one else "count(DISTINCT r)"
-    conditions = []
-    for name, (ours, _) in zip(names, keys, strict=True):
-        left, right = f"s.{quote(ours)}", f"l.{name}"
-        equal = are_equal(left, right, empty_is_null=rules.empty_is_null)
-        if not rules.finds_null:
-            equal = f"({equal} AND {empty_as_null(left)} IS NOT NULL)"
-        if rules.ignores_case:
-            problem = f"{ours} is a text, which its database compares without case; join it there"
-            equal = f"IF(typeof({left}) = 'string', raise_error({literal(problem)}), {equal})"
-        conditions.append(equal)
-    several = literal(f"{step.name}: several rows match a key; make the key unique")
-    columns = "".join(
-        f",\n  CASE WHEN l.n IS NULL THEN {literal(default) if default else 'NULL'} "
-        f"WHEN l.n > 1 THEN raise_error({several}) ELSE l.r.`v{n}` END AS {quote(new)}"
-        for n, (_, new, default) in enumerate(values)
-    )
-    return (
-        f"SELECT s.*{columns}\nFROM {sources[0]} AS s\n"
-        f"{'JOIN' if rules.inner else 'LEFT JOIN'} (\n"
-        f"  SELECT {', '.join(names)}, first(r) AS r, {count} AS n\n"
-        f"  FROM (SELECT {looked}, struct({struct}) AS r FROM {sources[1]})\n"
-        f"  GROUP BY {', '.join(names)}\n) AS l ON {' AND '.join(conditions)}"
-    )
 
 
 def _merge(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep]) -> str:
@@ -403,12 +359,31 @@ def _merge(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep]) -> s
         raise UntranslatableError(f"{step.name}: it has no keys")
     sides = []
     for alias, end, own in zip("lr", ends, keys, strict=True):
-        is_exact = _refuse_unsorted(step, found[end], own, reading, by_name)
-        sides.append([_sorted_key(f"{alias}.{quote(key)}", is_exact=is_exact) for key in own])
-    conditions = " AND ".join(f"{are_equal(a, b)}" for a, b in zip(*sides, strict=True))
+        orders = _refuse_unsorted(step, found[end], own, reading, by_name)
+        columns = [f"{alias}.{quote(key)}" for key in own]
+        sides.append(list(zip(columns, orders, strict=True)))
+    conditions = " AND ".join(_joined(*pair) for pair in zip(*sides, strict=True))
     right = _right_fields(found[ends[0]], found[ends[1]], keys, reading)
     left, other = reading.get_relation(found[ends[0]]), reading.get_relation(found[ends[1]])
     return f"SELECT l.*, {right}\nFROM {left} AS l\n{join} {other} AS r ON {conditions}"
+
+
+def _list_joined(step: RowStep, reading: Reading) -> list[str] | None:
+    left, right = (read_text(step.element, name).lower() for name in ("step1", "step2"))
+    found = {each.lower(): each for each in step.sources}
+    first, second = (reading.columns.get(found.get(each, "")) for each in (left, right))
+    if first is None or second is None:
+        return None
+    return [*first, *reading.rename(found[left], second)]
+
+
+def _joined(left: tuple[str, _KeyOrder], right: tuple[str, _KeyOrder]) -> str:
+    """Return True where two keys are equal: without case if both sides are sorted so."""
+    columns, orders = zip(left, right, strict=True)
+    if set(orders) != {"without case"}:
+        return are_equal(*(_sorted_key(*each) for each in (left, right)))
+    a, b = (without_case(empty_as_null(column)) for column in columns)
+    return are_of_one_type(*columns, f"{a} <=> {b}")
 
 
 def _right_fields(left: str, right: str, keys: Sequence[Sequence[str]], reading: Reading) -> str:
@@ -439,14 +414,12 @@ def list_fields(step: RowStep, reading: Reading) -> list[str] | None:
     if before is None:
         return None
     if step.kind == "MergeJoin":
-        left, right = (read_text(element, name).lower() for name in ("step1", "step2"))
-        found = {each.lower(): reading.columns.get(each) for each in step.sources}
-        first, second = found.get(left), found.get(right)
-        if first is None or second is None:
-            return None
-        name = next(each for each in step.sources if each.lower() == left)
-        return [*first, *reading.rename(name, second)]
+        return _list_joined(step, reading)
     added: list[str] = []
+    if step.kind in COMPUTING:
+        added, removed = list_computed(step.kind, element)
+        gone = {each.lower() for each in removed}
+        return [each for each in before if each.lower() not in gone] + added
     if step.kind == "Constant":
         added = [read_text(each, "name") for each in element.iterfind("fields/field")]
     elif step.kind in ("DBLookup", "StreamLookup"):
@@ -456,9 +429,9 @@ def list_fields(step: RowStep, reading: Reading) -> list[str] | None:
     return [*before, *reading.rename(source, [name for name in added if name])]
 
 
-def _sorted_key(column: str, *, is_exact: bool) -> str:
-    """Return a key; one that a database or a sort without case has ordered fails for texts."""
-    if is_exact:
+def _sorted_key(column: str, order: _KeyOrder) -> str:
+    """Return a key; one that Kettle does not compare as it is sorted fails for texts."""
+    if order == "exact":
         return column
     problem = f"{column.replace('`', '')} is a text whose order Kettle does not know; sort it there"
     return f"IF(typeof({column}) = 'string', raise_error({literal(problem)}), {column})"
@@ -470,8 +443,8 @@ def _refuse_unsorted(
     keys: Sequence[str],
     reading: Reading,
     by_name: Mapping[str, RowStep],
-) -> bool:
-    """Return True if a source is sorted as Kettle compares texts, False if only for other types."""
+) -> list[_KeyOrder]:
+    """Return the order of a source by each key. Raises UntranslatableError if it is not sorted."""
     wanted = [key.lower() for key in keys]
     before = by_name.get(source)
     while before is not None and before.kind in ("Dummy", "WriteToLog"):
@@ -482,17 +455,20 @@ def _refuse_unsorted(
         own = [read_text(each, "name").lower() for each in fields]
         rising = all(read_text(each, "ascending").upper() != "N" for each in fields[: len(own)])
         if own[: len(wanted)] == wanted and rising:
-            return all(
-                read_text(each, "case_sensitive").upper() == "Y"
-                and read_text(each, "collator_enabled").upper() != "Y"
-                for each in fields
-            )
+            return [_order_of(each) for each in fields[: len(wanted)]]
     elif (reading.orders.get(source) or [])[: len(wanted)] == [(key, False) for key in wanted]:
-        return False
+        return ["unknown"] * len(wanted)
     raise UntranslatableError(
         f"{step.name}: {source} is not sorted by {', '.join(keys)}, so that the result of Kettle "
         "depends on the order of its rows; sort it there, or write it in SQL"
     )
+
+
+def _order_of(field: "Element") -> _KeyOrder:
+    """Return the order by a field of Sort rows, which following steps compare in the same way."""
+    if read_text(field, "collator_enabled").upper() == "Y":
+        return "unknown"
+    return "exact" if read_text(field, "case_sensitive").upper() == "Y" else "without case"
 
 
 def _group(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep]) -> str:
@@ -503,15 +479,20 @@ def _group(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep]) -> s
     names = [read_text(each, "name") for each in element.iterfind("group/field")]
     if not names and read_text(element, "give_back_row").upper() != "Y":
         raise UntranslatableError(f"{step.name}: it returns no row without input; write it in SQL")
-    is_exact = step.kind == "MemoryGroupBy" or not names
-    if not is_exact:
-        is_exact = _refuse_unsorted(step, step.sources[0], names, reading, by_name)
-    columns = [
-        f"{empty_as_null(_sorted_key(quote(name), is_exact=is_exact))} AS {quote(name)}"
-        for name in names
-    ]
+    orders: list[_KeyOrder] = ["exact"] * len(names)
+    if names and step.kind == "GroupBy":
+        orders = _refuse_unsorted(step, step.sources[0], names, reading, by_name)
+    columns, keys = [], []
+    for name, order in zip(names, orders, strict=True):
+        key = _sorted_key(quote(name), order) if order == "unknown" else quote(name)
+        value = empty_as_null(key)
+        keys.append(value if order != "without case" else without_case(value))
+        if order == "without case":
+            problem = literal(f"{step.name}: a group has {name} in several cases; group it in SQL")
+            value = f"IF(count(DISTINCT {value}) > 1, raise_error({problem}), first({value}))"
+        columns.append(f"{value} AS {quote(name)}")
     columns += [_aggregate(step, each) for each in element.iterfind("fields/field")]
-    grouped = f"\nGROUP BY {', '.join(str(n + 1) for n in range(len(names)))}" if names else ""
+    grouped = f"\nGROUP BY {', '.join(keys)}" if names else ""
     return f"SELECT {', '.join(columns)}\nFROM {_one(step, reading)}{grouped}"
 
 
@@ -554,7 +535,7 @@ def _number(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep]) -> 
     if order is None:
         raise UntranslatableError(f"{step.name}: {at} orders by expressions; number the rows there")
     keys = [
-        f"{_sorted_key(quote(name), is_exact=False)} {'DESC' if falls else 'ASC'}"
+        f"{_sorted_key(quote(name), 'unknown')} {'DESC' if falls else 'ASC'}"
         for name, falls in order
     ]
     number = f"row_number() OVER (ORDER BY {', '.join([*keys, 'struct(*)'])})"
@@ -566,7 +547,7 @@ def _number(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep]) -> 
 
 
 _KEEPING_ORDER = frozenset({"Dummy", "WriteToLog", "FilterRows", "Constant", "ValueMapper"})
-_KEEPING_ORDER |= {"SelectValues", "SwitchCase", "Sequence", "DBLookup", "StreamLookup"}
+_KEEPING_ORDER |= {"SelectValues", "SwitchCase", "Sequence", "DBLookup", "StreamLookup", *COMPUTING}
 """Types of steps with one source that send rows in the order in which they get them."""
 
 
@@ -606,6 +587,15 @@ def _unique(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep]) -> 
     return f"SELECT DISTINCT {kept} FROM {_one(step, reading)}"
 
 
+def _compute(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
+    source = step.sources[0]
+    added, _removed = list_computed(step.kind, step.element)
+    known = {each.lower() for each in reading.columns.get(source) or ()}
+    if taken := [name for name in added if name.lower() in known]:
+        raise UntranslatableError(f"{step.name}: its input has a field {taken[0]} already; use SQL")
+    return compute_fields(step.name, step.kind, step.element, _one(step, reading))
+
+
 def _list_selected(step: RowStep | None) -> list[str] | None:
     """Return the fields that Select values leaves; None if they are not known."""
     if step is None or step.kind != "SelectValues":
@@ -631,6 +621,7 @@ QUERIES: Mapping[str, Callable[[RowStep, Reading, Mapping[str, RowStep]], str]] 
     "MemoryGroupBy": _group,
     "Unique": _unique,
     "Sequence": _number,
+    **dict.fromkeys(COMPUTING, _compute),
 }
 """Query of each type of step that changes rows."""
 

@@ -18,6 +18,7 @@ from logdriven_dagster.plugins.importers.drafts import (
 from logdriven_dagster.plugins.importers.kettle import ktr
 from logdriven_dagster.plugins.importers.kettle.comparisons import quote
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
+from logdriven_dagster.plugins.importers.kettle.own_rows import select_written
 from logdriven_dagster.plugins.importers.kettle.rows import (
     QUERIES,
     Lookup,
@@ -140,7 +141,7 @@ class Translator:
         changing = [each for each in flow.rows if each.kind in QUERIES or restricts(each)]
         for each in flow.rows:
             refuse_first_rows(each)
-        if len(flow.inputs) == 1 and not changing:
+        if len(flow.inputs) == 1 and not changing and not flow.output.own_columns:
             origin = flow.inputs[0]
             step: Values = {"step": "load", "source": self.source(origin, found, names)}
             if sql := _renaming(origin, flow.output):
@@ -375,8 +376,25 @@ class _FlowSteps:
             self.columns[each.name] = list_fields(each, reading)
             self._add(each.name, {"sql": block(QUERIES[each.kind](each, reading, rows))})
         relation = self._read(self.flow.last[0], self.flow.output.step, rows)
-        self.steps.append({"step": "load", "sql": _columns(self.flow.output, relation)})
+        self.steps.append({"step": "load", "sql": self._write(relation)})
         return self.steps
+
+    def _write(self, relation: str) -> str:
+        """Return the query of the output; adds a step for its own table if it looks rows up."""
+        output = self.flow.output
+        if not output.own_columns:
+            return _columns(output, relation)
+        name = f"{output.step} table"
+        own = Lookup(name, output.connection, output.schema, output.table, output.own_columns)
+        ignores_case = self._look_up(own)
+        if output.technical_key:
+            reason = (
+                f"new rows get numbers of {output.technical_key} in the order of their keys; "
+                "Kettle numbers them as they arrive"
+            )
+            self.translator.translation.note(f"step {output.step}", output.table, reason)
+        found = self.relations[name]
+        return block(select_written(output, relation, found, ignores_case=ignores_case))
 
     def _add(self, name: str, values: Values) -> None:
         step = step_name(name, self.taken)

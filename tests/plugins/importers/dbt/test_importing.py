@@ -746,10 +746,80 @@ def test_hooks_are_listed_and_their_table_has_no_schedule(dbt: Dbt, brought: Imp
     assert table(dbt, "orders")["release_state"] == "offline"
 
 
-def test_kinds_without_a_counterpart_are_counted(dbt: Dbt, brought: Import):
+def test_items_without_a_counterpart_are_listed_by_name(dbt: Dbt, brought: Import):
     dbt.model("orders", "select 1 as id")
-    dbt.others = {"exposures": {"a": {}, "b": {}}, "metrics": {}}
-    assert listed(brought(code=1)) == [("theirs", "2 exposures")]
+    dbt.nodes["analysis.shop.look"] = {
+        "resource_type": "analysis",
+        "name": "look",
+        "original_file_path": "analyses/look.sql",
+        "raw_code": "select 1",
+    }
+    source = dbt.source("unread")
+    dbt.others = {
+        "exposures": {"exposure.shop.a": {"name": "a", "original_file_path": "models/b.yml"}},
+        "unit_tests": {"unit_test.shop.orders.u": {"name": "u"}},
+        "metrics": {},
+    }
+    told = brought(code=1)
+    assert listed(told) == [("models/b.yml", "exposures: a"), ("manifest.json", "unit_tests: u")]
+    assert [each["item"] for each in told["notes"]] == ["analysis.shop.look", source]
+
+
+@pytest.mark.parametrize(
+    ("code", "sql"),
+    [
+        ("select '{{ var(\"first\") }}' as a", "select '2020-01-01' as a"),
+        ("select {{ var('size', 3) }} as a", "select 7 as a"),
+        ("select {{ var('other', 3) }} as a", "select 3 as a"),
+    ],
+)
+def test_a_variable_has_the_value_of_the_project(dbt: Dbt, brought: Import, code: str, sql: str):
+    values = "name: shop\nvars:\n  first: 2020-01-01\n  size: 5\n  shop: {size: 7}\n"
+    dbt.folder.write("theirs/dbt_project.yml", values)
+    dbt.model("orders", code)
+    told = brought()
+    assert step(dbt, "orders")["sql"] == sql
+    assert "a value of `dbt run --vars` is not in the manifest" in told["notes"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("project", "code", "reason"),
+    [
+        (None, "select {{ var('size', 3) }} as a", "could not be read"),
+        ("name: shop", "select {{ var('size') }} as a", "has no value of size"),
+        ("name: other", "select {{ var('size', 3) }} as a", "has no value of size"),
+        ("name: shop\nvars: {size: [1]}", "select {{ var('size') }} as a", "not a constant"),
+        ("name: shop\nvars: {size: '{{ 1 }}'}", "select {{ var('size') }} as a", "not a constant"),
+        ("name: shop", "select {{ var(target.name) }} as a", "not constants"),
+    ],
+)
+def test_a_variable_without_a_known_value_is_refused(
+    dbt: Dbt, brought: Import, project: str | None, code: str, reason: str
+):
+    if project is not None:
+        dbt.folder.write("theirs/dbt_project.yml", project)
+    dbt.model("orders", code)
+    assert reason in reasons(brought(code=1))
+
+
+def test_tests_of_dbt_expectations_are_rules(dbt: Dbt, brought: Import):
+    orders = dbt.model("orders", "select 1 as id, 2 as amount")
+    package = {"namespace": "dbt_expectations"}
+    dbt.test("expect_column_values_to_not_be_null", orders, "id", **package)
+    dbt.test("expect_column_values_to_be_between", orders, "amount", min_value=1, **package)
+    brought()
+    assert step(dbt, "orders")["quality"]["columns"] == {
+        "id": [{"rule": "not_null", "blocking": "true"}],
+        "amount": [{"rule": "in_range", "min": "1", "blocking": "true"}],
+    }
+    dbt.test("expect_column_values_to_be_unique", orders, "id", row_condition="id > 1", **package)
+    assert "has no row_condition here" in reasons(brought("--overwrite", code=1))
+
+
+def test_changes_of_columns_that_dbt_refuses_are_noted(dbt: Dbt, brought: Import):
+    config = {"materialized": "incremental", "on_schema_change": "fail", "unique_key": "id"}
+    dbt.model("orders", "select 1 as id", config={**config, "incremental_strategy": "merge"})
+    assert "on_schema_change: fail" in str(brought()["notes"])
 
 
 def test_versions_of_a_model_are_tables_of_their_own(dbt: Dbt, brought: Import):

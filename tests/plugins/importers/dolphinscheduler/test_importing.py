@@ -189,7 +189,7 @@ def test_a_task_is_a_table_with_its_settings(folder: Folder, brought: Any):
         timeoutNotifyStrategy="WARNFAILED",
         delayTime=10,
     )
-    told = brought(workflow(given, schedule={**DAILY, "endTime": "2023-01-01 00:00:00"}))
+    told = brought(workflow(given, schedule={**DAILY, "endTime": "2023-01-01 12:00:00"}))
     assert told["untranslated"] == []
     values = table(folder, "a")
     assert values | {"steps": []} == {
@@ -387,6 +387,60 @@ def test_other_tasks_are_steps_that_fail(folder: Folder, brought: Any, kind: str
     told = brought(workflow(task("a", kind)), code=1)
     assert list(listed(told)) == [f"a ({kind})"]
     assert "not translated" in table(folder, "a")["steps"][0]["sql"]
+
+
+@pytest.mark.parametrize(
+    ("crontab", "end", "last"),
+    [
+        ("0 30 2 * * ? *", "2026-05-01 12:00:00", "2026-05-01"),
+        ("0 30 2 * * ? *", "2026-05-01 00:00:00", "2026-04-30"),
+        ("0 0 * * * ? *", "2026-05-01 12:30:00", "2026-05-01 12:30:00"),
+    ],
+)
+def test_the_last_window_is_that_of_the_last_scheduled_run(
+    folder: Folder, brought: Any, crontab: str, end: str, last: str
+):
+    brought(workflow(task("a"), schedule={**DAILY, "crontab": crontab, "endTime": end}))
+    assert folder.values("tables/ds/daily/a.yaml")["end"] == last
+
+
+def test_tasks_without_a_worker_group_have_that_of_the_schedule(folder: Folder, brought: Any):
+    schedule = {**DAILY, "workerGroup": "gpu", "processInstancePriority": "HIGH"}
+    told = brought(workflow(task("a"), task("b", workerGroup="etl"), schedule=schedule))
+    assert folder.values("tables/ds/daily/a.yaml")["worker_group"] == "gpu"
+    assert folder.values("tables/ds/daily/b.yaml")["worker_group"] == "etl"
+    assert "processInstancePriority HIGH" in str(told["notes"])
+
+
+def test_weeks_that_begin_on_other_days_are_other_runs(brought: Any):
+    group = {
+        "relation": "AND",
+        "dependItemList": [
+            {
+                "definitionCode": code("first") + 1,
+                "depTaskCode": 0,
+                "cycle": "week",
+                "dateValue": "thisWeek",
+            }
+        ],
+    }
+    given = {"dependence": {"relation": "AND", "dependTaskList": [group]}}
+    first = workflow(task("a"), schedule={**DAILY, "crontab": "0 0 3 ? * 4 *"}, name="first")
+    second = workflow(
+        task("wait", "DEPENDENT", taskParams=given),
+        task("b"),
+        hops="wait>b",
+        schedule={**DAILY, "crontab": "0 0 3 ? * 2 *"},
+    )
+    assert "which are other runs" in str(brought(first, second, code=1)["untranslated"])
+
+
+def test_scripts_contain_days_before_the_window(folder: Folder, brought: Any):
+    brought(workflow(task("a", taskParams={"rawScript": "echo $[yyyy-MM-dd-7] $[yyyyMMdd]"})))
+    script = folder.text("tables/ds/daily/a.py")
+    compile(script, "daily.a.py", "exec")
+    assert "from datetime import timedelta" in script
+    assert "(window.end + timedelta(days=-7)).strftime('%Y-%m-%d')" in script
 
 
 def test_a_schedule_of_another_zone_is_offline(folder: Folder, brought: Any):

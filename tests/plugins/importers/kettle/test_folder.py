@@ -82,7 +82,10 @@ def test_each_output_of_a_transformation_is_a_table(kettle: Kettle, brought: Any
     told = brought(code=1)
     folder = kettle.folder
     assert [each["reason"] for each in told["untranslated"]] == [
-        "b: steps without a counterpart here: turn (Denormaliser)"
+        (
+            "b: steps without a counterpart here: turn (Denormaliser); write it in the query of "
+            "the input, or as a `python` step"
+        )
     ]
     values = folder.values("tables/kettle/both_a.yaml")
     assert [each["step"] for each in values["steps"]] == ["read", "change", "load"]

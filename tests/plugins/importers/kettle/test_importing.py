@@ -812,6 +812,63 @@ def test_yesterdays_rows_are_not_loaded_where_a_script_stages_todays_k19(
     assert rows(server_folder.url, "SELECT id FROM orders") == [(2,)]
 
 
+def upsert(table: str, *values: str, **flags: str) -> str:
+    """An Insert / update by `id`; values are such as `name:Y`, with the flag of the update."""
+    columns = "".join(
+        f"<value><name>{name}</name><rename>{name}</rename><update>{update}</update></value>"
+        for name, update in (each.split(":") for each in values)
+    )
+    lookup = (
+        f"<lookup><table>{table}</table><key><name>id</name><field>id</field>"
+        f"<condition>=</condition></key>{columns}</lookup>"
+    )
+    return step("write", "InsertUpdate", below=lookup, **flags)
+
+
+@pytest.mark.sampled
+def test_what_kettle_inserts_and_never_updates_is_kept(
+    server_folder: Folder, command: Command, spark: Any
+):
+    server_folder.spark = spark
+    kettle = Kettle(server_folder)
+    server_folder.execute(
+        "CREATE TABLE s (id INT, name VARCHAR(9), made INT)",
+        "INSERT INTO s VALUES (1, 'new', 8), (2, 'b', 9), (3, '', 9)",
+        "CREATE TABLE kept (id INT, name VARCHAR(9), made INT)",
+        "INSERT INTO kept VALUES (1, 'old', NULL)",
+        "CREATE TABLE added (id INT, name VARCHAR(9))",
+        "INSERT INTO added VALUES (1, 'old')",
+        "CREATE TABLE names (tk BIGINT, name VARCHAR(9))",
+        "INSERT INTO names VALUES (5, 'b')",
+    )
+    kettle.job("nightly")
+    for table in ("kept", "added", "names"):
+        kettle.table("nightly", table)
+    read = step("read", "TableInput", sql="SELECT id, name, made FROM s")
+    hops = (("read", "write"),)
+    kettle.ktr("ktr_kept", read, upsert("kept", "id:N", "name:Y", "made:N"), hops=hops)
+    bypassed = upsert("added", "id:Y", "name:Y", update_bypassed="Y")
+    kettle.ktr("ktr_added", read, bypassed, hops=hops)
+    keys = (
+        "<fields><key><name>name</name><lookup>name</lookup></key>"
+        "<return><name>tk</name><creation_method>tablemax</creation_method></return></fields>"
+    )
+    combination = step("write", "CombinationLookup", table="names", below=keys)
+    kettle.ktr("ktr_names", read, combination, hops=hops)
+    assert command("import-kettle", *ARGUMENTS, kettle.repository, *_map(server_folder)).code == 0
+    for day in (0, 1):
+        server_folder.run_all(days=day)
+        found = {table: rows(server_folder.url, f"SELECT * FROM {table}") for table in NAMES}
+        found = {table: sorted(row[: NAMES[table]] for row in found[table]) for table in NAMES}
+        assert found["kept"] == [(1, "new", None), (2, "b", 9), (3, "", 9)]
+        assert found["added"] == [(1, "old"), (2, "b"), (3, "")]
+        assert found["names"] == [(5, "b"), (6, None), (7, "new")]
+
+
+NAMES = {"kept": 3, "added": 2, "names": 2}
+"""Number of columns of each table without `_window_start`."""
+
+
 def _map(folder: Folder) -> tuple[str, ...]:
     """SQLite has no host by which its connection could be known."""
     return ("--map", "KettleShop=shop") if folder.url.get_backend_name() == "sqlite" else ()

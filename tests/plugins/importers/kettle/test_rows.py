@@ -171,8 +171,18 @@ def test_lookups_find_null_only_in_memory(spark: Any):
         found(database(plain), SEVERAL.format(9))
     with pytest.raises(Exception, match="several rows match a key"):
         found(database(LOOKUP.format("Y", "N")), SEVERAL.format(5))
-    with pytest.raises(Exception, match="compares without case"):
+    with pytest.raises(Exception, match="differs from another one only in case"):
         found(database(plain), ignores_case=True)
+    exact = "VALUES ('Ann', 5), (NULL, 6), ('ann', 7) AS t(k, v)"
+    with pytest.raises(Exception, match="differs from another one only in case"):
+        found(database(plain), exact, ignores_case=True)
+    with pytest.raises(Exception, match="is not ASCII or ends with a space"):
+        found(database(plain), "VALUES ('Zoë', 5) AS t(k, v)", ignores_case=True)
+    other = "VALUES ('Bob', 5), (NULL, 6), ('zoe', 7) AS t(k, v)"
+    assert found(database(plain), other, ignores_case=True) == {1: 0, 2: 0, 3: 0, 4: 0}
+    numbers = LOOKUP.format("N", "N").replace(">name<", ">id<")
+    ids = "VALUES (1, 5), (4, 7) AS t(k, v)"
+    assert found(database(numbers), ids, ignores_case=True) == {1: 5, 2: 0, 3: 0, 4: 7}
     with pytest.raises(Exception, match="different types"):
         found(database(plain), "VALUES (1, 2) AS t(k, v)")
     stream = f"<from>other</from>{plain}"
@@ -186,12 +196,13 @@ def sort(name: str, field: str, case_sensitive: str = "Y") -> RowStep:
 
 
 def test_a_merge_join_joins_null_with_null(spark: Any):
-    def joined(kind: str, case_sensitive: str = "Y") -> set[tuple[Any, ...]]:
+    def joined(kind: str, *case_sensitive: str) -> set[tuple[Any, ...]]:
         xml = f"<join_type>{kind}</join_type><step1>left</step1><step2>right</step2>"
         xml += "<keys_1><key>name</key></keys_1><keys_2><key>name</key></keys_2>"
         step = row_step("MergeJoin", xml, "left", "right")
         right = "VALUES ('Ann', 5), (NULL, 6), ('zoe', 7) AS t(name, v)"
-        before = (sort("left", "name", case_sensitive), sort("right", "name"))
+        cases = case_sensitive or ("Y", "Y")
+        before = (sort("left", "name", cases[0]), sort("right", "name", cases[1]))
         found = spark.sql(query(step, *before, left=PEOPLE, right=right)).collect()
         return {(row.id, row.v, row.name_1) for row in found}
 
@@ -202,7 +213,84 @@ def test_a_merge_join_joins_null_with_null(spark: Any):
         (None, 7, "zoe"),
     }
     with pytest.raises(Exception, match="whose order Kettle does not know"):
-        joined("INNER", "N")
+        joined("INNER", "N", "Y")
+    # Sort rows without case makes the steps after it compare without case.
+    assert joined("INNER", "N", "N") == {*joined("INNER"), (4, 5, "Ann")}
+
+
+def test_groups_of_rows_sorted_without_case_have_one_text(spark: Any):
+    def grouped(texts: str) -> set[tuple[Any, ...]]:
+        xml = "<group><field><name>name</name></field></group><fields><field>"
+        xml += "<aggregate>n</aggregate><subject>x</subject><type>COUNT_ANY</type></field></fields>"
+        step = row_step("GroupBy", xml, "sorted")
+        text = query(step, sort("sorted", "name", "N"), sorted=f"VALUES {texts} AS t(name, x)")
+        return {tuple(row) for row in spark.sql(text).collect()}
+
+    assert grouped("('a', 1), ('a', 2), ('', 3), (NULL, 4)") == {("a", 2), (None, 2)}
+    with pytest.raises(Exception, match="a group has name in several cases"):
+        grouped("('a', 1), ('A', 2)")
+    with pytest.raises(Exception, match="no single other case"):
+        grouped("('straße', 1)")
+
+
+CONCAT = """
+    <separator> </separator><enclosure>"</enclosure><enclosure_forced>{forced}</enclosure_forced>
+    <enclosure_fix_disabled>{disabled}</enclosure_fix_disabled>
+    <fields><field><name>a</name><type>String</type><trim_type>{trim}</trim_type></field>
+    <field><name>b</name><type>None</type></field></fields>
+    <ConcatFields><targetFieldName>c</targetFieldName>
+    <removeSelectedFields>{removed}</removeSelectedFields></ConcatFields>
+"""
+OPERATIONS = """
+    <fields><field><in_stream_name>a</in_stream_name><out_stream_name/>
+    <trim_type>both</trim_type><lower_upper>upper</lower_upper><digits>none</digits></field>
+    <field><in_stream_name>a</in_stream_name><out_stream_name>d</out_stream_name>
+    <digits>digits_only</digits></field>
+    <field><in_stream_name>b</in_stream_name><out_stream_name>e</out_stream_name>
+    <remove_special_characters>crlf</remove_special_characters></field></fields>
+"""
+
+
+def calculation(name: str, kind: str, a: str, result: str, **more: str) -> str:
+    return (
+        f"<calculation><field_name>{name}</field_name><calc_type>{kind}</calc_type>"
+        f"<field_a>{a}</field_a><field_b>{more.get('b', '')}</field_b>"
+        f"<value_type>{result}</value_type><remove>{more.get('remove', 'N')}</remove></calculation>"
+    )
+
+
+def test_steps_that_compute_fields(spark: Any):
+    def run(kind: str, xml: str, values: str, names: str = "a, b") -> list[tuple[Any, ...]]:
+        text = query(row_step(kind, xml), people=f"VALUES {values} AS t({names})")
+        return [tuple(row) for row in spark.sql(text).collect()]
+
+    plain = {"forced": "N", "disabled": "N", "trim": "none", "removed": "Y"}
+    texts = "('Mary', 'Ann Lee'), (NULL, 'x'), ('', NULL), ('a\"b', 'c')"
+    joined = [" ".join(each) for each in (("Mary", '"Ann Lee"'), ("", "x"), ("", ""))]
+    assert run("ConcatFields", CONCAT.format(**plain), texts) == [
+        *((each,) for each in joined),
+        ('"a""b" c',),
+    ]
+    disabled = CONCAT.format(**{**plain, "disabled": "Y", "trim": "both", "removed": "N"})
+    assert run("ConcatFields", disabled, "(' a ', 'b c')") == [(" a ", "b c", "a b c")]
+    forced = CONCAT.format(**{**plain, "forced": "Y"})
+    assert run("ConcatFields", forced, "('a', CAST(NULL AS STRING))") == [('"a" ',)]
+    with pytest.raises(Exception, match="a is not a text"):
+        run("ConcatFields", CONCAT.format(**plain), "(1, 'b')")
+    found = run("StringOperations", OPERATIONS, "('\tx1 2\u00a0 ', 'u\r\nv'), ('  ', NULL)")
+    assert found == [("u\r\nv", "X1 2\u00a0", "12", "uv"), (None, None, None, None)]
+    dates = calculation("y", "YEAR_OF_DATE", "a", "Integer")
+    dates += calculation("m", "MONTH_OF_DATE", "a", "None", remove="Y")
+    dates += calculation("w", "DAY_OF_WEEK", "a", "None")
+    dates += calculation("n", "NVL", "b", "String", b="b")
+    found = run("Calculator", dates, "(DATE'2026-11-29', 'x'), (NULL, '')")
+    assert [row[2:] for row in found] == [(2026, 1, "x"), (None, None, None)]
+    with pytest.raises(Exception, match="a is not a date"):
+        run("Calculator", dates, "('2026-11-29', 'x')")
+    null = "<fields><field><name>a</name><value>N/D</value></field></fields>"
+    assert run("NullIf", null, "('N/D', 1), ('n/d', 2)") == [(1, None), (2, "n/d")]
+    value = "<selectFields>Y</selectFields>" + null.replace("N/D", "0")
+    assert run("IfNull", value, "('', 1), ('b', 2)") == [(1, "0"), (2, "b")]
 
 
 FIELD = (
@@ -221,6 +309,17 @@ FIELD = (
         ("Constant", FIELD.format("<type>String</type><nullif>${v}</nullif>")),
         ("DBLookup", LOOKUP.format("N", "N").replace(">=<", ">&lt;<")),
         ("MemoryGroupBy", FIELD.format("<type>FIRST</type>")),
+        ("Calculator", calculation("n", "MULTIPLY", "x", "Number", b="x")),
+        ("Calculator", calculation("n", "WEEK_OF_YEAR", "x", "Integer")),
+        (
+            "ConcatFields",
+            CONCAT.format(forced="N", disabled="N", trim="", removed="N") + "<header>Y</header>",
+        ),
+        (
+            "StringOperations",
+            OPERATIONS.replace("<digits>none", "<init_cap>yes</init_cap><digits>none"),
+        ),
+        ("IfNull", "<selectFields>N</selectFields>"),
     ],
 )
 def test_what_depends_on_order_or_types_is_refused(kind: str, xml: str):
