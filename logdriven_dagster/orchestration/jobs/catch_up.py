@@ -92,7 +92,7 @@ def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpCo
 
 
 def _expect(spark: object, runner: Runner, plan: Plan) -> None:
-    """Tell the project's Spark resource what the process will do; other resources know nothing."""
+    """Set the work of the process, by which the project's own Spark resource starts its session."""
     from logdriven_dagster.orchestration.spark import ProjectSparkResource  # imports PySpark
 
     if isinstance(spark, ProjectSparkResource):
