@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 FEW_ROWS = 100_000
 """The maximum number of new rows whose keys are compared by Arrow."""
 FEW_BYTES = 64_000_000
-"""The maximum size of a table's files whose keys are compared by Arrow."""
+"""The maximum size of a table's files whose keys are compared by Arrow.
+
+Files are also merged by Arrow if they and the new rows have at most this size without compression.
+"""
 
 _NAMES = {"tinyint", "smallint", "int", "bigint", "string", "binary", "date", "boolean"}
 _FAMILIES = ("decimal(", "timestamp")
@@ -63,12 +66,11 @@ def find_bad_key(keys: "pa.Table") -> "tuple[Mapping[str, Any], int] | None":
     return None
 
 
-def find_ends(keys: "pa.Table", name: str) -> tuple[Any, Any]:
-    """Return the minimum and the maximum of a column."""
+def find_values(keys: "pa.Table", name: str) -> list[Any]:
+    """Return the distinct values of a column in ascending order."""
     from pyarrow import compute
 
-    ends = compute.min_max(keys[name]).as_py()
-    return ends["min"], ends["max"]
+    return sorted(compute.unique(keys[name]).to_pylist())
 
 
 @dataclass(frozen=True, slots=True)

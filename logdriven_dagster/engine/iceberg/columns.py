@@ -128,7 +128,7 @@ def without_ids(table: "Table", paths: Iterable[str]) -> set[str]:
     if table.metadata.name_mapping() is None:
         return set()  # files without ids could not be read at all; Spark reports them
     files = set(paths)
-    if _has_stable_names(table):
+    if has_stable_names(table):
         return files
     ours = set(filter(is_staged_here, files))
     others = sorted(files - ours)
@@ -142,7 +142,7 @@ def is_staged_here(path: str) -> bool:
     return _STAGED_HERE.search(path) is not None
 
 
-def _has_stable_names(table: "Table") -> bool:
+def has_stable_names(table: "Table") -> bool:
     """Return whether no column was ever renamed and no name reused, in all known schemas."""
     schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
     if set(schemas) != set(range(max(schemas) + 1)):

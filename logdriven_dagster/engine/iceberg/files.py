@@ -1,7 +1,7 @@
 """Selection of the files of an Iceberg table by partition, condition and statistics."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.errors import TerminalStepError
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+
+_EPOCH = date(1970, 1, 1)
 
 
 def is_partitioned_by(table: "Table", column: str, files: "Sequence[DataFile]" = ()) -> bool:
@@ -66,6 +68,23 @@ def build_range_filter(column: str, low: int | str, high: int | str) -> "Boolean
     return terms.And(  # type: ignore[no-any-return]
         terms.GreaterThanOrEqual(column, low), terms.LessThanOrEqual(column, high)
     )
+
+
+def read_bound(kind: Any, bound: bytes | None) -> Any:
+    """Return a bound of a file's column as a value of its primitive type; None if it is unknown.
+
+    The bound of a text may be truncated, but no value lies outside.
+    """
+    from pyiceberg.conversions import from_bytes
+    from pyiceberg.types import DateType
+
+    value: Any = None if bound is None else from_bytes(kind, bound)
+    if not isinstance(kind, DateType) or value is None:
+        return value
+    try:
+        return _EPOCH + timedelta(days=value)
+    except OverflowError:  # a day that Python cannot represent
+        return None
 
 
 def build_above_filter(column: str, low: int, high: int | None) -> "BooleanExpression":

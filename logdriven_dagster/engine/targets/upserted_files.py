@@ -5,20 +5,23 @@ programs have no `_window_start`, so any window is newer. Columns that the resul
 values.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from uuid import uuid4
 
 from logdriven_dagster.engine.arrow.keys import (
     FEW_ROWS,
     add_window_start,
     build_key_schema,
     find_bad_key,
-    find_ends,
+    find_values,
     match_keys,
 )
+from logdriven_dagster.engine.arrow.merging import merge_files
 from logdriven_dagster.engine.arrow.parquet import rows_of_file
 from logdriven_dagster.engine.queries.instants import instant
 from logdriven_dagster.engine.queries.quoting import quote_name
@@ -43,8 +46,25 @@ _COMPARABLE = ("int", "bigint", "string", "date")
 """Key types whose minimum and maximum narrow down the files to search."""
 
 
-KeyRanges: TypeAlias = Mapping[str, tuple[int | str, int | str]]
-"""Column, as the table spells it → its minimum and its maximum; a date is a text."""
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The new keys in one column: integers, texts or dates."""
+
+    low: Any
+    high: Any
+    values: Sequence[Any] | None = None
+    """All of them in ascending order; None if only their ends are known."""
+
+    def may_meet(self, low: Any, high: Any) -> bool:
+        """Return True if one of the keys may lie in `[low, high]`; None is an unknown end."""
+        if self.values is None:
+            return (high is None or high >= self.low) and (low is None or low <= self.high)
+        first = 0 if low is None else bisect_left(self.values, low)
+        return first < len(self.values) and (high is None or self.values[first] <= high)
+
+
+KeyRanges: TypeAlias = Mapping[str, KeyRange]
+"""Column, as the table spells it → the new keys in it."""
 
 
 class KeyedFiles(Protocol):
@@ -64,7 +84,10 @@ class KeyedFiles(Protocol):
         ...
 
     def with_keys(self, ranges: KeyRanges) -> list[str]:
-        """Return the files that may hold rows with keys in all these ranges; all without any."""
+        """Return the files that may hold keys of all these columns; all without any column.
+
+        The other methods take files that this one returned.
+        """
         ...
 
     def read_few(
@@ -74,6 +97,13 @@ class KeyedFiles(Protocol):
 
         Names match in any case. Returns None if the files have more than FEW_BYTES, or if only
         Spark reads them exactly.
+        """
+        ...
+
+    def hold_plain_rows(self, files: Sequence[str]) -> bool:
+        """Return True if the table consists of all rows of these files, under their own names.
+
+        It has no partitions, and neither deleted rows nor renamed columns in these files.
         """
         ...
 
@@ -147,13 +177,48 @@ def merge(
         staged: The new rows.
         data: The folder for the new files.
     """
-    new = read_files(spark, "parquet", staged.files, staged.schema)
+    few = _read_few(staged, key, data.storage)
     hit = Hit([])
-    if staged.files and table.with_keys({}):
-        hit = _hit(new, table, key, staged, _read_few(staged, key, data.storage))
+    # The keys of many rows are read by a query, which an empty table does not need.
+    if staged.files and (few is not None or table.with_keys({})):
+        hit = _hit(spark, table, key, staged, few)
     done = Merged((staged.rows or 0) - hit.older - hit.newer, hit.older)
     if not hit.files:
         return [], staged.files, done
+    added = None
+    if few is not None and table.hold_plain_rows(hit.files):
+        added = _merge_by_arrow(hit, key, staged, data)
+    if added is None:
+        merged = table.add_partition_column(_merge_by_spark(spark, table, hit, key, staged))
+        run = staged.run
+        folder = staging_folder(data, run.job_id, run.step_id)
+        added = tuple(write_divided(merged, folder, f"{run.label}: merge"))
+    return hit.files, added, done
+
+
+def _merge_by_arrow(
+    hit: Hit, key: tuple[str, ...], staged: StagedRows, data: Folder
+) -> tuple[str, ...] | None:
+    """Return the file to add with all remaining rows; None if Spark must merge them."""
+    run, storage = staged.run, data.storage
+    merged = merge_files(hit.files, staged.files, key, run.window.end, storage)
+    if merged is None:
+        return None
+    folder = staging_folder(data, run.job_id, run.step_id)
+    file = f"{folder.location}/part-00000-{uuid4()}-c000.{merged.codec}.parquet"
+    storage.put(file, merged.content)
+    return (file,)
+
+
+def _merge_by_spark(
+    spark: "SparkSession",
+    table: KeyedFiles,
+    hit: Hit,
+    key: tuple[str, ...],
+    staged: StagedRows,
+) -> "DataFrame":
+    """Return all remaining rows of the files with matching keys, and the new ones."""
+    new = read_files(spark, "parquet", staged.files, staged.schema)
     old = conform(table.rows(spark, hit.files).drop(FILE), staged.schema, staged.run.table)
     newer = _is_newer(f"old.{WINDOW_START}", staged)
     survivors = old.alias("old").join(new.alias("new"), _same_key(key) & ~newer, "left_anti")
@@ -163,15 +228,11 @@ def merge(
     if kept := [name for name in old.columns if name not in new.columns]:
         columns = old.dropDuplicates(list(key)).select(*key, *map(quote_name, kept))
         winners = winners.join(columns, list(key), "left")
-    merged = survivors.unionByName(winners)
-    run = staged.run
-    folder = staging_folder(data, run.job_id, run.step_id)
-    added = write_divided(table.add_partition_column(merged), folder, f"{run.label}: merge")
-    return hit.files, tuple(added), done
+    return survivors.unionByName(winners)
 
 
 def _hit(
-    new: "DataFrame",
+    spark: "SparkSession",
     table: KeyedFiles,
     key: tuple[str, ...],
     staged: StagedRows,
@@ -181,8 +242,7 @@ def _hit(
 
     `few` are the new keys if Arrow can compare them.
     """
-    label = f"{staged.run.label}: match"
-    candidates = table.with_keys(_key_ranges(new, table.schema, key, label, few))
+    candidates = table.with_keys(_key_ranges(spark, table.schema, key, staged, few))
     if not candidates:
         return Hit([])
     if few is not None and build_key_schema(table.schema, key) == few.schema:
@@ -191,17 +251,17 @@ def _hit(
             found = match_keys(few, old, staged.run.window.end)
             files = [file for file in candidates if file in found.files]
             return Hit(files, found.older, found.newer)
-    return _match_by_spark(new, table, key, staged, candidates)
+    return _match_by_spark(spark, table, key, staged, candidates)
 
 
 def _match_by_spark(
-    new: "DataFrame",
+    spark: "SparkSession",
     table: KeyedFiles,
     key: tuple[str, ...],
     staged: StagedRows,
     candidates: list[str],
 ) -> Hit:
-    spark, label = new.sparkSession, f"{staged.run.label}: match"
+    new = read_files(spark, "parquet", staged.files, staged.schema)
     old = table.rows(spark, candidates)
     if WINDOW_START not in old.columns:
         old = old.withColumn(WINDOW_START, sf.lit(None).cast("timestamp"))
@@ -212,7 +272,7 @@ def _match_by_spark(
         sf.bool_or(_is_newer(WINDOW_START, staged)).alias("newer"),
     )
     counts = keys.groupBy("files", "newer").count()
-    rows = run_action(spark, label, counts.collect)
+    rows = run_action(spark, f"{staged.run.label}: match", counts.collect)
     return Hit(
         files_named(candidates, {path for row in rows for path in row.files}),
         sum(row["count"] for row in rows if not row.newer),
@@ -221,14 +281,14 @@ def _match_by_spark(
 
 
 def _key_ranges(
-    new: "DataFrame",
+    spark: "SparkSession",
     known: "StructType",
     key: tuple[str, ...],
-    label: str,
+    staged: StagedRows,
     few: "pa.Table | None",
 ) -> KeyRanges:
-    """Return the minimum and maximum of the new keys, column by column."""
-    types = {field.name.lower(): field.dataType.simpleString() for field in new.schema.fields}
+    """Return the new keys, column by column, for types whose statistics can be compared."""
+    types = {field.name.lower(): field.dataType.simpleString() for field in staged.schema.fields}
     spelled = {field.name.lower(): field for field in known.fields}
     names = [
         name
@@ -237,25 +297,23 @@ def _key_ranges(
         and types[name] in _COMPARABLE
         and spelled[name].dataType.simpleString() == types[name]
     ]
-    ends: Mapping[str, tuple[Any, Any]]
-    if few is not None:
-        ends = {name: find_ends(few, name) for name in names}
+    if few is None:
+        ranges = _find_ranges_by_spark(spark, names, staged)
     else:
-        ends = _find_ends_by_spark(new, names, label)
-    return {spelled[name].name: (_as_end(low), _as_end(high)) for name, (low, high) in ends.items()}
+        values = {name: find_values(few, name) for name in names}
+        ranges = {name: KeyRange(each[0], each[-1], each) for name, each in values.items()}
+    return {spelled[name].name: found for name, found in ranges.items()}
 
 
-def _find_ends_by_spark(
-    new: "DataFrame", names: Sequence[str], label: str
-) -> Mapping[str, tuple[Any, Any]]:
+def _find_ranges_by_spark(
+    spark: "SparkSession", names: Sequence[str], staged: StagedRows
+) -> KeyRanges:
+    new = read_files(spark, "parquet", staged.files, staged.schema)
     wanted = [limit(name) for name in names for limit in (sf.min, sf.max)]
-    row = run_action(new.sparkSession, label, lambda: new.agg(sf.count("*"), *wanted).first())
+    query = new.agg(sf.count("*"), *wanted)
+    row = run_action(spark, f"{staged.run.label}: match", query.first)
     assert row is not None
-    return {name: (row[1 + 2 * n], row[2 + 2 * n]) for n, name in enumerate(names)}
-
-
-def _as_end(value: Any) -> int | str:
-    return value if isinstance(value, int) else str(value)
+    return {name: KeyRange(row[1 + 2 * n], row[2 + 2 * n]) for n, name in enumerate(names)}
 
 
 def _same_key(key: tuple[str, ...]) -> "Column":

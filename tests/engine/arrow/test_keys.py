@@ -19,7 +19,7 @@ from logdriven_dagster.engine.arrow.keys import (
     add_window_start,
     build_key_schema,
     find_bad_key,
-    find_ends,
+    find_values,
     match_keys,
 )
 
@@ -69,8 +69,8 @@ def test_a_key_that_is_null_or_occurs_twice_is_found():
     assert find_bad_key(keys()) is None
 
 
-def test_the_ends_are_minimum_and_maximum():
-    assert find_ends(keys((3, "b"), (1, "c")), "id") == (1, 3)
+def test_the_values_are_distinct_and_ascending():
+    assert find_values(keys((3, "b"), (1, "c"), (3, "c")), "id") == [1, 3]
 
 
 def test_keys_match_rows_of_files_by_older_and_newer_windows():

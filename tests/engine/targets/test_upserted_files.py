@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from logdriven_dagster.engine.targets import upserted_files
+from logdriven_dagster.engine.targets.upserted_files import KeyRange
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
 from tests.builders import day
@@ -159,3 +160,50 @@ def test_keys_compared_by_arrow_match_as_those_compared_by_spark(
         done.append((merged, lab.rows(f"ods.{name}")))
     assert done[0] == done[1]
     assert done[0][0][2] == Merged(inserted=1, updated=1)
+
+
+@pytest.mark.parametrize("kind", ["iceberg", *rarely("delta")])
+def test_few_rows_are_merged_into_small_files_without_another_query(lab: Lab, kind: str):
+    upsert(lab, 1, "(1, 'a'), (2, 'a')", UPSERTS[kind])
+    before = count_queries(lab)
+    assert upsert(lab, 2, "(2, 'b'), (3, 'b')", UPSERTS[kind]) == Merged(inserted=1, updated=1)
+    assert count_queries(lab) == before + 1  # the write
+    assert lab.rows("ods.t") == [(1, "a"), (2, "b"), (3, "b")]
+
+
+def count_queries(lab: Lab) -> int:
+    """The number of jobs that Spark has started."""
+    return int(lab.spark.sparkContext._jsc.sc().dagScheduler().nextJobId())
+
+
+@pytest.mark.parametrize("kind", ["iceberg", *rarely("delta")])
+def test_only_files_whose_keys_lie_around_a_new_one_are_read(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    """Keys that lie far apart do not have all files between them read."""
+    read = []
+    before = upserted_files.match_keys
+
+    def watch(new: Any, old: Any, end: Any) -> Any:
+        return before(new, ((read.append(file), (file, batch))[1] for file, batch in old), end)
+
+    for n, first in enumerate((0, 10, 20, 30), 1):
+        values = f"({first}, 'a'), ({first + 5}, 'a')"
+        upsert(lab, n, values, UPSERTS[kind])
+    monkeypatch.setattr(upserted_files, "match_keys", watch)
+    done = upsert(lab, 5, "(3, 'b'), (8, 'b'), (35, 'b')", UPSERTS[kind])
+    assert done == Merged(inserted=2, updated=1)
+    assert len(read) == 2  # the files of 0 to 5 and of 30 to 35
+    assert (35, "b") in lab.rows("ods.t")
+
+
+@pytest.mark.parametrize("values", [(1, 5, 9), None])
+def test_a_range_of_keys_may_meet_the_bounds_of_a_file(values: Any):
+    keys = KeyRange(1, 9, values)
+    assert keys.may_meet(5, 5)
+    assert keys.may_meet(None, None)
+    assert keys.may_meet(None, 1)
+    assert keys.may_meet(9, None)
+    assert not keys.may_meet(10, None)
+    assert not keys.may_meet(None, 0)
+    assert keys.may_meet(2, 4) is (values is None)

@@ -4,7 +4,7 @@ Other engines truncate timestamps in statistics to milliseconds, which is finer 
 window.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -72,15 +72,13 @@ def files_within(
     ]
 
 
-def within_keys(snapshot: Snapshot, column: str, low: Any, high: Any) -> set[int]:
-    """Return the numbers of the files that may contain a value in `[low, high]`."""
-    bounds = enumerate(snapshot.bounds(column))
-    apart = (
-        number
-        for number, (least, most) in bounds
-        if (most is not None and most < low) or (least is not None and least > high)
-    )
-    return {file.number for file in snapshot.files} - set(apart)
+def files_meeting(snapshot: Snapshot, column: str, meets: Callable[[Any, Any], bool]) -> set[int]:
+    """Return the numbers of the files whose bounds of a column fulfil a condition.
+
+    `meets` takes the lower and the upper bound; None is an unknown one.
+    """
+    bounds = snapshot.bounds(column)
+    return {file.number for file in snapshot.files if meets(*bounds[file.number])}
 
 
 def holds_times(snapshot: Snapshot, column: str) -> bool:

@@ -1,15 +1,14 @@
 """Files of a Delta table for an upsert, selected by the statistics of their keys."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.arrow.keys import FEW_BYTES
 from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 from logdriven_dagster.plugins.delta.format.arrow_rows import read_columns
 from logdriven_dagster.plugins.delta.format.frames import frame_of
-from logdriven_dagster.plugins.delta.format.pruning import within_keys
+from logdriven_dagster.plugins.delta.format.pruning import files_meeting
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.plugins.delta.target.requirements import refuse_deletion_vectors
 
@@ -38,12 +37,9 @@ class DeltaFiles:
         return frame
 
     def with_keys(self, ranges: KeyRanges) -> list[str]:
-        """Return the files that may hold rows whose keys lie in all these ranges."""
         numbers = {file.number for file in self._snapshot.files}
-        kinds = {field["name"]: field["type"] for field in self._snapshot.fields}
-        for name, ends in ranges.items():
-            low, high = (_as_value(each, kinds[name]) for each in ends)
-            numbers &= within_keys(self._snapshot, name, low, high)
+        for name, keys in ranges.items():
+            numbers &= files_meeting(self._snapshot, name, keys.may_meet)
         return [file.location for file in self._snapshot.files if file.number in numbers]
 
     def read_few(
@@ -54,11 +50,12 @@ class DeltaFiles:
             return None
         return read_columns(self._snapshot, found, schema, self._storage.open)
 
+    def hold_plain_rows(self, files: Sequence[str]) -> bool:
+        reduced = {file.location for file in self._snapshot.reduced_files}
+        is_plain = self._snapshot.column_mapping == "none" and reduced.isdisjoint(files)
+        return is_plain and not self._snapshot.partition_columns
+
     def find_files(self, locations: Iterable[str]) -> list[DataFile]:
         """Return the table's files at these locations."""
         wanted = set(locations)
         return [file for file in self._snapshot.files if file.location in wanted]
-
-
-def _as_value(end: int | str, kind: Any) -> Any:
-    return date.fromisoformat(str(end)) if kind == "date" else end
