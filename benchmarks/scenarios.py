@@ -21,7 +21,7 @@ _ICEBERG = (
 )
 _FILES = ("plain-loop", "logdriven", "logdriven-iceberg", "logdriven-sail-iceberg")
 _DATABASES = ("plain-loop", "logdriven-jdbc", "logdriven-jdbc-batched")
-_BY_DAY = (*_PLAIN, "sqlmesh-batch-1", "sqlmesh", "logdriven-defaults", "logdriven")
+_BY_DAY = (*_PLAIN, "sqlmesh-batch-1", "sqlmesh", "dbt", "dlt", "logdriven-defaults", "logdriven")
 _ONE_PROCESS = ("logdriven", "logdriven-warm")
 _ONE_CORE_EACH = ("logdriven-one-core", "logdriven-one-worker", "logdriven-standalone")
 _TWO_WORKERS = ("logdriven-standalone", "logdriven-standalone-warm")

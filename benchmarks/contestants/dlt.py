@@ -23,8 +23,9 @@ def _prepare(_task: Task) -> None:
 def _command(task: Task, way: str) -> Command:
     new = "ordered_at > TIMESTAMPTZ '{start}' AND ordered_at < TIMESTAMPTZ '{end}'"
     ends = range(task.begin + 1, task.end + 1) if way == "loop" else [task.end]
+    files = "*/*.parquet" if task.by_day else "*.parquet"
     told = {
-        "query": task.query(f"read_parquet('{task.source}/*.parquet')", new),
+        "query": task.query(f"read_parquet('{task.source}/{files}')", new),
         "first": _text(midnight(0) - timedelta(microseconds=1)),
         "ends": [_text(midnight(day)) for day in (list(ends) or [task.end])],
         "out": str(task.state / "out"),

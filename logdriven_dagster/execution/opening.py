@@ -6,7 +6,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.checking.engines import EngineChoice
+from logdriven_dagster.config.checking.engines import EngineChoice, EngineContext
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import UnmetNeedError, UsageError
@@ -35,22 +35,18 @@ def substitute_engine(engine: Engine) -> Iterator[None]:
         _substitutes.pop()
 
 
-def _start(
-    name: str,
-    choice: EngineChoice,
-    spark: "Callable[[], SparkSession] | None",
-    recall: Callable[[str], list[SourceRows]],
-) -> Engine:
+def _start(context: EngineContext) -> Engine:
     """Start an engine. Raises UnmetNeedError if it cannot be started or reached."""
     from logdriven_dagster.engine.failures import step_error
 
+    kind = context.kind
     try:
-        return start_engine(choice.type_of(name), spark, recall)
+        return start_engine(context)
     except UsageError as error:
-        raise UnmetNeedError(choice.title(name), redact(str(error)), name) from None
+        raise UnmetNeedError(kind.title, redact(str(error)), kind.name) from None
     except Exception as error:  # noqa: BLE001 - Java, PySpark and packages may raise anything
         problem = f"could not start it: {step_error(error)}"
-        raise UnmetNeedError(choice.title(name), problem, name) from None
+        raise UnmetNeedError(kind.title, problem, kind.name) from None
 
 
 def open_runner(
@@ -88,7 +84,9 @@ def open_runner(
                 running.clear()
                 deaths.forget()
             if name not in running:
-                running[name] = _start(name, choice, spark, recall)
+                context = EngineContext(choice.type_of(name), spark, recall, runner.expected)
+                running[name] = _start(context)
             return running[name]
 
-    return Runner(project, log, engine, current_owner(dagster_run_id))
+    runner = Runner(project, log, engine, current_owner(dagster_run_id))
+    return runner

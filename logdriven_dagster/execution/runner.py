@@ -50,7 +50,7 @@ from logdriven_dagster.execution.window.sessions import Engine, Engines, WindowS
 from logdriven_dagster.model.attempts import Owner, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.ranges import unite
-from logdriven_dagster.model.runs import Staged
+from logdriven_dagster.model.runs import ExpectedWork, Staged
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning.freshness import Freshness
@@ -102,6 +102,8 @@ class Runner:
         self.run_log = run_log
         self.owner = owner
         self._engine = engine
+        self.expected: ExpectedWork | None = None
+        """All the work of this process, if it is known before the engine starts."""
         self.listeners = load_installed_listeners()
 
     @property

@@ -12,6 +12,16 @@ from logdriven_dagster.model.windows import Reads, TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedWork:
+    """The work that a process is expected to do, by what its windows took before."""
+
+    rows: int
+    """Rows that its windows read from their sources."""
+    seconds: float
+    """Time for its windows."""
+
+
+@dataclass(frozen=True, slots=True)
 class WindowRun:
     """One attempt as the engine processes it, step by step."""
 

@@ -8,6 +8,7 @@ from pydantic import PrivateAttr
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine import spark_session
 from logdriven_dagster.engine.spark import dead_sessions as deaths
+from logdriven_dagster.model.runs import ExpectedWork
 
 try:
     from dagster_pyspark import LazyPySparkResource
@@ -24,6 +25,7 @@ class ProjectSparkResource(LazyPySparkResource):
 
     _project: Project = PrivateAttr()
     _session: Any = PrivateAttr(None)
+    _expected: ExpectedWork | None = PrivateAttr(None)
     _deaths: int = PrivateAttr(0)
     """The number of Spark processes that had died before the session was created."""
 
@@ -35,12 +37,16 @@ class ProjectSparkResource(LazyPySparkResource):
         resource._project = project
         return resource
 
+    def expect(self, work: ExpectedWork | None) -> None:
+        """Start the session for this work, which must be all that its process does."""
+        self._expected = work
+
     @property
     def spark_session(self) -> Any:
         """The session; started if there is none, or if Spark has died since."""
         if self._session is None or self._deaths != deaths.number():
             self._deaths = deaths.number()
-            self._session = spark_session(self._project)
+            self._session = spark_session(self._project, self._expected)
         return self._session
 
     @property

@@ -117,6 +117,7 @@ def run(
     """Catch up: run all pending windows, oldest first, upstreams before downstreams."""
     from logdriven_dagster.cli.shown.old_windows import find_outdated_windows
     from logdriven_dagster.config.derived.selection import select_tables
+    from logdriven_dagster.execution.catching_up.expected_work import expect_work
     from logdriven_dagster.execution.definitions.old_windows import find_old_windows
 
     output = choose_output(as_json, log_format)
@@ -151,7 +152,9 @@ def run(
     if now is None:
         events = _notify_freshness(runner, events)
     without = _report_made_without(runner, names, clock)
-    _report_single_windows(runner.project, plan())
+    first = plan()
+    runner.expected = expect_work(runner.run_log, first)
+    _report_single_windows(runner.project, first)
     _watch(
         events,
         lambda: _count_pending(plan(), limit),

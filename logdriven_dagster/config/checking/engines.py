@@ -12,6 +12,7 @@ from logdriven_dagster.config.models.types.engines import AUTO, GROUP, SPARK, li
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import ConfigError, UsageError, in_brief
+from logdriven_dagster.model.runs import ExpectedWork
 from logdriven_dagster.model.source_rows import SourceRows
 
 _FIX: Final = "rewrite it, or run the project on Spark (spark.engine: spark)"
@@ -73,6 +74,8 @@ class EngineContext:
     """Supplies a session of Spark, if the caller has one."""
     recall: Callable[[str], Iterable[SourceRows]] = lambda _: ()
     """Returns the row counts that earlier processes found in the sources of a table."""
+    expected: ExpectedWork | None = None
+    """The work that the process is expected to do; None if that is not known."""
 
     @property
     def project(self) -> Project:

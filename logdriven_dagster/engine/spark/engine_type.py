@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from logdriven_dagster.config.checking.engines import EngineType
+from logdriven_dagster.config.checking.engines import EngineContext, EngineType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,9 +19,9 @@ class SparkEngineType(EngineType):
     engine = "logdriven_dagster.engine.window.engine:start_engine"
 
     @abstractmethod
-    def session(self, spark: "Callable[[], SparkSession] | None", watch: Watch) -> "SparkSession":
+    def session(self, context: EngineContext, watch: Watch) -> "SparkSession":
         """Return the session that all windows of this process share.
 
-        `spark` supplies a session of Spark, if the caller has one. `watch` records a new session on
-        a server that can end before this process. Raises UsageError if there is no session.
+        `watch` records a new session on a server that can end before this process. Raises
+        UsageError if there is no session.
         """

@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from threading import Thread, current_thread, main_thread
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from logdriven_dagster.config.checking.engines import EngineContext
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.classic.archives.archive import with_archive
 from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
@@ -23,6 +24,7 @@ from logdriven_dagster.engine.spark.engine_type import SparkEngineType, Watch
 from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import launch_settings, session_settings
+from logdriven_dagster.model.runs import ExpectedWork
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,15 +40,19 @@ class Spark(SparkEngineType):
     def why_unsupported(self, table: str) -> None:
         """Return None: Spark supports every table."""
 
-    def session(self, spark: "Callable[[], SparkSession] | None", _watch: Watch) -> "SparkSession":
-        return spark() if spark is not None else spark_session(self.project)
+    def session(self, context: EngineContext, _watch: Watch) -> "SparkSession":
+        if context.spark is None:
+            return spark_session(self.project, context.expected)
+        given: SparkSession = context.spark()
+        return given
 
 
-def spark_session(project: Project) -> "SparkSession":
+def spark_session(project: Project, expected: ExpectedWork | None = None) -> "SparkSession":
     """Return the process's Spark session; start it with the project's settings if needed.
 
     It is a Spark Connect session if the project configures one. Values under `spark.config`
-    override every default. Raises UsageError if no Java is found, or no server answers.
+    override every default. `expected` affects only the speed. Raises UsageError if no Java is
+    found, or no server answers.
     """
     from pyspark.sql import SparkSession
 
@@ -59,7 +65,7 @@ def spark_session(project: Project) -> "SparkSession":
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = with_archive(launch_settings(project))
+    settings = with_archive(launch_settings(project, expected))
     quieten()
     # PySpark's first call of Java would import this module and pandas, while Java waits.
     Thread(target=import_module, args=("pyspark.testing",), daemon=True).start()

@@ -14,6 +14,7 @@ from logdriven_dagster.config.secrets import has_reference, resolve
 from logdriven_dagster.engine.spark.mode import is_one_jvm
 from logdriven_dagster.engine.spark.object_stores import hadoop_settings
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.model.runs import ExpectedWork
 from logdriven_dagster.private_files import private_folder
 
 _JDBC_JARS = {
@@ -55,6 +56,13 @@ _PATIENT_COMPILER = (
 Most of Spark's code is used a few thousand times in a run, and the compilation never pays off.
 Loops over rows reach the thresholds soon. Measured on two cores (docs/spark.md).
 """
+_FIRST_COMPILER_ALONE = "-XX:TieredStopAtLevel=1"
+"""Compile each method once, fast, without the profiles that a second compilation needs."""
+_LITTLE_SECONDS = 20.0
+"""Time of earlier windows up to which a process profits from the first compiler alone.
+
+It limits the loss if a query reads many rows that are not counted, such as those of joined tables.
+"""
 JVM_OPTIONS = (_LARGE_REGIONS, *_PATIENT_COMPILER)
 """Options that make any Spark JVM faster; none of them changes a result."""
 
@@ -68,11 +76,14 @@ on two cores (docs/spark.md).
 """
 
 
-def launch_settings(project: Project) -> dict[str, str]:
-    """Return the settings with which the project's JVM must be started."""
+def launch_settings(project: Project, expected: ExpectedWork | None = None) -> dict[str, str]:
+    """Return the settings with which the project's JVM must be started.
+
+    `expected` is the work of the process that starts it, which affects only the speed.
+    """
     spark = project.config.spark
     started = {"spark.master": spark.master, "spark.app.name": spark.app_name or project.name}
-    return project_settings(project) | _java_options(project) | started
+    return project_settings(project) | _java_options(project, expected) | started
 
 
 def project_settings(project: Project) -> dict[str, str]:
@@ -193,7 +204,7 @@ def _restrict_access() -> dict[str, str]:
     }
 
 
-def _java_options(project: Project) -> dict[str, str]:
+def _java_options(project: Project, expected: ExpectedWork | None) -> dict[str, str]:
     """Return the JVM options: our own, followed by those of the project."""
     given = resolve_settings(project)
     # JDBC drivers interpret times without a zone in the JVM's zone, not the session's.
@@ -202,6 +213,7 @@ def _java_options(project: Project) -> dict[str, str]:
         "spark.driver.extraJavaOptions": [
             zone,
             *JVM_OPTIONS,
+            *_options_for_little_work(project, expected),
             _log_option(),
             *_sqlite_options(project),
         ],
@@ -210,6 +222,17 @@ def _java_options(project: Project) -> dict[str, str]:
     return {
         name: " ".join([*options, given.get(name, "")]).strip() for name, options in java.items()
     }
+
+
+def _options_for_little_work(project: Project, expected: ExpectedWork | None) -> tuple[str, ...]:
+    """Return the options of a JVM that ends before Java's second compiler pays off.
+
+    Measured on two cores (docs/spark.md).
+    """
+    if expected is None or not is_one_jvm(project.config.spark.master):
+        return ()
+    little = expected.rows < FEW_ROWS and expected.seconds < _LITTLE_SECONDS
+    return (_FIRST_COMPILER_ALONE,) if little else ()
 
 
 def _cores() -> int:

@@ -213,7 +213,7 @@ class Engine:
 def start_engine(context: EngineContext) -> Engine:
     """Start the engine in the session of its type, which is Spark's or speaks its protocol."""
     assert isinstance(context.kind, SparkEngineType)
-    session = context.kind.session(context.spark, register_session)
+    session = context.kind.session(context, register_session)
     return Engine(context.project, session, context.recall)
 
 

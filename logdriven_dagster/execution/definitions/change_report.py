@@ -235,7 +235,7 @@ def _add_costs(
     for name, windows in [(change.name, change.old.windows), *following]:
         if windows and (cost := costs.get(name)):
             seconds = windows * cost.seconds
-            found.append(Recomputation(name, windows, windows * cost.rows, seconds))
+            found.append(Recomputation(name, windows, windows * cost.written, seconds))
     return replace(change, recomputation=tuple(found))
 
 

@@ -4,14 +4,12 @@
 names the class or function that starts the engine.
 """
 
-from collections.abc import Callable, Iterable
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.checking.engines import EngineContext, EngineType
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.window.sessions import Engine, WindowSession
-from logdriven_dagster.model.source_rows import SourceRows
 
 if TYPE_CHECKING:
     from logdriven_dagster.engine import Engine as SparkEngine
@@ -38,14 +36,7 @@ def spark_engine(engine: Engine) -> "SparkEngine":
     return engine
 
 
-def start_engine(
-    kind: EngineType,
-    spark: Callable[[], Any] | None = None,
-    recall: Callable[[str], Iterable[SourceRows]] = lambda _: (),
-) -> Engine:
-    """Start an engine for its project; for `spark` and `recall` see `EngineContext`.
-
-    Raises UsageError, or any error of a package, if the engine does not start.
-    """
-    engine: Engine = resolve_name(kind.engine)(EngineContext(kind, spark, recall))
+def start_engine(context: EngineContext) -> Engine:
+    """Start an engine. Raises UsageError, or any error of a package, if it does not start."""
+    engine: Engine = resolve_name(context.kind.engine)(context)
     return engine

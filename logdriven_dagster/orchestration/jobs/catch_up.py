@@ -10,6 +10,8 @@ from dagster import (
 )
 
 from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
+from logdriven_dagster.execution.catching_up.expected_work import expect_work
+from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.orchestration.assets.next_partitions import add_next_partitions
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.clock import data_clock
@@ -22,6 +24,7 @@ from logdriven_dagster.orchestration.jobs.op_jobs import online_tables, op_job, 
 from logdriven_dagster.orchestration.jobs.run_tags import find_starter
 from logdriven_dagster.orchestration.jobs.runners import open_runner_of_run
 from logdriven_dagster.orchestration.location import CATCH_UP, Location
+from logdriven_dagster.planning.plan import Plan
 
 
 class CatchUpConfig(Config):
@@ -79,9 +82,18 @@ def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpCo
             backoff=backoff,
         )
         add_next_partitions(context.instance, location, work.plan)
+        _expect(getattr(context.resources, location.spark), runner, work.plan)
         reporter.follow(work.events())
         context.log.info(summary(reporter))
         if not reporter.has_work:
             for first in runner.plan(now, tables).firsts():
                 context.log.info("%s %s: %s", first.table, first.window, first.reason)
         reporter.raise_failures(summary(reporter))
+
+
+def _expect(spark: object, runner: Runner, plan: Plan) -> None:
+    """Set the work of the process, by which the project's own Spark resource starts its session."""
+    from logdriven_dagster.orchestration.spark import ProjectSparkResource  # imports PySpark
+
+    if isinstance(spark, ProjectSparkResource):
+        spark.expect(expect_work(runner.run_log, plan))

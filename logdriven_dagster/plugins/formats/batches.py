@@ -4,6 +4,7 @@ A record outside the window must not fail it. So a record that does not fit is p
 and its problem, and fails the window whose rows are selected.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +18,7 @@ PROBLEM = "_logdriven_problem"
 """The column with the problem of a record."""
 RECORDS_AT_ONCE = 8192
 _LONGEST = 200
+_FIX = re.compile("; (open|write) ")
 
 
 class Record(NamedTuple):
@@ -34,7 +36,7 @@ def build_batches(
     schema: "pa.Schema",
     kinds: Mapping[str, str],
     file: str,
-    selecting_names: frozenset[str],
+    strict_names: frozenset[str],
 ) -> "Iterator[pa.RecordBatch]":
     """Yield the records in the columns of the schema and a column `PROBLEM`.
 
@@ -43,7 +45,7 @@ def build_batches(
         schema: The columns of the file.
         kinds: The types of the columns in SQL, for messages.
         file: The file, for messages.
-        selecting_names: The lower-case names of columns that decide to which window a record
+        strict_names: The lower-case names of columns that decide to which window a record
             belongs; every window fails for a record without them.
 
     Raises:
@@ -51,7 +53,7 @@ def build_batches(
     """
     remaining = iter(records)
     while chunk := list(islice(remaining, RECORDS_AT_ONCE)):
-        yield _build_batch(chunk, schema, kinds, file, selecting_names)
+        yield _build_batch(chunk, schema, kinds, file, strict_names)
 
 
 def _build_batch(
@@ -59,7 +61,7 @@ def _build_batch(
     schema: "pa.Schema",
     kinds: Mapping[str, str],
     file: str,
-    selecting_names: frozenset[str],
+    strict_names: frozenset[str],
 ) -> "pa.RecordBatch":
     import pyarrow as pa
 
@@ -73,7 +75,7 @@ def _build_batch(
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
             arrays, found = _build_one_by_one(records, schema, kinds)
     problems = [
-        _first_problem(problems, record, file, selecting_names)
+        _first_problem(problems, record, file, strict_names)
         for record, problems in zip(records, found, strict=True)
     ]
     columns = [*arrays, pa.array(problems, pa.string())]
@@ -104,18 +106,30 @@ def _build_one_by_one(
 
 
 def _first_problem(
-    problems: Mapping[str, str], record: Record, file: str, selecting_names: frozenset[str]
+    problems: Mapping[str, str], record: Record, file: str, strict_names: frozenset[str]
 ) -> str | None:
     texts = {
-        column.lower(): f"{file}, {record.place}: column {column} {problem}; fix the file"
+        column.lower(): f"{file}, {record.place}: column {column} {_name_fix(problem)}"
         for column, problem in problems.items()
     }
-    for name in selecting_names & texts.keys():
+    for name in strict_names & texts.keys():
         raise TerminalStepError(texts[name])
     return next(iter(texts.values()), None)
+
+
+def _name_fix(problem: str) -> str:
+    return problem if _FIX.search(problem) else f"{problem}; fix the file"
 
 
 def shorten(value: Any) -> str:
     """Return a value for a message, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def format_clock(seconds: int, fraction: str) -> str:
+    """Return a time of day or duration such as `01:02:03.5`; `fraction` are digits of a second."""
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    digits = fraction.rstrip("0")
+    return f"{hours:02d}:{minutes:02d}:{seconds:02d}{'.' * bool(digits)}{digits}"

@@ -2,13 +2,14 @@
 
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 from zipfile import BadZipFile, ZipFile
 from zoneinfo import ZoneInfo
 
@@ -16,7 +17,7 @@ from logdriven_dagster.engine.queries.nested_values import sql_type
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.errors import TerminalStepError
-from logdriven_dagster.plugins.formats.batches import Record, shorten
+from logdriven_dagster.plugins.formats.batches import Record, format_clock, shorten
 from logdriven_dagster.plugins.formats.models import ExcelSource
 from logdriven_dagster.plugins.formats.reader import File, LibraryFilesReader
 
@@ -35,17 +36,26 @@ _AS_DIGITS = frozenset({"General", "0", "@"})
 """Formats in which Excel shows a whole number as its digits."""
 _FIRST_DAY = datetime(1900, 3, 1)
 """The first day after Excel's 29 February 1900, which does not exist."""
+_FIRST_DAY_OF_1904 = datetime(1904, 1, 1)
 _MIDNIGHT = time()
+_NOT_SHOWN = re.compile(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
+"""Texts, colors and conditions in the format of a number."""
 _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 """A character that XML cannot hold, which openpyxl leaves as it is written."""
-_DAMAGED = (BadZipFile, KeyError, ValueError, TypeError, IndexError, AttributeError, EOFError)
+_NO_WORKBOOK = "no valid workbook part"
+"""openpyxl's OSError for an archive that is not a workbook of XML, such as .xlsb."""
+_DAMAGED = (
+    *(BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError),  # the archive
+    *(SyntaxError, ValueError, OverflowError),  # its XML: ParseError is a SyntaxError
+    *(KeyError, TypeError, IndexError, AttributeError),  # missing or unexpected parts
+)
 """Errors that openpyxl raises for a file that it cannot read."""
-_FORMULA = re.compile(rb"<(\w+:)?f[ />]")
-_LONGEST_TAG = 100
-_WORKBOOK = "xl/workbook.xml"
-_COMPUTE_ON_LOAD = re.compile(rb'fullCalcOnLoad="(1|true)"')
+_FORMULA = re.compile(rb"<([\w.-]+:)?f[\s/>]")
+_COMPUTE_ON_LOAD = re.compile(rb"""<([\w.-]+:)?calcPr\s[^>]*fullCalcOnLoad=["'](1|true)""")
+_LONGEST_TAG = 1000
 _CHUNK = 1 << 20
-_FIX = "open and save it in Excel"
+_MICRO = 1_000_000
+_FIX = "open it in Excel, and save it as an Excel workbook (.xlsx)"
 
 
 class ExcelReader(LibraryFilesReader):
@@ -60,19 +70,29 @@ class ExcelReader(LibraryFilesReader):
         return mode_of(reading.spark).parse_columns(source.columns)
 
     def get_record_reader(
-        self, source: ExcelSource, columns: "StructType", zone: str
+        self, reading: Reading, source: ExcelSource, columns: "StructType"
     ) -> Callable[[BinaryIO, str], Iterator[Record]]:
-        names = tuple(field.name for field in columns.fields)
-        converters = []
-        for field in columns.fields:
-            if (converter := _find_converter(field.dataType, zone)) is None:
-                raise TerminalStepError(
-                    f"columns: a cell cannot be {sql_type(field.dataType)}, the type of "
-                    f"{field.name}; write STRING, and CAST it in the query"
-                )
-            converters.append(converter)
-        layout = _Layout(source.sheet, source.header_row, source.last_row)
-        return partial(_read_records, layout, names, converters)
+        return build_record_reader(source, columns, str(reading.project.zone))
+
+
+def build_record_reader(
+    source: ExcelSource, columns: "StructType", zone: str
+) -> Callable[[BinaryIO, str], Iterator[Record]]:
+    """Return a function that yields the rows of a workbook.
+
+    Raises TerminalStepError for a column of a type that cells cannot have.
+    """
+    names = tuple(field.name for field in columns.fields)
+    converters = []
+    for field in columns.fields:
+        if (converter := _find_converter(field.dataType, zone)) is None:
+            raise TerminalStepError(
+                f"columns: a cell cannot be {sql_type(field.dataType)}, the type of "
+                f"{field.name}; write STRING, and CAST it in the query"
+            )
+        converters.append(converter)
+    layout = _Layout(source.sheet, source.header_row, source.last_row)
+    return partial(_read_records, layout, names, converters)
 
 
 class _Formulas(Enum):
@@ -101,11 +121,11 @@ def _read_records(
 ) -> Iterator[Record]:
     stream, file = given
     books = [_open_workbook(stream, file, data_only=True)]
-    formulas = _find_formulas(stream)
-    if formulas is not _Formulas.NONE:
-        books.append(_open_workbook(stream, file))
     number = 0
     try:
+        formulas = _find_formulas(stream)
+        if formulas is not _Formulas.NONE:
+            books.append(_open_workbook(stream, file))
         sheets = [_find_sheet(book, layout.sheet, file) for book in books]
         where = f"sheet {sheets[0].title}"
         rows = zip_longest(*(_rows(sheet, layout) for sheet in sheets), fillvalue=())
@@ -129,7 +149,6 @@ def _read_records(
 
 
 def _open_workbook(stream: BinaryIO, file: str, *, data_only: bool = False) -> "Workbook":
-    from openpyxl import load_workbook
     from openpyxl.utils.exceptions import InvalidFileException
 
     stream.seek(0)
@@ -138,34 +157,69 @@ def _open_workbook(stream: BinaryIO, file: str, *, data_only: bool = False) -> "
     if start in _SIGNS:
         raise TerminalStepError(f"{file} {_NOT_EXCEL}: {_SIGNS[start]}")
     try:
-        return load_workbook(stream, read_only=True, data_only=data_only, keep_links=False)
-    except (InvalidFileException, *_DAMAGED) as error:
+        reader = _build_reader(stream, data_only=data_only)
+        reader.read()
+        return cast("Workbook", reader.wb)
+    except (InvalidFileException, OSError, *_DAMAGED) as error:
+        if isinstance(error, OSError) and _NO_WORKBOOK not in str(error):
+            raise
         problem = f"{_NOT_EXCEL}, or openpyxl cannot read it ({error}); {_FIX}"
         raise TerminalStepError(f"{file} {problem}") from None
 
 
+def _build_reader(stream: BinaryIO, *, data_only: bool) -> Any:
+    """Return openpyxl's reader, which is `load_workbook`, with texts as they are written.
+
+    openpyxl removes `x005F_` from texts: `_x005F_x000D_`, which stands for `_x000D_`, would be a
+    line break.
+    """
+    from openpyxl.cell.text import Text
+    from openpyxl.reader.excel import ExcelReader as Reader
+    from openpyxl.xml.constants import SHARED_STRINGS, SHEET_MAIN_NS
+    from openpyxl.xml.functions import iterparse
+
+    class ReaderOfTexts(Reader):  # type: ignore[misc]
+        def read_strings(self) -> None:
+            if (part := self.package.find(SHARED_STRINGS)) is None:
+                return
+            with self.archive.open(part.PartName[1:]) as content:
+                for _, node in iterparse(content):
+                    if node.tag == f"{{{SHEET_MAIN_NS}}}si":
+                        self.shared_strings.append(Text.from_tree(node).content)
+                        node.clear()
+
+    return ReaderOfTexts(stream, read_only=True, data_only=data_only, keep_links=False)
+
+
 def _find_formulas(stream: BinaryIO) -> _Formulas:
     """Return the state of the formulas, since openpyxl reads either formulas or their values."""
+    has_formulas = is_stale = False
     with ZipFile(stream) as parts:
-        for name in parts.namelist():
-            if "worksheets/" in name and name.endswith(".xml") and _contains_formula(parts, name):
-                is_stale = _COMPUTE_ON_LOAD.search(parts.read(_WORKBOOK)) is not None
-                return _Formulas.STALE if is_stale else _Formulas.COMPUTED
-    return _Formulas.NONE
+        for name in parts.namelist():  # a sheet may have any name
+            for chunk in _read_chunks(parts, name):
+                has_formulas = has_formulas or _FORMULA.search(chunk) is not None
+                is_stale = is_stale or _COMPUTE_ON_LOAD.search(chunk) is not None
+    if not has_formulas:
+        return _Formulas.NONE
+    return _Formulas.STALE if is_stale else _Formulas.COMPUTED
 
 
-def _contains_formula(parts: ZipFile, name: str) -> bool:
+def _read_chunks(parts: ZipFile, name: str) -> Iterator[bytes]:
+    """Yield a part without the zeros of UTF-16; each tag is whole in one of the chunks."""
     with parts.open(name) as part:
         end = b""
         while chunk := part.read(_CHUNK):
-            if _FORMULA.search(end + chunk):
-                return True
-            end = chunk[-_LONGEST_TAG:]
-    return False
+            found = end + chunk.replace(b"\0", b"")
+            yield found
+            end = found[-_LONGEST_TAG:]
 
 
 def _find_sheet(book: "Workbook", name: str | None, file: str) -> Any:
     names = [sheet.title for sheet in book.worksheets]
+    if not names:
+        raise TerminalStepError(
+            f"{file}: openpyxl finds no sheet, as in a Strict Open XML workbook; {_FIX}"
+        )
     if name is None and len(names) == 1:
         name = names[0]
     if name in names:
@@ -259,7 +313,21 @@ def _to_text(value: Any, cell: Any) -> str:
         return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)
     if _is_number(value) and cell.number_format in _AS_DIGITS and _is_whole(value):
         return str(int(value))
+    if (clock := _find_clock(value, cell)) is not None:
+        return clock
     raise ValueError(f"holds {shorten(value)}, which is not a text; write its type in columns")
+
+
+def _find_clock(value: Any, cell: Any) -> str | None:
+    """Return a time of day or a duration as a text such as `34:05:06.5`; None for other values."""
+    if isinstance(value, time):
+        if not re.search("[hs]", _NOT_SHOWN.sub("", cell.number_format), re.IGNORECASE):
+            return None  # a format of days shows day 0
+        value = datetime.combine(_FIRST_DAY, value) - _FIRST_DAY
+    if not isinstance(value, timedelta) or value < timedelta():
+        return None
+    seconds, micros = divmod(value // timedelta(microseconds=1), _MICRO)
+    return format_clock(seconds, f"{micros:06d}")
 
 
 def _to_boolean(value: Any, _: Any) -> bool:
@@ -293,23 +361,27 @@ def _to_decimal(precision: int, scale: int, value: Any, _: Any) -> Decimal:
     return exact
 
 
-def _to_date(value: Any, _: Any) -> date:
-    found = _to_time("DATE", value, None)
+def _to_date(value: Any, cell: Any) -> date:
+    found = _to_time("DATE", value, cell)
     if found.time() != _MIDNIGHT:
         raise _misfit(value, "DATE")
     return found.date()
 
 
-def _to_time(name: str, value: Any, _: Any) -> datetime:
-    if not isinstance(value, datetime):
+def _to_time(name: str, value: Any, cell: Any) -> datetime:
+    if not isinstance(value, date):
         raise _misfit(value, name)
-    if value < _FIRST_DAY and value.year == _FIRST_DAY.year:
+    if not isinstance(value, datetime):  # written as a text of ISO 8601
+        return datetime.combine(value, _MIDNIGHT)
+    if value < _FIRST_DAY:
         raise ValueError(f"holds {value}, and Excel counts days before March 1900 wrongly")
+    if value < _FIRST_DAY_OF_1904 and cell.parent.parent.epoch.year == _FIRST_DAY_OF_1904.year:
+        raise ValueError(f"holds {value}, before the first day of its workbook, 1904-01-01")
     return value
 
 
-def _to_instant(zone: ZoneInfo, value: Any, _: Any) -> datetime:
-    local = _to_time("TIMESTAMP", value, None)
+def _to_instant(zone: ZoneInfo, value: Any, cell: Any) -> datetime:
+    local = _to_time("TIMESTAMP", value, cell)
     instant = local.replace(tzinfo=zone).astimezone(timezone.utc)
     if instant.astimezone(zone).replace(tzinfo=None) != local:
         raise ValueError(f"holds {local}, not a valid TIMESTAMP since clocks skip it")
@@ -321,7 +393,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_whole(value: float) -> bool:
-    return value == int(value) and abs(value) < _LAST_WHOLE
+    return abs(value) < _LAST_WHOLE and value == int(value)
 
 
 def _misfit(value: Any, name: str) -> ValueError:

@@ -17,6 +17,13 @@ _PATH_OPTIONS = frozenset(
 class LibraryFilesSource(FilesSource):
     """Files that a Python library reads: Spark lists them, so it has options only for that."""
 
+    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = Field(
+        "FAILFAST",
+        description="for records with values that cannot be read: FAILFAST fails the window; "
+        "PERMISSIVE sets the values to NULL; DROPMALFORMED drops the records. The log has their "
+        "number in the last two cases",
+    )
+
     @model_validator(mode="after")
     def _check_options(self) -> "LibraryFilesSource":
         for name in self.options:
@@ -28,9 +35,18 @@ class LibraryFilesSource(FilesSource):
         return self
 
     @property
-    def selecting_names(self) -> frozenset[str]:
-        """The lower-case names of the columns that decide to which window a row belongs."""
+    def strict_names(self) -> frozenset[str]:
+        """The lower-case names of the columns that fail every window if they cannot be read.
+
+        They decide to which window a row belongs.
+        """
+        if self.mode != "FAILFAST":
+            return frozenset()
         return frozenset(name.lower() for name in (self.window_name, self.key_column) if name)
+
+    @property
+    def drops_records(self) -> bool:
+        return self.mode == "DROPMALFORMED"
 
 
 class AvroSource(LibraryFilesSource):

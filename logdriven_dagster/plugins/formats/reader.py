@@ -15,7 +15,9 @@ from logdriven_dagster.engine.queries.nested_values import sql_type
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.sources.file_rows import local_path
 from logdriven_dagster.engine.sources.files.readers import FilesReader, load_paths
+from logdriven_dagster.engine.sources.files.records import count_malformed
 from logdriven_dagster.engine.sources.readers import Reading
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.storage.locations import file_system
@@ -61,9 +63,12 @@ class LibraryFilesReader(FilesReader):
 
     @abstractmethod
     def get_record_reader(
-        self, source: Any, columns: "StructType", zone: str
+        self, reading: Reading, source: Any, columns: "StructType"
     ) -> "Callable[[BinaryIO, str], Iterator[Record]]":
-        """Return a function that yields the records of a file, given its bytes and its path."""
+        """Return a function that yields the records of a file, given its bytes and its path.
+
+        `columns` are those of `get_columns`.
+        """
 
     def whole(self, reading: Reading, source: Any) -> "DataFrame":
         self._require_library()
@@ -81,11 +86,18 @@ class LibraryFilesReader(FilesReader):
         return _use_declared_columns(reading, source, frame)
 
     def validate_frame(self, reading: Reading, source: Any, frame: "DataFrame") -> "DataFrame":
-        """Return the frame with an error for each record that does not fit its columns."""
-        _ = reading, source
+        """Return the frame with an error for each record that does not fit, or count them."""
         if PROBLEM not in frame.columns:
             return frame
         problem = quote_name(PROBLEM)
+        if source.mode != "FAILFAST":
+            is_malformed = sf.expr(f"{problem} IS NOT NULL")
+            windows = reading.windows or (reading.run.window,)
+            frame, count = count_malformed(
+                frame, is_malformed, PROBLEM, source.window_column, windows
+            )
+            reading.malformed.append(count)
+            return (frame.where(~is_malformed) if source.drops_records else frame).drop(PROBLEM)
         # A filter is evaluated even if the query reads none of the columns.
         fits = f"CASE WHEN {problem} IS NULL THEN true ELSE CAST(raise_error({problem}) AS BOOLEAN)"
         return frame.where(f"{fits} END").drop(PROBLEM)
@@ -147,11 +159,11 @@ def _read_paths(
         raise TerminalStepError(f"columns: {columns.simpleString()} has a type that cannot be read")
     kinds = {field.name: sql_type(field.dataType) for field in columns.fields}
     task = _Task(
-        reader.get_record_reader(source, columns, str(reading.project.zone)),
+        reader.get_record_reader(reading, source, columns),
         arrow,
         kinds,
         tuple(field.name for field in others),
-        source.selecting_names & own,
+        source.strict_names & own,
         tuple(sorted(reading.project.storage.items())) if is_remote(source.path) else (),
     )
     if not mode_of(reading.spark).imports_here(reading.spark):
@@ -195,7 +207,7 @@ class _Task:
     """Column → its type in SQL, for messages."""
     others: tuple[str, ...]
     """Columns of the rows that are repeated for each record of the file."""
-    selecting_names: frozenset[str]
+    strict_names: frozenset[str]
     """The lower-case names of columns that decide to which window a record belongs."""
     storage: tuple[tuple[str, str], ...]
 
@@ -211,9 +223,7 @@ class _Task:
         path = local_path(row.column(_PATH)[0].as_py())
         with open_file(path, dict(self.storage)) as stream:
             records = self.read_records(stream, path)
-            for batch in build_batches(
-                records, self.schema, self.kinds, path, self.selecting_names
-            ):
+            for batch in build_batches(records, self.schema, self.kinds, path, self.strict_names):
                 repeated = [pa.repeat(row.column(name)[0], batch.num_rows) for name in self.others]
                 fields = [row.schema.field(name) for name in self.others]
                 yield pa.RecordBatch.from_arrays(

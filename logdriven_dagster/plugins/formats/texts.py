@@ -69,13 +69,10 @@ class TextValuesReader(LibraryFilesReader):
         return texts.add(_PLACE, StringType())
 
     def get_record_reader(
-        self, source: Any, columns: "StructType", zone: str
+        self, reading: Reading, source: Any, columns: "StructType"
     ) -> Callable[[BinaryIO, str], Iterator[Record]]:
-        from pyspark.sql.types import StructType
-
-        _ = zone
-        own = StructType([field for field in columns.fields if field.name != _PLACE])
-        return partial(_read_records, self.get_text_reader(source, own))
+        _ = columns  # those of texts
+        return partial(_read_records, self.get_text_reader(source, _parse_columns(reading, source)))
 
     def use_declared_columns(
         self, reading: Reading, source: LibraryFilesSource, frame: "DataFrame"
@@ -100,9 +97,7 @@ def convert_texts(
             chosen.append(name)
             continue
         error = f"concat({_PLACE}, ': ', {doubt.message}, '; fix the file')"
-        instead = (
-            f"raise_error({error})" if field.name.lower() in source.selecting_names else "NULL"
-        )
+        instead = f"raise_error({error})" if field.name.lower() in source.strict_names else "NULL"
         problems.append(error)
         value = f"CASE WHEN {doubt.bad} THEN {instead} ELSE {doubt.value} END"
         chosen.append(f"CAST({value} AS {sql_type(field.dataType)}) AS {name}")

@@ -1,12 +1,12 @@
 """Sail as an engine: the tables that it supports, and its session."""
 
 import atexit
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.checking.engines import Documents
+from logdriven_dagster.config.checking.engines import Documents, EngineContext
 from logdriven_dagster.config.project import PROJECT_FILE, REMOTE_VARIABLE, Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.yaml.documents import Document
@@ -48,7 +48,7 @@ class Sail(SparkEngineType):
                     self._reasons[each] = self._judge(each)
         return self._reasons[table]
 
-    def session(self, _spark: "Callable[[], SparkSession] | None", watch: Watch) -> "SparkSession":
+    def session(self, _context: EngineContext, watch: Watch) -> "SparkSession":
         return connect_to_sail(self.project, watch)
 
     @cached_property

@@ -32,7 +32,9 @@ _NEWEST = (
 class WindowCost:
     """The cost of a typical window of a table."""
 
-    rows: int
+    read: int
+    """The median of the rows that its windows read from their sources."""
+    written: int
     """The median of the rows that its windows wrote."""
     seconds: float
     """The time for one window; windows of one pass share its time."""
@@ -43,13 +45,15 @@ def read_window_costs(conn: Connection, names: Sequence[str]) -> dict[str, Windo
     asked = [{"name": name, "most": _MOST} for name in names]
     jobs = {row.job_id: row.job_name for row in execute_each(conn, _NEWEST, asked)}
     times: dict[str, list[tuple[datetime, datetime]]] = {}
-    rows: dict[str, list[int]] = {}
+    read: dict[str, list[int]] = {}
+    written: dict[str, list[int]] = {}
     for part in split_into_chunks(list(jobs), LOOKED_UP):
         query = (
             select(
                 job_log.c.job_id,
                 job_log.c.job_start_time,
                 job_log.c.job_end_time,
+                func.sum(step_log.c.source_count).label("read"),
                 func.sum(step_log.c.success_count).label("written"),
             )
             .join_from(job_log, step_log, step_log.c.job_id == job_log.c.job_id, isouter=True)
@@ -59,9 +63,12 @@ def read_window_costs(conn: Connection, names: Sequence[str]) -> dict[str, Windo
         for row in conn.execute(query):
             name = jobs[row.job_id]
             times.setdefault(name, []).append((row.job_start_time, row.job_end_time))
-            rows.setdefault(name, []).append(int(row.written or 0))
+            read.setdefault(name, []).append(int(row.read or 0))
+            written.setdefault(name, []).append(int(row.written or 0))
     return {
-        name: WindowCost(round(median(rows[name])), _measure(spans) / len(spans))
+        name: WindowCost(
+            round(median(read[name])), round(median(written[name])), _measure(spans) / len(spans)
+        )
         for name, spans in times.items()
     }
 

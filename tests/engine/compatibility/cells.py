@@ -15,8 +15,14 @@ HEADINGS = {
     "orc": "ORC files",
     "csv": "CSV files",
     "json": "JSON files",
+    "xml": "XML files",
+    "avro": "Avro files",
+    "excel": "Excel workbooks",
+    "fixed_width": "Fixed-width text",
     "iceberg": "Iceberg tables",
+    "iceberg features": "Features of Iceberg tables",
     "delta": "Delta tables",
+    "delta features": "Features of Delta tables",
     "postgresql": "PostgreSQL columns, read by a source",
     "into postgresql": "PostgreSQL columns, written by a target",
     "mariadb": "MariaDB columns, read by a source",
@@ -35,12 +41,13 @@ its type, such as *polars Duration*, *DuckDB TIMESTAMP_NS* or *pandas nullable i
   project's zone show it.
 - *refused*: the window fails with this message. `FILE` stands for the file's path.
 - *other values*: another value than the program wrote. Only plain Spark reads or writes such.
-- *needs a jar*: plain Spark reads no such table.
+- *needs a jar*: plain Spark reads no such file or table.
 
-Files are read without `columns`, those of CSV and JSON with the type that is named. *PyArrow …,
-INT96* and the like name an option of the writer. Feather and Avro files are not read: write
-Parquet. In databases, tables are made by other programs, and read and written without options.
-See also [File sources](../files.md), [Iceberg tables](../iceberg.md),
+Files are read without `columns`; those of CSV, JSON, XML, Excel and fixed width with the type that
+is named. *PyArrow …, INT96* and the like name an option of the writer. Feather files are not read:
+write Parquet. In databases, tables are made by other programs, and read and written without
+options. See also [File sources](../files.md),
+[Avro, Excel, fixed width and XML](../plugins/formats.md), [Iceberg tables](../iceberg.md),
 [Delta tables](../plugins/delta.md) and [Databases](../databases.md).
 """
 

@@ -22,6 +22,8 @@ ZONE = "America/New_York"
 """The time zone of the project: one in which a time without a zone that moves can be seen."""
 OTHER = "other values"
 REFUSED = "refused: "
+WIDTH = 26
+"""The number of characters of a column of fixed width; that of row numbers has two."""
 _EPOCH = datetime(1970, 1, 1)
 _PLAIN = {
     "spark.sql.session.timeZone": ZONE,
@@ -60,12 +62,15 @@ def spark_outcome(
 
     `options` are those of Spark's reader of databases.
     """
-    if written.form in ("delta", "iceberg"):
+    if written.form in ("delta", "iceberg", "avro"):
         return "needs a jar"
+    if written.form in ("excel", "fixed_width"):
+        return "no reader"
     reader = prepared(session).read.format("jdbc" if options else written.form)
     if declared := _declared([written]):
         reader = reader.schema(", ".join(declared))
-    reader = reader.options(**{key: str(value) for key, value in written.source.items()})
+    given = {_OPTIONS.get(key, key): str(value) for key, value in written.source.items()}
+    reader = reader.options(**given)
     try:
         if options:
             frame = reader.options(**options, dbtable=written.path).load()
@@ -91,6 +96,10 @@ def failed(error: PySparkException | Py4JJavaError) -> str:
     return f"fails: {error.java_exception.getClass().getSimpleName()}"
 
 
+_OPTIONS = {"row_tag": "rowTag"}
+"""Fields of sources with another name in Spark."""
+
+
 def _declared(columns: Sequence[Written]) -> list[str]:
     named = [f"{each.column} {each.declared}" for each in columns if each.declared]
     return ["n INT", *named] if named else []
@@ -98,6 +107,8 @@ def _declared(columns: Sequence[Written]) -> list[str]:
 
 def _load(lab: Lab, columns: Sequence[Written], declared: str) -> dict[str, str]:
     source = _source(lab, columns[0])
+    if columns[0].form == "fixed_width":
+        source["widths"] = [2, *[WIDTH] * len(columns)]
     if declared:
         source["columns"] = declared
     lab.settings["timezone"] = ZONE

@@ -44,6 +44,9 @@ PROGRAMS = {
     "delta_tables": "deltalake",
     "pyiceberg_tables": "pyiceberg_core",
     "pyorc_files": "pyorc",
+    "fastavro_files": "fastavro",
+    "xlsxwriter_files": "xlsxwriter",
+    "numpy_files": "numpy",
 }
 """Script → the package that it needs."""
 ENVIRONMENT = os.environ.get("LOGDRIVEN_TEST_WRITERS")
@@ -59,7 +62,7 @@ CELLS = [
 ]
 FIX = re.compile(
     r"write|convert|declare|name it|fix|CAST|read the files|customSchema|locale|leave|rename|"
-    r"use Spark"
+    r"use Spark|open and save"
 )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from logdriven_dagster.engine.spark import settings as spark_settings
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
+from logdriven_dagster.model.runs import ExpectedWork
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
 from tests.patience import PATIENCE
@@ -90,3 +91,19 @@ def test_the_jvm_is_started_without_a_fork_and_out_of_reach_of_ctrl_c(spark_proc
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]
+
+
+def test_a_jvm_for_little_work_has_the_first_compiler_alone(lab: Lab):
+    first, name = "-XX:TieredStopAtLevel=1", "spark.driver.extraJavaOptions"
+
+    def options(expected: ExpectedWork | None) -> list[str]:
+        return spark_settings.launch_settings(lab.project, expected)[name].split()
+
+    assert first in options(ExpectedWork(rows=400_000, seconds=8))
+    assert first not in options(None)
+    assert first not in options(ExpectedWork(rows=600_000, seconds=8))
+    assert first not in options(ExpectedWork(rows=10, seconds=30)), "its joins may read many rows"
+    lab.settings["spark"] = {"config": {name: "-XX:TieredStopAtLevel=4"}}
+    assert options(ExpectedWork(rows=10, seconds=1))[-1] == "-XX:TieredStopAtLevel=4"
+    lab.settings["spark"] = {"master": "spark://127.0.0.1:7077"}
+    assert first not in options(ExpectedWork(rows=10, seconds=1))

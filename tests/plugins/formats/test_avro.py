@@ -1,7 +1,9 @@
 """Avro files are read exactly, or refused with file, record and column."""
 
+from contextlib import suppress
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,9 +14,10 @@ from fastavro.utils import generate_many
 
 from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.errors import InvalidProjectError, TerminalStepError
-from logdriven_dagster.plugins.formats.avro import _read_records
+from logdriven_dagster.plugins.formats.avro import _read_columns, _read_records
 from logdriven_dagster.plugins.formats.avro_types import find_spark_type
 from logdriven_dagster.plugins.formats.batches import PROBLEM, build_batches
+from logdriven_dagster.plugins.formats.reader import File
 from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing.conformance import SourceConformance, SourceScene
 from tests.builders import at, day
@@ -197,6 +200,11 @@ def test_a_record_fails_its_own_window(lab: Lab):
     assert (counts.source, counts.target) == (1, 1)
     with pytest.raises(TerminalStepError, match=r"record 2: column v holds"):
         lab.run("ods.t", day(2))
+    source = SOURCE | {"window_column": "at", "mode": "PERMISSIVE"}
+    lab.table("ods.t", {"source": source, "target": TARGET})
+    counts = lab.run("ods.t", day(2)).counts
+    assert (counts.target, counts.malformed) == (1, 1)
+    assert [row[1] for row in lab.rows("ods.t", day(2))] == [None]
 
 
 def test_columns_select_and_widen(lab: Lab):
@@ -252,6 +260,67 @@ def test_a_file_that_is_not_avro_or_is_cut_off_is_refused(
 def test_codecs_are_read(lab: Lab, codec: str):
     write(lab.root / "in/f.avro", record(("n", "int")), [{"n": 1}], codec)
     assert load(lab).counts.target == 1
+
+
+ROWS = [{"a": f"text {n}" * 3, "b": n if n % 3 else None} for n in range(300)]
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz", "lz4"])
+def test_a_damaged_block_of_any_codec_is_refused(tmp_path: Path, codec: str):
+    """The bytes of a block: its sync marker, its size, and the compressed records."""
+    schema = record(("a", "string"), ("b", ["null", "long"]))
+    content = write(tmp_path / "f.avro", schema, ROWS, codec).read_bytes()
+    assert [each.values for each in _read_records(BytesIO(content), "f")] == ROWS
+    marker = content[-16:]
+    start = content.index(marker) + 16
+    damaged = {
+        "sync marker": content[:-1] + bytes([content[-1] ^ 1]),
+        "negative size": content[: start + 2] + b"\x01" + content[start + 3 :],
+        "size without end": content[: start + 2] + b"\xff" * 20 + content[start + 3 :],
+        "half a block": content[: len(content) // 2],
+    }
+    damaged |= {
+        f"byte {n}": content[:n] + bytes([content[n] ^ 0x81]) + content[n + 1 :]
+        for n in range(start, len(content) - 16, 1 + len(content) // 40)
+    }
+    for name, each in damaged.items():
+        with suppress(TerminalStepError):
+            assert len(list(_read_records(BytesIO(each), "f"))) == len(ROWS)
+            # Only a byte of a value may differ, in codecs without a checksum.
+            assert name.startswith("byte")
+            assert codec in ("null", "deflate", "lz4", "zstandard")
+
+
+def test_a_block_with_more_bytes_than_records_is_refused(tmp_path: Path):
+    path = write(tmp_path / "f.avro", record(("n", "int")), [{"n": 1}, {"n": 2}])
+    content = path.read_bytes()
+    start = content.index(content[-16:]) + 16
+    assert content[start : start + 2] == b"\x04\x04"
+    with pytest.raises(TerminalStepError, match="a block has more bytes than records"):
+        list(_read_records(BytesIO(content[:start] + b"\x02" + content[start + 1 :]), "f"))
+
+
+def test_an_error_of_the_storage_is_none_of_the_file(tmp_path: Path):
+    """It is temporary; bz2 also raises OSError for damaged data."""
+    content = write(tmp_path / "f.avro", record(("n", "int")), [{"n": 1}], "bzip2").read_bytes()
+
+    class Broken(BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell() > len(content) - 40:
+                raise OSError("connection reset")
+            return super().read(size)
+
+    with pytest.raises(OSError, match="connection reset"):
+        list(_read_records(Broken(content), "f"))
+
+
+def test_a_damaged_header_is_refused(tmp_path: Path):
+    path = write(tmp_path / "f.avro", record(("a", "string"), ("b", "int")), [])
+    content = path.read_bytes()
+    for n in range(4, len(content) - 16):
+        path.write_bytes(content[:n] + bytes([content[n] ^ 0x21]) + content[n + 1 :])
+        with suppress(TerminalStepError):
+            _read_columns(File(str(path), n, 0), ())
 
 
 class TestAvro(SourceConformance):

@@ -1,6 +1,5 @@
 """Cells of Excel workbooks are read as Excel shows them, or refused with file, sheet and cell."""
 
-import re
 import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -12,9 +11,12 @@ import pyarrow as pa
 import pytest
 from openpyxl import Workbook
 from openpyxl.utils.datetime import CALENDAR_MAC_1904
+from pyspark.sql import types as ty
 
 from logdriven_dagster.errors import InvalidProjectError, TerminalStepError
 from logdriven_dagster.plugins.formats.batches import Record, build_batches
+from logdriven_dagster.plugins.formats.excel import build_record_reader
+from logdriven_dagster.plugins.formats.models import ExcelSource
 from logdriven_dagster.testing.conformance import SourceConformance, SourceScene
 from tests.builders import day
 from tests.engine.laboratory import Lab
@@ -62,6 +64,8 @@ READ: dict[str, tuple[str, Any, Any]] = {
     "double": ("DOUBLE", 0.1, 0.1),
     "decimal": ("DECIMAL(9, 2)", 12.5, Decimal("12.50")),
     "sum": ("DECIMAL(9, 2)", 0.1 + 0.2, Decimal("0.30")),
+    "time of day": ("STRING", time(1, 2, 3, 500_000), "01:02:03.5"),
+    "duration": ("STRING", timedelta(hours=34, minutes=5), "34:05:00"),
     "date": ("DATE", date(2022, 1, 2), date(2022, 1, 2)),
     "time": ("TIMESTAMP_NTZ", NOON, NOON),
     "instant in Berlin": ("TIMESTAMP", NOON, NOON - timedelta(hours=1)),
@@ -116,25 +120,139 @@ def test_a_cell_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str)
     assert problem in found
 
 
-def test_values_of_formulas_that_excel_has_computed_are_read(lab: Lab):
-    path = write(lab.root / "in/f.xlsx", [["v"], ["=1+1"]])
-    store_value(path, b"7")  # as XlsxWriter stores 0, which Excel replaces when it opens the file
-    assert "cell A2 is a formula without a stored value" in refused(lab, "v INT")
-    store_value(path, b"7", computed=True)
-    load(lab, "v INT")
-    assert lab.rows("ods.t") == [(7,)]
+KINDS = {
+    "STRING": ty.StringType(),
+    "INT": ty.IntegerType(),
+    "DOUBLE": ty.DoubleType(),
+    "DECIMAL(9, 2)": ty.DecimalType(9, 2),
+    "DATE": ty.DateType(),
+    "TIMESTAMP_NTZ": ty.TimestampNTZType(),
+}
 
 
-def store_value(path: Path, value: bytes, *, computed: bool = False) -> None:
-    """Store a value for each formula of a workbook; `computed` as Excel does when it saves."""
+def cells(path: Path, kind: str) -> list[Any]:
+    """The values of the column `v`, or the problems, without Spark."""
+    source = ExcelSource.model_validate({**SOURCE, "columns": f"v {kind}"})
+    column = ty.StructType().add("v", KINDS[kind])
+    read = build_record_reader(source, column, "UTC")
+    with path.open("rb") as stream:
+        return [r.problems.get("v") or r.values.get("v") for r in read(stream, "f.xlsx")]
+
+
+def edit(path: Path, *changes: tuple[bytes, bytes]) -> Path:
+    """Replace texts in the parts of a workbook and in their names, as other programs write it."""
     with ZipFile(path) as book:
         parts = {name: book.read(name) for name in book.namelist()}
     with ZipFile(path, "w") as book:
-        for name, part in parts.items():
-            changed = re.sub(rb"</f><v ?/>|</f><v></v>", b"</f><v>" + value + b"</v>", part)
-            book.writestr(
-                name, changed.replace(b' fullCalcOnLoad="1"', b"") if computed else changed
-            )
+        for each in parts.items():
+            name, part = each[0].encode(), each[1]
+            for old, new in changes:
+                name, part = name.replace(old, new), part.replace(old, new)
+            book.writestr(name.decode(), part)
+    return path
+
+
+COMPUTED = (b' fullCalcOnLoad="1"', b"")
+"""Excel removes the mark when it saves; openpyxl and XlsxWriter set it."""
+
+
+def test_values_of_formulas_that_excel_has_computed_are_read(tmp_path: Path):
+    path = write(tmp_path / "f.xlsx", [["v"], ["=1+1"]])
+    missing = "in cell A2 is a formula without a stored value"
+    assert cells(path, "INT")[0].startswith(missing)
+    for value in (b"</f><v />", b"</f><v></v>", b"</f><v/>"):
+        edit(path, (value, b"</f><v>7</v>"))  # as XlsxWriter stores 0
+    assert cells(path, "INT")[0].startswith(missing)
+    assert cells(edit(path, COMPUTED), "INT") == [7]
+
+
+def test_formulas_are_found_in_parts_of_any_name(tmp_path: Path):
+    path = write(tmp_path / "f.xlsx", [["v"], ["=1+1"]])
+    for old, new in {"worksheets/sheet1": "s/Sheet", "workbook.xml": "book.xml"}.items():
+        edit(path, (old.encode(), new.encode()))
+    assert "is a formula without a stored value" in cells(path, "INT")[0]
+
+
+def test_excel_counts_days_from_march_1900(tmp_path: Path):
+    """Serials 1 to 60 are other days than Excel shows, and 60 is no day at all."""
+    rows = [["v"], *([n] for n in (-1, 59, 60, 61, 61.5))]
+    formats = {f"A{n}": "yyyy-mm-dd" for n in range(2, 7)}
+    path = write(tmp_path / "f.xlsx", rows, **formats)
+    *problems, first, noon = cells(path, "TIMESTAMP_NTZ")
+    assert all("counts days before March 1900 wrongly" in each for each in problems)
+    assert (first, noon) == (datetime(1900, 3, 1), datetime(1900, 3, 1, 12))
+    path = write(tmp_path / "f.xlsx", rows, CALENDAR_MAC_1904, **formats)
+    problem, *_, found, _ = cells(path, "TIMESTAMP_NTZ")
+    assert "before the first day of its workbook, 1904-01-01" in problem
+    assert found == datetime(1904, 3, 2)
+
+
+def test_a_time_of_day_in_a_format_of_days_is_refused(tmp_path: Path):
+    formats = {"A2": "yyyy-mm-dd", "A3": '"hours" d', "A4": "[Red]h:mm", "A5": "[h]:mm"}
+    rows = [["v"], [0.5], [0.5], [0.5], [1.5]]
+    day, text, *found = cells(write(tmp_path / "f.xlsx", rows, **formats), "STRING")
+    assert "which is not a text" in day
+    assert "which is not a text" in text
+    assert found == ["12:00:00", "36:00:00"]
+
+
+def test_escaped_characters_are_decoded_once(tmp_path: Path):
+    """Excel stores texts in a table, from which openpyxl would remove `x005F_`."""
+    path = write(tmp_path / "f.xlsx", [["v"], ["0"], ["1"], ["2"]])
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    part = f'<Override PartName="/xl/t.xml" ContentType="{kind}"/></Types>'
+    edit(path, (b"</Types>", part.encode()))
+    for n in (b"0", b"1", b"2"):
+        edit(path, (b't="inlineStr"><is><t>%b</t></is>' % n, b't="s"><v>%b</v>' % n))
+    texts = "<si><t>a_x000D_b_x005F_x000D_</t></si><si><t>x005F_</t></si>"
+    runs = "<si><r><t>a</t></r><r><rPr><b/></rPr><t> b</t></r></si>"
+    with ZipFile(path, "a") as book:
+        namespace = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+        book.writestr("xl/t.xml", f'<sst xmlns="{namespace}">{texts}{runs}</sst>')
+    assert cells(path, "STRING") == ["a\rb_x000D_", "x005F_", "a b"]
+
+
+def test_percentages_are_fractions_and_texts_of_runs_are_whole(tmp_path: Path):
+    path = write(tmp_path / "f.xlsx", [["v"], [0.5]], A2="0%")
+    assert cells(path, "DOUBLE") == [0.5]
+    path = write(tmp_path / "f.xlsx", [["v"], ["ab"]])
+    edit(path, (b"<t>ab</t>", b"<r><t>a</t></r><r><rPr><b/></rPr><t> b</t></r>"))
+    assert cells(path, "STRING") == ["a b"]
+
+
+def test_times_of_iso_8601_and_numbers_without_a_value_are_read(tmp_path: Path):
+    path = write(tmp_path / "f.xlsx", [["v"], [1], [2]])
+    edit(path, (b'<c r="A2" t="n"><v>1<', b'<c r="A2" t="d"><v>2022-01-02<'))
+    assert cells(path, "DATE")[0] == date(2022, 1, 2)
+    edit(path, (b"2022-01-02<", b"1E400<"), (b't="d"', b't="n"'))
+    for kind in ("DOUBLE", "INT", "STRING", "DECIMAL(9, 2)"):
+        assert "holds inf" in cells(path, kind)[0]
+
+
+NOT_READ = {
+    "a Strict workbook": (
+        (b"schemas.openxmlformats.org/officeDocument/2006/relationships", b"purl.oclc.org/r"),
+        "f.xlsx: openpyxl finds no sheet, as in a Strict Open XML workbook",
+    ),
+    "a workbook of bytes (.xlsb)": (
+        (b"spreadsheetml.sheet.main+xml", b"ms-excel.sheet.binary"),
+        "f.xlsx is not an Excel workbook (.xlsx, .xlsm), or openpyxl cannot read it (File contains",
+    ),
+    "an entity": (
+        (b"<t>x<", b"<t>&e;<"),
+        "f.xlsx, after row 1: openpyxl cannot read the sheet (undefined entity",
+    ),
+    "damaged XML": ((b"<sheetData>", b"<sheetData"), "f.xlsx, after row 0: openpyxl cannot read"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_READ)
+def test_a_workbook_that_openpyxl_cannot_read_is_refused(tmp_path: Path, case: str):
+    change, problem = NOT_READ[case]
+    path = edit(write(tmp_path / "f.xlsx", [["v"], ["x"]]), change)
+    with pytest.raises(TerminalStepError) as caught:
+        cells(path, "STRING")
+    assert str(caught.value).startswith(problem)
 
 
 def test_a_row_fails_its_own_window(lab: Lab):

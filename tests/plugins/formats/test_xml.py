@@ -140,6 +140,15 @@ def write(path: Path, content: str) -> None:
     path.write_text(content)
 
 
+def test_spaces_and_empty_elements_are_those_of_the_declared_types(lab: Lab):
+    content = "<rows><r n=' 1 '><s> a </s><l> 2 </l><l/></r><r><n/><s/></r></rows>"
+    write(lab.root / "in/f.xml", content)
+    source = SOURCE | {"columns": "_n INT, n INT, s STRING, l ARRAY<INT>"}
+    lab.table("ods.t", {"source": source, "target": TARGET})
+    lab.run("ods.t", day(1))
+    assert lab.rows("ods.t") == [(1, None, " a ", [2, None]), (None, None, "", None)]
+
+
 def test_a_row_fails_its_own_window(lab: Lab):
     row = "<r d='2022-01-0{0}'><l><n>{1}</n></l><l><n>2</n></l></r>\n"
     write(lab.root / "in/f.xml", f"<rows>{row.format(1, 1)}{row.format(2, '1.0')}</rows>")

@@ -16,6 +16,7 @@ from logdriven_dagster.config.models.types.files import (
     RecordsSource,
     TextSource,
 )
+from logdriven_dagster.config.models.types.time_columns import WindowColumn
 from logdriven_dagster.engine.queries.nested_values import any_leaf, sql_type
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.window_index import bins_by_window, counts_of_bins
@@ -35,7 +36,7 @@ from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
 CORRUPT = "_corrupt_record"
@@ -159,16 +160,37 @@ def clean_malformed(
 ) -> "tuple[DataFrame, Malformed]":
     """Return the rows with NULL for unreadable values, or without such rows, and their counts.
 
-    The second value returns the number of malformed records of each window after the query; None
-    where it is not known.
+    The second value is that of `count_malformed`.
     """
-    from pyspark.sql import Observation
-
     found, names = doubts(frame, source), [name for name in frame.columns if name != CORRUPT]
     unfit = [f"{quote_name(CORRUPT)} IS NOT NULL"] if CORRUPT in frame.columns else []
     unfit += [f"coalesce({doubt.bad}, false)" for doubt in found]
     malformed = sf.expr(" OR ".join(unfit) or "false")
-    column = source.window_column if len(windows) > 1 else None
+    observed, counts = count_malformed(frame, malformed, names[0], source.window_column, windows)
+    if source.mode == "DROPMALFORMED":
+        observed = observed.where(~malformed)
+    changes = {
+        d.name: sf.expr(f"CASE WHEN {d.bad} THEN {d.instead} ELSE {d.value} END") for d in found
+    }
+    observed = observed.withColumns(changes) if changes else observed
+    return observed.select(*map(quote_name, names)), counts
+
+
+def count_malformed(
+    frame: "DataFrame",
+    malformed: "Column",
+    name: str,
+    window_column: WindowColumn | None,
+    windows: Sequence[TimeWindow],
+) -> "tuple[DataFrame, Malformed]":
+    """Return the frame with a counter of the rows for which `malformed` is true.
+
+    `name` is any column of the frame. The second value returns the number of each window after the
+    query; None where it is not known.
+    """
+    from pyspark.sql import Observation
+
+    column = window_column if len(windows) > 1 else None
     bins = bins_by_window(frame, column, windows, malformed) if column else None
     observation = Observation()
     observed = frame.observe(
@@ -176,7 +198,7 @@ def clean_malformed(
         sf.count_if(malformed).alias("malformed"),
         (sf.lit("") if bins is None else bins).alias("bins"),
         # Spark refuses a query that selects only the corrupt column.
-        sf.count(quote_name(names[0])).alias("asked"),
+        sf.count(quote_name(name)).alias("asked"),
     )
     session = frame.sparkSession
 
@@ -188,13 +210,7 @@ def clean_malformed(
             return list(counts_of_bins(values["bins"], len(windows)))
         return [values["malformed"]] * len(windows)
 
-    if source.mode == "DROPMALFORMED":
-        observed = observed.where(~malformed)
-    changes = {
-        d.name: sf.expr(f"CASE WHEN {d.bad} THEN {d.instead} ELSE {d.value} END") for d in found
-    }
-    observed = observed.withColumns(changes) if changes else observed
-    return observed.select(*map(quote_name, names)), counts
+    return observed, counts
 
 
 def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:

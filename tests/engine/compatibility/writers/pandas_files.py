@@ -1,7 +1,8 @@
-"""Parquet by PyArrow, CSV and JSON lines, of pandas' columns."""
+"""Parquet by PyArrow, CSV, JSON lines, Excel by openpyxl and XML, of pandas' columns."""
 
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 from uuid import UUID
 
 import numpy as np
@@ -198,6 +199,48 @@ def in_json():
     )
 
 
+def in_xml():
+    yield case("nullable bool (boolean)", "boolean", *BOOLS, declared="BOOLEAN")
+    yield case("nullable int (Int64)", "Int64", -(2**63), 2**63 - 1, declared="BIGINT")
+    yield case("float64", "float64", 0.1, 1e300, declared="DOUBLE")
+    yield case("object of Decimal", object, *CENTS, declared="DECIMAL(9, 2)")
+    # pandas writes an empty element for an empty text and for None.
+    texts = "", 'a <b> & "c"\n Zürich'
+    yield case("string", "string", *texts, read=[*texts, ""], declared="STRING")
+    yield case("object of date", object, *DAYS, declared="DATE")
+    at = pd.Series([AT, datetime(1969, 12, 31, 12), None])
+    yield Case("datetime64", at, [AT, datetime(1969, 12, 31, 12), None], declared="TIMESTAMP_NTZ")
+    utc = [AT.replace(tzinfo=timezone.utc), datetime(1969, 12, 31, 12, tzinfo=timezone.utc), None]
+    yield Case("datetime64[UTC]", at.dt.tz_localize("UTC"), utc, declared="TIMESTAMP")
+
+
+def in_excel():
+    yield case("nullable bool (boolean)", "boolean", *BOOLS, declared="BOOLEAN")
+    yield case("nullable int (Int32)", "Int32", -(2**31), 2**31 - 1, declared="INT")
+    # A cell has 15 digits.
+    yield case("nullable int (Int64), 19 digits", "Int64", 2**63 - 1, 1, declared="BIGINT")
+    yield case("float64", "float64", 0.1, 1e300, declared="DOUBLE")
+    # pandas writes numbers.
+    yield case("object of Decimal", object, *CENTS, declared="DECIMAL(9, 2)")
+    # pandas writes an empty cell for an empty text and for None.
+    texts = "", "a\n Zürich 東京 😀"
+    yield case("string", "string", *texts, read=[None, texts[1], None], declared="STRING")
+    yield case("string of digits", "string", "007", "1e5", declared="STRING")
+    yield case("object of date", object, DAYS[0], date(1900, 3, 1), declared="DATE")
+    old = date(1900, 2, 28), DAYS[0]
+    yield case("object of date before March 1900", object, *old, declared="DATE")
+    millis = AT.replace(microsecond=123000)
+    at = pd.Series([millis, datetime(1969, 12, 31, 12), None])
+    read = [millis, datetime(1969, 12, 31, 12), None]
+    yield Case("datetime64", at, read, declared="TIMESTAMP_NTZ")
+    # pandas writes a text for a time of day, and a number of days for a duration.
+    clocks = ["03:04:05.500000", "00:00:00", None]
+    times_of_day = time(3, 4, 5, 500000), time(0)
+    yield case("object of time", object, *times_of_day, read=clocks, declared="STRING")
+    lasts = pd.Series([timedelta(days=2, hours=12), timedelta(hours=-6), None])
+    yield Case("timedelta64, in DOUBLE", lasts, [2.5, -0.25, None], declared="DOUBLE")
+
+
 def in_json_of_epochs():
     at = pd.Series([AT, datetime(1969, 12, 31, 12), None])
     yield Case(
@@ -225,6 +268,15 @@ def csv(path, columns):
     numbered(columns).to_csv(path, index=False)
 
 
+def excel(path, columns):
+    with Path(path).open("wb") as file:
+        numbered(columns).to_excel(file, index=False, engine="openpyxl")
+
+
+def xml(path, columns):
+    numbered(columns).to_xml(path, index=False, parser="etree")
+
+
 def json_of(date_format):
     def lines(path, columns):
         numbered(columns).to_json(path, orient="records", lines=True, date_format=date_format)
@@ -241,5 +293,7 @@ write_all(
         Format("csv", csv, list(in_csv()), source={"header": True}),
         Format("json", json_of("iso"), list(in_json())),
         Format("json", json_of("epoch"), list(in_json_of_epochs())),
+        Format("excel", excel, list(in_excel())),
+        Format("xml", xml, list(in_xml()), source={"row_tag": "row"}),
     ],
 )

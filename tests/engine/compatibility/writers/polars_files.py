@@ -143,6 +143,19 @@ def in_text(form):
     )
 
 
+def in_avro():
+    yield case("Boolean", [True, False, None], pl.Boolean)
+    yield case("Int32", [-(2**31), 2**31 - 1, None], pl.Int32)
+    yield case("Int64", [-(2**63), 2**63 - 1, None], pl.Int64)
+    yield case("Float32", [1.5, float("inf"), None], pl.Float32)
+    yield case("Float64", [0.1, float("nan"), None], pl.Float64)
+    yield case("String", ["", "Zürich 東京 😀", None], pl.String)
+    yield case("Binary", [b"", b"\x00\xff", None], pl.Binary)
+    yield case("Date", [date(2022, 1, 2), date(1500, 1, 1), None], pl.Date)
+    yield case("Datetime(us)", [AT, AT.replace(year=1969), None], pl.Datetime("us"))
+    yield case("List(Int64)", [[1, None], [], None], pl.List(pl.Int64))
+
+
 def numbered(columns):
     return pl.DataFrame({"n": pl.Series([0, 1, 2], dtype=pl.Int32), **columns})
 
@@ -159,6 +172,10 @@ def lines(path, columns):
     numbered(columns).write_ndjson(path)
 
 
+def avro(path, columns):
+    numbered(columns).write_avro(path)
+
+
 write_all(
     "polars",
     pl.__version__,
@@ -166,5 +183,6 @@ write_all(
         Format("parquet", parquet, list(in_parquet())),
         Format("csv", csv, list(in_text("csv")), source={"header": True}),
         Format("json", lines, list(in_text("json"))),
+        Format("avro", avro, list(in_avro())),
     ],
 )
