@@ -12,6 +12,8 @@ from xml.sax.saxutils import escape
 import pytest
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
+from logdriven_dagster.plugins.importers.kettle.ktr import Output
+from logdriven_dagster.plugins.importers.kettle.own_rows import select_written
 from logdriven_dagster.plugins.importers.kettle.rows import (
     QUERIES,
     Reading,
@@ -297,6 +299,34 @@ def test_steps_that_compute_fields(spark: Any):
     assert run("NullIf", null, "('N/D', 1), ('n/d', 2)") == [(1, None), (2, "n/d")]
     value = "<selectFields>Y</selectFields>" + null.replace("N/D", "0")
     assert run("IfNull", value, "('', 1), ('b', 2)") == [(1, "0"), (2, "b")]
+
+
+def test_new_combinations_that_a_database_may_take_for_one_fail(spark: Any):
+    output = Output(
+        step="it",
+        connection="shop",
+        schema="",
+        table="t",
+        truncate=False,
+        fields=(("a", "a"),),
+        inserts_only=True,
+        finds_null=True,
+        technical_key="tk",
+    )
+
+    def numbered(texts: str, own: str = "(1, 'x')") -> list[tuple[Any, ...]]:
+        relations = (
+            f"(SELECT * FROM VALUES {texts} AS t(a))",
+            f"(SELECT * FROM VALUES {own} AS t(tk, a))",
+        )
+        text = select_written(output, *relations, ignores_case=True)
+        return [tuple(row) for row in spark.sql(text).collect()]
+
+    assert sorted(numbered("('x'), ('b'), ('b'), ('a')")) == [(2, "a"), (3, "b")]
+    with pytest.raises(Exception, match="new rows differ only in case"):
+        numbered("('b'), ('B')")
+    with pytest.raises(Exception, match="differs from another one only in case"):
+        numbered("('X')")
 
 
 SORTED = "<fields><field><name>name</name><ascending>{}</ascending>{}</field></fields>"
