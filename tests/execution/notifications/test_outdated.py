@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.execution.test_source_changes import Events
 from tests.recipients import mail_server
+from tests.source_files import Events
 
 OUTDATED = "[events] ods.events out of date"
 
@@ -66,7 +66,7 @@ def test_windows_that_run_again_by_themselves_are_not_reported(events, mail):
 
 
 @pytest.mark.parametrize(("reaction", "on"), [("ignore", "always"), ("report", "[recovery]")])
-def test_nobody_else_is_notified(events, mail, reaction, on):
+def test_other_tables_and_recipients_receive_no_notice(events, mail, reaction, on):
     found = events(reaction, on)
     mail.mails.clear()
     found.deliver("2.csv", 2, 2)
