@@ -141,7 +141,7 @@ def stage(lab: Lab, files: Sequence[str], number: int) -> StagedRows:
 def describe(files: Sequence[str]) -> dict[str, Any]:
     """Values, NULLs, minimum and maximum of each column of some files, from their footers.
 
-    Ends are unknown where a file has none, as Parquet for Java has none of long values.
+    Ends and NULLs are unknown where a file has none, as Parquet for Java has none of long values.
     """
     found: dict[str, Any] = {}
     for file in files:
@@ -163,8 +163,7 @@ def ends_of(known: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def is_equal_or_unknown(by_arrow: Any, by_spark: Any) -> bool:
-    (values, *ends), (expected, *known) = by_arrow, by_spark
-    return values == expected and (ends == known or None in (ends[0], known[0]))
+    return by_arrow == by_spark or None in (by_arrow[1], by_spark[1])
 
 
 @pytest.mark.usefixtures("long")
