@@ -4,20 +4,22 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from logdriven_dagster.config.locations import as_path, resolve_location
 from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.source_rows import FileVersion, SourceRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
+_T = TypeVar("_T")
 PATTERN = set("*?[]{}\\")
 VISIBLE = "[^_.]"
 """The part of a pattern that matches the first character of a name that is not hidden."""
@@ -30,6 +32,35 @@ Fingerprint: TypeAlias = frozenset[tuple[str, int, int]]
 
 FileVersions: TypeAlias = frozenset[FileVersion]
 """The versions of all files of a source."""
+
+
+@dataclass
+class Listings:
+    """The files of sources that the present step has listed, and what follows from them."""
+
+    remote: dict[str, list[FoundFile]] = field(default_factory=dict)
+    """Path in an object store → its files."""
+    _facts: dict[Hashable, Any] = field(default_factory=dict)
+
+    def find_versions(self, path: str) -> FileVersions | None:
+        """Return the files of a local path, listed once; see `list_local_versions`."""
+        return self.remember(("versions", path), lambda: list_local_versions(path))
+
+    def find_files(self, path: str) -> Fingerprint | None:
+        """Return the files of a local path, listed once; see `fingerprint`."""
+        return self.remember(("files", path), lambda: _without_changes(self.find_versions(path)))
+
+    def remember(self, what: Hashable, find: Callable[[], _T]) -> _T:
+        """Return a fact about the files, which is found once."""
+        if what not in self._facts:
+            self._facts[what] = find()
+        found: _T = self._facts[what]
+        return found
+
+    def clear(self) -> None:
+        """Forget all files, so that later ones are found."""
+        self.remote.clear()
+        self._facts.clear()
 
 
 class Key(NamedTuple):
@@ -59,17 +90,26 @@ class KnownSources:
 
     def __init__(self) -> None:
         self._known: OrderedDict[Key, _Known] = OrderedDict()
+        self._schemas: OrderedDict[Key, tuple[Hashable, StructType]] = OrderedDict()
         self._trusted: OrderedDict[Hashable, frozenset[Hashable]] = OrderedDict()
         self._adding = Lock()
 
     def load(
-        self, key: Key, spark: "SparkSession", reader: "DataFrameReader", *, typed: bool
+        self,
+        key: Key,
+        spark: "SparkSession",
+        reader: "DataFrameReader",
+        found: Fingerprint | None,
+        *,
+        typed: bool,
     ) -> "DataFrame":
-        """Load the files below a path; `typed` readers have the columns, and open no file."""
+        """Load the files below a path, which are the `found` ones.
+
+        `typed` readers have the columns, and open no file.
+        """
         mode = mode_of(spark)
         if typed and not mode.capabilities.lists_files_eagerly:
             return reader.load(key.path)
-        found = fingerprint(key.path)
         known = self._known.get(key)
         if known is not None and known.found == found:
             again = mode.again(known.frame, spark)
@@ -83,10 +123,18 @@ class KnownSources:
                     self._known.popitem(last=False)
         return frame
 
-    def find_files(self, key: Key) -> Fingerprint | None:
-        """Return the files that are read, if they are cached or cheap to list."""
-        known = self._known.get(key)
-        return fingerprint(key.path) if known is None else known.found
+    def find_schema(
+        self, key: Key, samples: Hashable, ask: Callable[[], "StructType"]
+    ) -> "StructType":
+        """Return the schema that Spark infers from some files, inferred once for each of them."""
+        known = self._schemas.get(key)
+        if known is None or known[0] != samples:
+            known = samples, ask()
+            with self._adding:
+                self._schemas[key] = known
+                if len(self._schemas) > _MOST_SOURCES:
+                    self._schemas.popitem(last=False)
+        return known[1]
 
     def trust(self, what: Hashable, files: frozenset[Hashable] | None) -> None:
         """Record a fact about versions of files; None, if they are not known, is ignored."""
@@ -102,9 +150,13 @@ class KnownSources:
         """Return True if a fact was recorded for all of these versions of files."""
         return files is not None and files <= self._trusted.get(what, frozenset())
 
-    def names(self, key: Key, ask: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
-        """Return the files behind a loaded frame; cached if windows read all of them."""
+    def names(
+        self, key: Key, found: Fingerprint | None, ask: Callable[[], tuple[str, ...]]
+    ) -> tuple[str, ...]:
+        """Return the `found` files behind a loaded frame; cached if windows read all of them."""
         known = self._known.get(key)
+        if known is not None and known.found != found:
+            known = None
         if known is not None and known.names is not None:
             return known.names
         names = ask()
@@ -118,10 +170,13 @@ def fingerprint(path: str) -> Fingerprint | None:
 
     Of patterns, those of `*` and `?` are known. They may include files that Spark does not read.
     """
-    found = list_local_versions(path)
-    if found is None:
+    return _without_changes(list_local_versions(path))
+
+
+def _without_changes(versions: FileVersions | None) -> Fingerprint | None:
+    if versions is None:
         return None
-    return frozenset((each.path, each.size, each.modified) for each in found)
+    return frozenset((each.path, each.size, each.modified) for each in versions)
 
 
 def list_local_versions(path: str) -> FileVersions | None:

@@ -15,9 +15,8 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.window_values import WindowValues, window_values
 from logdriven_dagster.engine.sources import keys
 from logdriven_dagster.engine.sources.file_rows import FileSelection
-from logdriven_dagster.engine.sources.known_sources import FileVersions, KnownSources
+from logdriven_dagster.engine.sources.known_sources import FileVersions, KnownSources, Listings
 from logdriven_dagster.errors import TerminalStepError
-from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import FileRows, FileVersion, SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
@@ -45,8 +44,8 @@ class Reading:
     """The malformed records of sources that tolerate them."""
     files: FileSelection | None = None
     """The files to read, if their rows are known; None for all."""
-    listed: dict[str, list[FoundFile]] = field(default_factory=dict)
-    """Path in an object store → its files, once they have been listed."""
+    listed: Listings = field(default_factory=Listings)
+    """The files of sources, once they have been listed."""
 
     @property
     def table(self) -> TableConfig:

@@ -17,11 +17,11 @@ from logdriven_dagster.engine.queries.window_check import chosen_by_source, refu
 from logdriven_dagster.engine.sources.file_rows import FileSelection, choose_files
 from logdriven_dagster.engine.sources.files.checks.json_keys import refuse_keys
 from logdriven_dagster.engine.sources.files.checks.window_times import refuse_window_times
+from logdriven_dagster.engine.sources.known_sources import Listings
 from logdriven_dagster.engine.sources.readers import Malformed, Reading, read_source, reader_of
 from logdriven_dagster.engine.sources.source_rows import look, look_for_any
 from logdriven_dagster.engine.spark.actions import run_action, run_checks
 from logdriven_dagster.engine.targets.store import StoreContext
-from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import FileRows, SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
@@ -73,8 +73,8 @@ class StepResults:
         self._malformed: dict[str, list[Malformed]] = {}
         self._files_of: dict[str, tuple[FileRows, ...]] = {}
         """Step → the rows of the files of its source, if they are known."""
-        self._listed: dict[str, list[FoundFile]] = {}
-        """The files in object stores that the present step has listed."""
+        self._listed = Listings()
+        """The files that the present step has listed."""
         self._has_read = False
         """True after a SQL script has run."""
 
@@ -110,6 +110,7 @@ class StepResults:
             for each in self._table.steps
             if each.step in self._malformed and each.loop_over is None
         ]
+        self._listed.clear()
         reading = self._reading
         return any(reader_of(each).may_pass(reading, each, error) for each in read if each)
 

@@ -6,8 +6,9 @@ whose text would change stays text.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime, timezone
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, datetime, timezone
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,10 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 _NUMBER = re.compile(r"[-+]?(\d+[.]?\d*|[.]\d+)([eE][-+]?\d+)?")
 _ESCAPED = re.compile("%[89A-Fa-f][0-9A-Fa-f]")
 """An escaped byte of a character outside ASCII."""
+_ALIKE = tuple(map(re.compile, ("0|[1-9][0-9]{0,8}", "0[0-9]{1,8}", "(?!NaN|Inf)[A-Za-z]{2}[^%]*")))
+"""Texts of which Spark infers one type: INT, INT, and STRING."""
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOST_TYPICAL = 100
 _INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 """Type → its number of bits."""
 
@@ -51,6 +56,38 @@ def values_in_folders(paths: Iterable[str], base: str) -> Values:
     if found:
         _refuse_loose_files(folders, base)
     return found
+
+
+def find_typical(paths: Iterable[str], base: str) -> Sequence[str] | None:
+    """Return some of the files, of whose folders Spark infers the columns and types of all folders.
+
+    That is a file for each structure of folders, and for each kind of text in the name of a
+    column. None if there are too many.
+    """
+    folders: dict[str, str] = {}
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        folders[folder] = min(path, folders.get(folder, path))
+    seen = set[Hashable]()
+    typical = []
+    for folder, path in sorted(folders.items()):
+        parts = [part.partition("=") for part in names_below(folder, base)]
+        structure = tuple((name, sign) for name, sign, _ in parts)
+        found = {structure, *((structure, name, _kind(text)) for name, sign, text in parts if sign)}
+        if not found <= seen:
+            seen |= found
+            typical.append(path)
+    return typical if len(typical) <= _MOST_TYPICAL else None
+
+
+def _kind(text: str) -> Hashable:
+    """Return the same for texts of which Spark infers the same type."""
+    if _DATE.fullmatch(text):
+        with suppress(ValueError):
+            date.fromisoformat(text)
+            return _DATE
+        return text
+    return next((each for each in _ALIKE if each.fullmatch(text)), text)
 
 
 def faithful(schema: "StructType", values: Values, zone: ZoneInfo) -> "StructType | None":

@@ -17,12 +17,11 @@ from logdriven_dagster.engine.sources.known_sources import (
     FileVersions,
     Fingerprint,
     Key,
-    KnownSources,
-    fingerprint,
     is_hidden,
 )
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.source_rows import FileVersion
@@ -48,13 +47,17 @@ def _visible(placeholder: "re.Match[str]") -> str:
     return f"{VISIBLE}{placeholder[0].replace('?', '')}"
 
 
-def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
+def local_files(reading: Reading, key: Key) -> Fingerprint | None:
     """Return the local files of a source; None if there are too many or only Spark can list them.
 
     Files below a folder are not read if no folder above them has `=` in its name.
     """
     if is_remote(key.path) or not (_chooses_files(key) or PATTERN & set(key.path)):
-        return _read_below(key.path)
+        return _below(reading, key.path)
+    return reading.listed.remember(("found", key), lambda: _list_by_spark(key, reading.spark))
+
+
+def _list_by_spark(key: Key, spark: "SparkSession") -> Fingerprint | None:
     reader = spark.read.format("binaryFile").options(**dict(key.options))
     uris = mode_of(spark).input_files(reader.load(key.path))
     if len(uris) > MOST_FILES or not all(uri.startswith("file:") for uri in uris):
@@ -69,15 +72,30 @@ def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
     return frozenset(found)
 
 
-def refuse_files_too_deep(sources: KnownSources, key: Key) -> None:
+def files_below(reading: Reading, key: Key) -> Fingerprint | None:
+    """Return the files that Spark reads below a local path; None if only Spark can list them."""
+    capabilities = mode_of(reading.spark).capabilities
+    if not capabilities.lists_files_eagerly or reading.table.incremental.registers_files:
+        return None
+    if is_remote(key.path) or _chooses_files(key) or PATTERN & set(key.path):
+        return None
+    files = _below(reading, key.path)
+    return files and reading.listed.remember(
+        ("data", key.path), lambda: frozenset(each for each in files if _is_data(each[0]))
+    )
+
+
+def refuse_files_too_deep(reading: Reading, key: Key) -> None:
     """Raise TerminalStepError if all files of a local folder lie in plain folders below it.
 
     Spark reads folders below the path only if their names have columns, such as `day=1`.
     """
     if is_remote(key.path) or _chooses_files(key) or PATTERN & set(key.path):
         return
-    found = [file[0] for file in sources.find_files(key) or () if not is_hidden(Path(file[0]).name)]
-    if found and not any(_is_read(file, key.path) for file in found):
+    if any(_is_data(path) for path, _, _ in _below(reading, key.path) or ()):
+        return
+    files = reading.listed.find_files(key.path) or ()
+    if found := [path for path, _, _ in files if not is_hidden(name_of(path))]:
         raise TerminalStepError(
             f"{min(found)}: Spark does not read files in folders below {key.path}; add "
             "options: {recursiveFileLookup: true} to the source"
@@ -93,12 +111,12 @@ def remote_files(reading: Reading, source: FilesSource, key: Key) -> list[FoundF
     """
     if _chooses_files(key) or "{" in key.path:
         return []
-    if key.path not in reading.listed:
+    if key.path not in reading.listed.remote:
         try:
-            reading.listed[key.path] = arrivals(reading.project, source, reading.run)
+            reading.listed.remote[key.path] = arrivals(reading.project, source, reading.run)
         except Exception:  # noqa: BLE001 - Spark may have other credentials, and reports its error
             return []
-    found = reading.listed[key.path]
+    found = reading.listed.remote[key.path]
     if "*" in key.path:
         return found
     files = [file for file in found if _is_read(file.location, key.path)]
@@ -128,6 +146,19 @@ def list_remote_versions(reading: Reading, source: FilesSource, key: Key) -> Fil
     )
 
 
+def _below(reading: Reading, path: str) -> Fingerprint | None:
+    """Return the files that lie where Spark reads them, also those with hidden names."""
+    files = reading.listed.find_files(path)
+    return files and reading.listed.remember(
+        ("below", path), lambda: frozenset(each for each in files if _is_read(each[0], path))
+    )
+
+
+def _is_data(path: str) -> bool:
+    """Return True if Spark reads a file of this name."""
+    return not is_hidden(name_of(path)) and not path.endswith("._COPYING_")
+
+
 def _is_read(location: str, path: str) -> bool:
     """Return True if Spark reads a file below a path: directly in it, or if a folder has a column.
 
@@ -140,10 +171,3 @@ def _is_read(location: str, path: str) -> bool:
 def _chooses_files(key: Key) -> bool:
     """Return True if Spark's options select some of the files."""
     return any(name.lower() in _CHOOSE_FILES for name, _ in key.options)
-
-
-def _read_below(location: str) -> Fingerprint | None:
-    found = fingerprint(location)
-    if found is None:
-        return None
-    return frozenset(file for file in found if _is_read(file[0], location))

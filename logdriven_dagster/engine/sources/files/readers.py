@@ -1,6 +1,6 @@
 """Readers of files: formats with types, and text formats."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -16,17 +16,24 @@ from logdriven_dagster.config.models.types.files import (
 )
 from logdriven_dagster.engine.queries.quoting import text_literal
 from logdriven_dagster.engine.queries.rendering import build_pattern, render_path, render_paths
-from logdriven_dagster.engine.sources.file_rows import ALL_FILES, METADATA, plain_location
+from logdriven_dagster.engine.sources.file_rows import (
+    ALL_FILES,
+    METADATA,
+    FileSelection,
+    plain_location,
+)
 from logdriven_dagster.engine.sources.files.arrivals import has_files
 from logdriven_dagster.engine.sources.files.folders import (
     Values,
     faithful,
+    find_typical,
     refuse_changed_values,
     refuse_hidden_columns,
     values_in_folders,
 )
 from logdriven_dagster.engine.sources.files.json_texts import has_skipped_objects
 from logdriven_dagster.engine.sources.files.listing import (
+    files_below,
     list_remote_versions,
     local_files,
     refuse_files_too_deep,
@@ -51,6 +58,7 @@ from logdriven_dagster.engine.sources.files.text_values import UNDECODABLE
 from logdriven_dagster.engine.sources.files.texts import encoding_of
 from logdriven_dagster.engine.sources.files.typed.changed_times import refuse_skipped_times
 from logdriven_dagster.engine.sources.files.typed.footers import (
+    Footer,
     column_names,
     describe_footer,
     footers,
@@ -59,14 +67,13 @@ from logdriven_dagster.engine.sources.files.typed.footers import (
 from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_newer_features
 from logdriven_dagster.engine.sources.files.typed.old_days import without_old_days
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
-from logdriven_dagster.engine.sources.files.typed.reading import Part, plan_reading
+from logdriven_dagster.engine.sources.files.typed.reading import Part, TypedReading, plan_reading
 from logdriven_dagster.engine.sources.known_sources import (
     PATTERN,
     FileVersions,
     Fingerprint,
     Key,
     fingerprint,
-    list_local_versions,
 )
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark import functions as sf
@@ -84,6 +91,8 @@ if TYPE_CHECKING:
 
 _CARRIED = "_logdriven_metadata"
 """The column with Spark's facts about the file of a row, where the hidden one would be lost."""
+_MOST_PATHS = 1_000
+"""The maximum number of files that Spark is given by name; more are faster by their folder."""
 _FILE_FACTS = {"file_size": "bigint", "file_modification_time": "timestamp", "row_index": "bigint"}
 """Types of the facts about files that are not texts."""
 
@@ -97,7 +106,9 @@ class FilesReader(Reader):
         """Return base names of the source's files, as many as `job_log.current_file` holds."""
         if reading.table.incremental.registers_files:
             return _file_names(frame)
-        return reading.sources.names(build_cache_key(reading, source), lambda: _file_names(frame))
+        key = build_cache_key(reading, source)
+        found = reading.listed.find_files(key.path)
+        return reading.sources.names(key, found, lambda: _file_names(frame))
 
     def select_existing(self, reading: Reading, source: FilesSource) -> FilesSource | None:
         if reading.table.incremental.registers_files:
@@ -125,7 +136,7 @@ class FilesReader(Reader):
         key = build_cache_key(reading, source)
         if is_remote(key.path):
             return list_remote_versions(reading, source, key)
-        return list_local_versions(key.path)
+        return reading.listed.find_versions(key.path)
 
     def list_files(
         self, reading: Reading, source: FilesSource, files: FileVersions
@@ -133,12 +144,27 @@ class FilesReader(Reader):
         mode = mode_of(reading.spark)
         if not mode.capabilities.has_input_file_name:
             return None
+        key = build_cache_key(reading, source)
+        if (data := files_below(reading, key)) and (
+            names := self._own_columns(reading, source, data)
+        ):
+            if METADATA in {*map(str.lower, names), *_values(reading, key, data)}:
+                return None
+            paths = {path for path, _, _ in data}
+            return frozenset(version for version in files if version.path in paths)
         frame = self.whole(reading, source)
         if METADATA in map(str.lower, frame.columns):
             return None  # the file's own column hides Spark's
         read = set(map(plain_location, mode.input_files(frame)))
         found = frozenset(version for version in files if version.path in read)
         return found if len(found) == len(read) else None
+
+    def _own_columns(self, reading: Reading, source: Any, files: Fingerprint) -> Collection[str]:
+        """Return the columns in the files of a source; empty if only Spark can find them."""
+        _ = files
+        if not source.columns:
+            return ()
+        return mode_of(reading.spark).parse_columns(source.columns).fieldNames()
 
     def add_file_columns(
         self, reading: Reading, source: FilesSource, frame: "DataFrame"
@@ -186,25 +212,33 @@ class TypedFilesReader(FilesReader):
         files = _local_files(reading, source)
         if not files:
             return load_files(reading, source, source.columns)
-        key = build_cache_key(reading, source)
-        declared = mode.parse_columns(source.columns) if source.columns else None
-        missing = reading.table.missing_columns
-        read = footers(files, source.type)
-        newer = ((footer.path, footer.newer) for footer in read)
-        refuse_newer_features(newer, declared, reading.spark)
-        refuse_hidden_columns(files, _base(key), column_names(read), source.type)
-        folders = values_in_folders((path for path, _, _ in files), _base(key))
-        if source.type == "orc":
-            refuse_skipped_times(read, files, declared, str(reading.project.zone))
-        found = plan_reading(read, declared, missing=missing, folders=folders, place=source.path)
+        found = self._plan_reading(reading, source, files)
         if found.merges:
             options = {"mergeSchema": True, **source.options}
             source = source.model_copy(update={"options": options})
-        if len(found.parts) != 1:
-            frame = load_files(replace(reading, files=None), source, found.columns)
-            return _union_of_parts(reading, source, found.parts, frame)
+        if not found.parts:
+            return load_files(reading, source, found.columns, found.samples)
+        if len(found.parts) > 1:
+            return _union_of_parts(reading, source, found.parts, found.columns)
         (part,) = found.parts
         return part.convert(load_files(reading, source, part.schema))
+
+    def _plan_reading(
+        self, reading: Reading, source: FileSource, files: Fingerprint
+    ) -> TypedReading:
+        """Choose the schemas for reading files, once for each step."""
+        if reading.table.incremental.registers_files:
+            return _plan_reading(reading, source, files)
+        what = ("schemas", build_cache_key(reading, source))
+        return reading.listed.remember(what, lambda: _plan_reading(reading, source, files))
+
+    def _own_columns(
+        self, reading: Reading, source: FileSource, files: Fingerprint
+    ) -> Collection[str]:
+        if source.columns:
+            return super()._own_columns(reading, source, files)
+        files = _local_files(reading, source) or files
+        return column_names(_footers(reading, source, files))
 
     def validate_frame(
         self, reading: Reading, source: FileSource, frame: "DataFrame"
@@ -317,13 +351,36 @@ def _of_bytes(reading: Reading, source: RecordsSource) -> Hashable:
     return UNDECODABLE, build_cache_key(reading, source)
 
 
+def _plan_reading(reading: Reading, source: FileSource, files: Fingerprint) -> TypedReading:
+    mode, key = mode_of(reading.spark), build_cache_key(reading, source)
+    declared = mode.parse_columns(source.columns) if source.columns else None
+    read = _footers(reading, source, files)
+    newer = ((footer.path, footer.newer) for footer in read)
+    refuse_newer_features(newer, declared, reading.spark)
+    folders = _values(reading, key, files)
+    if hidden := column_names(read) & folders.keys():
+        refuse_hidden_columns(files, _base(key), hidden, source.type)
+    if source.type == "orc":
+        refuse_skipped_times(read, files, declared, str(reading.project.zone))
+    missing = reading.table.missing_columns
+    return plan_reading(read, declared, missing=missing, folders=folders, place=source.path)
+
+
+def _footers(reading: Reading, source: FileSource, files: Fingerprint) -> Sequence[Footer]:
+    """Return the footers of files, found once for each step."""
+    what = ("footers", source.type, files)
+    return reading.listed.remember(what, lambda: footers(files, source.type))
+
+
 def _union_of_parts(
-    reading: Reading, source: FileSource, parts: Sequence[Part], whole: "DataFrame"
+    reading: Reading, source: FileSource, parts: Sequence[Part], columns: "StructType | None"
 ) -> "DataFrame":
-    """Return the rows of files that need different schemas; `whole` has the final columns."""
+    """Return the rows of files that need different schemas; `columns` are the final ones."""
     from pyspark.sql.types import StructType
 
     selection = reading.files or ALL_FILES
+    # Without rows: it has the columns in the names of folders.
+    whole = load_files(replace(reading, files=FileSelection(frozenset())), source, columns)
     frame = None
     for part in parts:
         if not (paths := selection.select_paths(part.paths)):
@@ -339,7 +396,7 @@ def _union_of_parts(
         carried = [_CARRIED] if source.file_columns else []
         rows = selection.select_columns(part.convert(rows), [*whole.columns, *carried])
         frame = rows if frame is None else frame.union(rows)
-    return selection.apply(whole) if frame is None else frame
+    return selection.add_name(whole) if frame is None else frame
 
 
 def _read_unconverted(reading: Reading, source: FileSource) -> "DataFrame":
@@ -357,41 +414,91 @@ def _read_unconverted(reading: Reading, source: FileSource) -> "DataFrame":
 def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
     """Return the local files of a source; None if they are not cheap to inspect."""
     if not reading.table.incremental.registers_files:
-        return local_files(build_cache_key(reading, source), reading.spark)
+        return local_files(reading, build_cache_key(reading, source))
     found = [fingerprint(file.location) for file in reading.run.files]
     known = [each for each in found if each is not None]
     return frozenset().union(*known) if len(known) == len(found) else None
 
 
-def load_files(reading: Reading, source: Any, columns: "str | StructType | None") -> "DataFrame":
+def load_files(
+    reading: Reading,
+    source: Any,
+    columns: "str | StructType | None",
+    samples: Sequence[str] = (),
+) -> "DataFrame":
     """Load the files of a source, or those of the window, with these columns.
 
+    Without columns, Spark infers from the `samples` what it would infer from all files.
     Raises TerminalStepError for a text file that Spark cannot read.
     """
     from pyspark.errors import PySparkException
 
-    refuse_files_too_deep(reading.sources, build_cache_key(reading, source))
+    key = build_cache_key(reading, source)
+    refuse_files_too_deep(reading, key)
     if isinstance(source, RecordsSource):
-        refuse_unreadable_files(reading, source, build_cache_key(reading, source))
+        refuse_unreadable_files(reading, source, key)
+    if (frame := _load_selected(reading, source, key, columns, samples)) is not None:
+        return frame
     reader = reading.spark.read.format(source.type).options(**_options(source))
     if columns is not None:
         reader = reader.schema(columns)
     if not reading.table.incremental.registers_files:
-        key = build_cache_key(reading, source)
+        found = reading.listed.find_files(key.path)
         if source.columns is None and columns is not None:
             known = columns if isinstance(columns, str) else columns.json()
             key = key._replace(columns=f"inferred {known}")
         try:
-            frame = reading.sources.load(key, reading.spark, reader, typed=columns is not None)
+            frame = reading.sources.load(
+                key, reading.spark, reader, found, typed=columns is not None
+            )
         except PySparkException:
             # Spark itself does not name the folder of a value that it cannot cast.
-            _refuse_changed_folders(reading, source, reading.sources.find_files(key) or (), key)
+            _refuse_changed_folders(reading, source, key, found or ())
             raise
         frame = _with_folders(reading, source, key, frame)
         return (reading.files or ALL_FILES).apply(frame)
     if not reading.run.files:
         return reading.spark.createDataFrame([], columns or source.columns)
     return reader.load([literal_path(file.location) for file in reading.run.files])
+
+
+def _load_selected(
+    reading: Reading,
+    source: Any,
+    key: Key,
+    columns: "str | StructType | None",
+    samples: Sequence[str],
+) -> "DataFrame | None":
+    """Load the selected files, with the columns of all files; None if Spark has to list all files.
+
+    Spark does not list the others: the cost of a window does not grow with them.
+    """
+    selection, files = reading.files, files_below(reading, key)
+    is_inferred = columns is None and not samples and source.type != "binaryFile"
+    if selection is None or not files or is_inferred:
+        return None
+    paths = [path for path, _, _ in files]
+    chosen, base = selection.select_paths(paths), _base(key)
+    typical = reading.listed.remember(
+        ("typical", key.path, base), lambda: find_typical(paths, base)
+    )
+    if len(chosen) > min(_MOST_PATHS, len(paths) - 1) or typical is None or key.path in paths:
+        return None
+    values = _refuse_changed_folders(reading, source, key, files)
+    shown = sorted({*samples, *typical})
+
+    def load(paths: Sequence[str], schema: "str | StructType | None") -> "DataFrame":
+        reader = reading.spark.read.format(source.type).options(**_options(source))
+        reader = reader.schema(schema) if schema is not None else reader
+        return reader.option("basePath", base).load([literal_path(path) for path in paths])
+
+    versions = frozenset(file for file in files if file[0] in shown)
+    schema = reading.sources.find_schema(
+        key._replace(columns=str(columns)), versions, lambda: load(shown, columns).schema
+    )
+    schema = _keep_texts(reading, source, values, schema) or schema
+    frame = load(chosen, schema) if chosen else load(shown[:1], schema).where("false")
+    return selection.add_name(frame)
 
 
 def load_paths(reading: Reading, source: FilesSource, *, details: bool = False) -> "DataFrame":
@@ -421,34 +528,55 @@ def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -
     Raises TerminalStepError for a value that the type in `columns` would change.
     """
     mode = mode_of(reading.spark)
-    files = reading.sources.find_files(key)
+    files = found = reading.listed.find_files(key.path)
     if files is None and not mode.capabilities.lists_files_eagerly:
         return frame  # a server would list the files again
     if files is None:
         files = frozenset((path, 0, 0) for path in mode.input_files(frame))
-    values = _refuse_changed_folders(reading, source, files, key)
+    values = _refuse_changed_folders(reading, source, key, files)
     if not values:
         return frame
     if is_remote(key.path) and not isinstance(source, RecordsSource):
         # Those of text are listed for their first bytes.
         remote_files(reading, source, key)
-    zone = reading.project.zone
-    declared = mode.parse_columns(source.columns) if source.columns else None
-    if declared is not None:
-        names = {name.lower() for name in declared.fieldNames()}
-        values = {name: texts for name, texts in values.items() if name not in names}
-    if (schema := faithful(frame.schema, values, zone)) is None:
+    if (schema := _keep_texts(reading, source, values, frame.schema)) is None:
         return frame
     reader = reading.spark.read.format(source.type).options(**_options(source)).schema(schema)
     key = key._replace(columns=f"folders {schema.json()}")
-    return reading.sources.load(key, reading.spark, reader, typed=True)
+    return reading.sources.load(key, reading.spark, reader, found, typed=True)
+
+
+def _keep_texts(
+    reading: Reading, source: Any, values: Values, schema: "StructType"
+) -> "StructType | None":
+    """Return the schema with text for folder values that it would change; None if there are none.
+
+    Types that the source declares are kept.
+    """
+    if source.columns:
+        declared = mode_of(reading.spark).parse_columns(source.columns)
+        names = {name.lower() for name in declared.fieldNames()}
+        values = {name: texts for name, texts in values.items() if name not in names}
+    return faithful(schema, values, reading.project.zone)
+
+
+def _values(reading: Reading, key: Key, files: Iterable[tuple[str, int, int]]) -> Values:
+    """Return the values in folder names, found once for each step."""
+    base = _base(key)
+
+    def find() -> Values:
+        return values_in_folders((path for path, _, _ in files), base)
+
+    if reading.table.incremental.registers_files:
+        return find()
+    return reading.listed.remember(("values", key.path, base), find)
 
 
 def _refuse_changed_folders(
-    reading: Reading, source: Any, files: Iterable[tuple[str, int, int]], key: Key
+    reading: Reading, source: Any, key: Key, files: Iterable[tuple[str, int, int]]
 ) -> Values:
     """Return the values in folder names; TerminalStepError for one that its type would change."""
-    values = values_in_folders((path for path, _, _ in files), _base(key))
+    values = _values(reading, key, files)
     if values and source.columns:
         declared = mode_of(reading.spark).parse_columns(source.columns)
         refuse_changed_values(declared, values, reading.project.zone)
@@ -477,7 +605,7 @@ def list_versions(reading: Reading, source: Any) -> frozenset[Hashable] | None:
         if PATTERN & set(key.path):
             return None  # Spark also reads the files of folders that a pattern matches
         return frozenset(remote_files(reading, source, key)) or None
-    found = fingerprint(key.path)
+    found = reading.listed.find_files(key.path)
     if found is None or reading.files is None:
         return found
     chosen = set(reading.files.select_paths(path for path, _, _ in found))

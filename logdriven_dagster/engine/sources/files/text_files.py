@@ -3,7 +3,7 @@
 The first bytes of each file are read once for each version of it, local or in an object store.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import lru_cache, partial
@@ -116,8 +116,19 @@ def _files_of(reading: Reading, source: RecordsSource, key: Key) -> Iterator[_Fi
         for found in remote_files(reading, source, key):
             yield _File(found.location, found.size, found.hash)
     else:
-        for path, size, changed in local_files(key, reading.spark) or ():
+        for path, size, changed in _selected(reading, local_files(reading, key) or ()):
             yield _File(path, size, changed)
+
+
+def _selected(
+    reading: Reading, files: Collection[tuple[str, int, int]]
+) -> Iterator[tuple[str, int, int]]:
+    """Yield the files that the window reads."""
+    if reading.files is None:
+        yield from files
+        return
+    chosen = set(reading.files.select_paths(path for path, _, _ in files))
+    yield from (file for file in files if file[0] in chosen)
 
 
 def _contents(files: Sequence[_File], properties: Mapping[str, str]) -> Iterator[Content | None]:

@@ -35,6 +35,7 @@ from logdriven_dagster.engine.sources.files.typed.orc_values import (
 )
 from logdriven_dagster.engine.sources.files.typed.parquet_times import mark_times
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
+from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.source_rows import FileRows, FileVersion
 
@@ -110,9 +111,9 @@ def footers(files: Fingerprint, form: str) -> Sequence[Footer]:
     """
     found: list[tuple[Footer, list[str]]] = []
     unreadable = []
-    for path, size, changed in sorted(files, key=lambda file: (file[2], file[0])):
+    for changed, path, size in sorted((changed, path, size) for path, size, changed in files):
         # Spark's rule: writers use such names for their own files.
-        if size and not Path(path).name.startswith(("_", ".")):
+        if size and not name_of(path).startswith(("_", ".")):
             footer = _footer(path, size, changed, form)
             if footer is None:
                 unreadable.append(path)

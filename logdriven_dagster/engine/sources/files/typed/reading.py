@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
+_MOST_SAMPLES = 100
+
 Kinds = Mapping[Path, Mapping[str, str]]
 
 
@@ -67,6 +69,8 @@ class TypedReading:
     """The final columns; None if Spark infers them."""
     parts: Sequence[Part] = ()
     """The files by schema and conversions; empty if Spark infers them."""
+    samples: Sequence[str] = ()
+    """Files from which Spark infers the columns of all; empty if it has to open each file."""
 
 
 def plan_reading(
@@ -107,9 +111,19 @@ def plan_reading(
     merges = missing == "allow" or columns_differ(found)
     has_other_shapes = len(kinds) > sum(1 for _ in leaves(one))  # NULL for nested ones
     if not has_other_shapes and not any(_is_of_ours(files) for files in kinds.values()):
-        return TypedReading(merges)
+        return TypedReading(merges, samples=_find_samples(found, merges=merges))
     columns = _schema(one, kinds)
     return TypedReading(merges, columns, _parts(found, columns, place))
+
+
+def _find_samples(found: Sequence[Footer], *, merges: bool) -> Sequence[str]:
+    """Return the files from which Spark infers its columns: the first one, or one of each kind."""
+    first: dict[Struct, str] = {}
+    for footer in found:
+        path = min(footer.paths)
+        first[footer.columns] = min(path, first.get(footer.columns, path))
+    samples = sorted(first.values()) if merges else [min(first.values())]
+    return samples if len(samples) <= _MOST_SAMPLES else ()
 
 
 def _is_of_ours(files: Mapping[str, str]) -> bool:
