@@ -26,9 +26,8 @@ from tests.engine.foreign_tables import (
     foreign_table,
 )
 from tests.engine.laboratory import Lab
-from tests.plugins.delta.foreign_tables import vector
-from tests.plugins.delta.test_column_mapping import COLUMNS, Table, hour, load, rows
-from tests.plugins.delta.test_requirements import make, others
+from tests.plugins.delta.foreign_tables import add_foreign_rows, load_days, vector
+from tests.plugins.delta.mapped_tables import COLUMNS, Table, hour, load, rows
 
 Rows = list[tuple[Any, ...]]
 Case = Callable[[Lab], tuple[Rows, Rows]]
@@ -156,12 +155,12 @@ def mapped_target(mode: str) -> Case:
     return case
 
 
-def of_others(*features: str, source: bool = False, **given: Any) -> Case:
+def foreign(*features: str, source: bool = False, **given: Any) -> Case:
     """Return a case whose table has a row of another engine, and gets those of a window."""
 
     def case(lab: Lab) -> tuple[Rows, Rows]:
-        make(lab)
-        others(lab, *features, **given)
+        load_days(lab)
+        add_foreign_rows(lab, *features, **given)
         first = [] if given.get("deletionVector") else [(0, 0)]
         if source:
             described = {"type": "delta", "path": str(lab.warehouse / "ods/t")}
@@ -176,8 +175,8 @@ def of_others(*features: str, source: bool = False, **given: Any) -> Case:
 
 def _both(name: str, *features: str, **given: Any) -> dict[str, Case]:
     return {
-        f"{name}, source": of_others(*features, source=True, **given),
-        f"{name}, target": of_others(*features, **given),
+        f"{name}, source": foreign(*features, source=True, **given),
+        f"{name}, target": foreign(*features, **given),
     }
 
 
@@ -195,7 +194,7 @@ DELTA: dict[str, Case] = {
     ),
     **_both("change data feed", "changeDataFeed", settings=_FEED),
     **_both("CHECK constraint", "checkConstraints", settings={"delta.constraints.c": "v < 9"}),
-    "CHECK constraint that a row breaks, target": of_others(
+    "CHECK constraint that a row breaks, target": foreign(
         "checkConstraints", settings={"delta.constraints.c": "v < 2"}
     ),
     **_both("generated column", "generatedColumns", column=_GENERATED),
