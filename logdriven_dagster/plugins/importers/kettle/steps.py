@@ -26,6 +26,7 @@ from logdriven_dagster.plugins.importers.kettle.rows import (
     RowStep,
     list_fields,
     refuse_first_rows,
+    refuse_sorted_comparisons,
     restrict,
     restricts,
 )
@@ -132,6 +133,12 @@ class Translator:
             target["existing_rows"] = "keep"  # as Kettle does
         steps = self._flow(row.place, flow, found, names)
         steps[-1]["target"] = target
+        reason = (
+            "they stay empty here, and Kettle writes NULL; select nullif(column, '') where the "
+            "target must have NULL"
+        )
+        if all(note.reason != reason for note in self.translation.notes):
+            self.translation.note("all tables", "empty texts", reason)
         scripts = self._scripts(row, found, flow, steps, names)
         steps[0] = {"step": steps[0]["step"], **scripts, **steps[0]}
         return self._build_step(steps, row, names)
@@ -368,6 +375,7 @@ class _FlowSteps:
             columns = find_columns(source["query"], dialect) or list(origin.columns)
             self.columns[origin.step] = columns or None
         for each in self.flow.rows:
+            refuse_sorted_comparisons(each, rows)
             read = {source: self._read(source, each.name, rows) for source in each.sources}
             if each.kind not in QUERIES:
                 self.relations[each.name] = read[each.sources[0]]
