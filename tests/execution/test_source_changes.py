@@ -12,59 +12,10 @@ import pytest
 from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.execution.source_files.changes import OutdatedWindows
 from logdriven_dagster.execution.source_files.window_files import find_source_folder, is_within
-from logdriven_dagster.model.source_rows import sum_files
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing import NullEngine, Sandbox
 from tests.builders import at, day, days, hours
-from tests.source_files import EVENTS, count_rows
-
-NOW = "2022-01-06"
-
-
-class Events:
-    """A table of daily windows over CSV files, each of which holds some days."""
-
-    def __init__(self, folder: Path, reaction: str) -> None:
-        self.sandbox = Sandbox(folder, engine=NullEngine())
-        self.folder = folder / "in"
-        self.sandbox.write("tables/events.yaml", EVENTS.format(reaction=reaction))
-        for n in range(1, 6):
-            self.deliver(f"{n}.csv", n)
-
-    def deliver(self, name: str, *of_days: int) -> Path:
-        """Write a file with a time of each day, as a new version."""
-        self.sandbox.write(f"in/{name}", "\n".join(f"2022-01-0{n} 12:00:00" for n in of_days))
-        return self.folder / name
-
-    def count_files(self, *readers: int, digest: str = "settings") -> None:
-        """Record the rows of new and changed files, as windows do when they read."""
-        runner = self.sandbox.runner
-        rows = sum_files("ods.events", "load", digest, map(count_rows, self.folder.iterdir()))
-        table = runner.project.table("ods.events")
-        runner.run_log.write(lambda conn: audits.record(conn, rows, table, readers))
-
-    def run(self, now: str = NOW) -> list[TimeWindow]:
-        """Run what is pending; return its windows."""
-        done = [e.attempt for e in self.sandbox.run(now=now) if isinstance(e, WindowSucceeded)]
-        if done:
-            self.count_files(*(attempt.job_id for attempt in done))
-        return [attempt.window for attempt in done]
-
-    def refresh(self, window: TimeWindow) -> None:
-        events = self.sandbox.runner.refresh("ods.events", window, at(NOW))
-        done = [event.attempt.job_id for event in events if isinstance(event, WindowSucceeded)]
-        self.count_files(*done)
-
-    @property
-    def outdated(self) -> dict[TimeWindow, str]:
-        """Window → the changes of its files."""
-        found = self.sandbox.runner.plan(at(NOW)).tables["ods.events"].log.changed
-        return {each.window: _without(self.folder, each.text) for each in found}
-
-
-def _without(folder: Path, text: str) -> str:
-    return text.replace(f"{folder}/", "")
+from tests.source_files import NOW, Events, without_folder
 
 
 @pytest.fixture
@@ -270,7 +221,7 @@ def test_the_message_names_windows_files_and_the_fix(events: Events):
         events.deliver(f"{n}.csv", n, n)
     plan = events.sandbox.runner.plan(at(NOW)).tables["ods.events"]
     found = OutdatedWindows.build(plan.table, plan.log)
-    assert _without(events.folder, found.text) == (
+    assert without_folder(events.folder, found.text) == (
         f"ods.events: source files changed after 3 windows in {days(2, 6)} ran: "
         "2.csv and 1 more (changed), 5.csv (changed); `logdriven refresh` runs these windows again"
     )
@@ -315,7 +266,7 @@ class Folders:
     @property
     def outdated(self) -> dict[TimeWindow, str]:
         found = self.sandbox.runner.plan(at("2022-01-04")).tables["ods.events"].log.changed
-        return {each.window: _without(self.folder, each.text) for each in found}
+        return {each.window: without_folder(self.folder, each.text) for each in found}
 
 
 @pytest.mark.parametrize(

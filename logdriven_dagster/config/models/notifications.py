@@ -110,7 +110,8 @@ class NotifyRule(Model):
     ] = Field(
         ("failure", "recovery"),
         min_length=1,
-        description="the events: failure (the first one after a success); recovery (the first "
+        description="the events: failure (the first one after a success, and source files that "
+        "changed after their windows ran); recovery (the first "
         "success after a failure); success (each); always (each success and each "
         "failure)",
         examples=["failure"],

@@ -27,6 +27,7 @@ from logdriven_dagster.execution.events import (
     WindowSkipped,
     WindowStarted,
 )
+from logdriven_dagster.execution.notifications.outdated import post_notices
 from logdriven_dagster.execution.notifications.rules import Outbox, gathering
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Passes
@@ -73,6 +74,7 @@ class CatchingUp:
             if not self._has_more(until):
                 break
         yield from self.queue.iter_blocked()
+        post_notices(self.outbox.run_log, self.project, self.plan.tables, str(self.outbox.owner))
 
     def _has_more(self, until: float) -> bool:
         """Wait for other processes while that may unblock windows. Returns True if it has."""

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
-from logdriven_dagster.execution.notifications import freshness_texts
+from logdriven_dagster.execution.notifications import freshness_texts, outdated
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.execution.notifications.messages import (
     MOST_FACTS,
@@ -47,6 +47,9 @@ def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
                 window, note = freshness_texts.words(project, notice, logs.get(notice.subject))
                 fact = Fact(notice.event, "freshness", notice.subject, window, notice.job_id)
                 return replace(fact, note=note)
+            case "source":
+                fact = Fact(notice.event, "source", notice.subject, "", notice.job_id)
+                return replace(fact, note=outdated.describe(conn, project, notice.subject))
 
     facts = tuple(map(build_fact, shown))
     title = _title(project, notices, facts)

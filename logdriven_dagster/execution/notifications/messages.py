@@ -16,6 +16,7 @@ WORDS: dict[Event, str] = {
     "failure": "failed",
     "late": "late",
     "warning": "nearly late",
+    "outdated": "out of date",
     "recovery": "recovered",
     "success": "succeeded",
 }
@@ -23,6 +24,7 @@ _COLOURS: dict[Event, str] = {
     "failure": "#c2410c",
     "late": "#c2410c",
     "warning": "#b45309",
+    "outdated": "#b45309",
     "recovery": "#0f766e",
     "success": "#64748b",
 }
@@ -30,6 +32,7 @@ _MARKS: dict[Event, str] = {
     "failure": ":red_circle:",
     "late": ":red_circle:",
     "warning": ":large_yellow_circle:",
+    "outdated": ":large_yellow_circle:",
     "recovery": ":large_green_circle:",
     "success": "",
 }
@@ -41,7 +44,7 @@ _SLACK_LENGTH = 2900
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An attempt, a job run, or a change of a table's freshness, as an entry of a message."""
+    """An attempt, a job run, or a change of a table's state, as an entry of a message."""
 
     event: Event
     subject_type: str
@@ -62,7 +65,7 @@ class Fact:
     link: str | None = None
     """The URL of the Dagster run."""
     note: str = ""
-    """The deadline of a window, and its state."""
+    """The deadline of a window and its state, or the changed files of a source."""
 
     @property
     def outcome(self) -> str:
@@ -77,7 +80,7 @@ class Fact:
     @property
     def details(self) -> str:
         """Attempt, duration and counts, on one line."""
-        if self.subject_type == "freshness":
+        if self.subject_type in ("freshness", "source"):
             return self.note
         again = f"attempt {self.attempt_number}" if (self.attempt_number or 1) > 1 else ""
         rows = "" if self.event == "failure" or self.written is None else f"{self.written:,} rows"
@@ -118,7 +121,7 @@ class Message:
             return "info"
         if events & {"failure", "late"}:
             return "failure"
-        return "warning" if "warning" in events else "success"
+        return "warning" if events & {"warning", "outdated"} else "success"
 
     def as_text(self) -> str:
         """Render the message as plain text."""

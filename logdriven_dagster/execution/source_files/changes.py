@@ -63,10 +63,15 @@ class OutdatedWindows:
         more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
         return f"{which}: {', '.join(files[:_NAMED])}{more}"
 
+    def left_by_runs(self) -> "OutdatedWindows":
+        """Return those of the windows that do not run again by themselves."""
+        left = [each for each in self.windows if not (self.reruns and each.has_new_rows)]
+        return replace(self, windows=left)
+
     @property
     def text(self) -> str:
         """One sentence for display that begins with the table."""
-        left = [each for each in self.windows if not (self.reruns and each.has_new_rows)]
+        left = self.left_by_runs().windows
         fix = "; `logdriven refresh` runs these windows again" if left else ""
         changes = {of.change for each in left for of in each.files}
         without = ", without the rows of files that are gone" if FileChange.GONE in changes else ""

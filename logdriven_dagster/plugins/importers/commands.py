@@ -8,43 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from logdriven_dagster.cli.installed import show_in_panel
-from logdriven_dagster.cli.options import (
-    JsonOption,
-    NowOption,
-    ProjectOption,
-    open_project,
-    parse_names,
-    parse_time,
-    read_data_clock,
+from logdriven_dagster.cli.options import NowOption, parse_names
+from logdriven_dagster.plugins.importers.command_line import (
+    ImportRun,
+    LayerOption,
+    MapOption,
+    PeriodOption,
+    SchemaOption,
+    StartOption,
+    importer,
 )
-from logdriven_dagster.plugins.importers.output import Manner, bring_in
 
 if TYPE_CHECKING:
     from logdriven_dagster.config.connections import Connection
     from logdriven_dagster.config.project import Project
     from logdriven_dagster.plugins.importers.taking_over import Progress
 
-OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="Replace files that exist and differ.")
-]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Show the result without writing files.")
-]
-MapOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--map",
-        metavar="THEIRS=OURS",
-        help="A connection of the source system and the project's connection for it; "
-        "may be repeated.",
-    ),
-]
 ConnectionOption = Annotated[
     str, typer.Option("--connection", help="The connection of the project to read from.")
-]
-SchemaOption = Annotated[
-    str | None, typer.Option("--schema", help="The database schema; default: the default schema.")
 ]
 TablesOption = Annotated[
     list[str] | None,
@@ -53,9 +34,6 @@ TablesOption = Annotated[
 ViewsOption = Annotated[bool, typer.Option("--views", help="Import views as well as tables.")]
 TemplateOption = Annotated[
     bool, typer.Option("--template", help="Write one for_each file for all tables of a kind.")
-]
-LayerOption = Annotated[
-    str, typer.Option("--layer", help="The layer of new tables whose names have none.")
 ]
 RepositoryOption = Annotated[
     Path | None,
@@ -111,20 +89,11 @@ ConvertSqlOption = Annotated[
         help="Convert SQL of other dialects to Spark's; each converted table must be reviewed.",
     ),
 ]
-PeriodOption = Annotated[
-    str | None,
-    typer.Option(
-        "--period", help="The period of each table; default: the project's default, or 1 day."
-    ),
-]
-StartOption = Annotated[
-    str | None,
-    typer.Option("--default-start", metavar="TIME", help="The start of the first time window."),
-]
 
 
-@show_in_panel("Project")
+@importer
 def scaffold(
+    run: ImportRun,
     *,
     connection: ConnectionOption,
     schema: SchemaOption = None,
@@ -134,21 +103,16 @@ def scaffold(
     default_start: StartOption = None,
     period: PeriodOption = None,
     template: TemplateOption = False,
-    overwrite: OverwriteOption = False,
-    dry_run: DryRunOption = False,
     now: NowOption = None,
-    project: ProjectOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write table files from the schema of a database."""
-    loaded = open_project(project)
-    _check_times(loaded, default_start, period)
+    run.check_times(default_start, period)
     from logdriven_dagster.plugins.importers.database import importing as scaffolding
     from logdriven_dagster.plugins.importers.naming import table_name
 
     wish = scaffolding.ScaffoldRequest(
         connection=connection,
-        today=read_data_clock(loaded, now).date(),
+        today=run.read_today(now),
         schema=schema,
         tables=parse_names(tables),
         kinds=("table", "view") if views else ("table",),
@@ -156,20 +120,21 @@ def scaffold(
         default_start=default_start,
         period=period,
     )
-    translation = scaffolding.scaffold(loaded, wish)
+    translation = scaffolding.scaffold(run.project, wish)
     if template:
-        scaffolding.as_templates(loaded, wish, translation)
+        scaffolding.as_templates(run.project, wish, translation)
     elif kind := scaffolding.alike(translation):
         reason = (
             f"{scaffolding.MANY} or more tables are {kind}; use --template to write one "
             "file per kind"
         )
         translation.note(f"connection {connection}", "many tables", reason)
-    bring_in(loaded, translation, Manner(overwrite, dry_run, as_json))
+    run.bring_in(translation)
 
 
-@show_in_panel("Project")
+@importer
 def import_dbt(
+    run: ImportRun,
     manifest: ManifestArgument,
     *,
     mapped: MapOption = None,
@@ -177,34 +142,30 @@ def import_dbt(
     default_start: StartOption = None,
     period: PeriodOption = None,
     convert_sql: ConvertSqlOption = False,
-    overwrite: OverwriteOption = False,
-    dry_run: DryRunOption = False,
     now: NowOption = None,
-    project: ProjectOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write tables from the models, sources, seeds and tests of a dbt project."""
-    loaded = open_project(project)
-    _check_times(loaded, default_start, period)
+    run.check_times(default_start, period)
     from logdriven_dagster.plugins.importers.database.importing import as_date
     from logdriven_dagster.plugins.importers.dbt import importing as dbt
     from logdriven_dagster.plugins.importers.dbt.models import Schedule
     from logdriven_dagster.plugins.importers.naming import table_name
 
-    today = read_data_clock(loaded, now).date()
+    today = run.read_today(now)
     start = None if default_start is None else as_date(default_start)
     wish = dbt.DbtRequest(
         manifest=manifest,
         schedule=Schedule(today, start, period or "1 day"),
         layer=table_name(layer),
-        connections=_pairs(loaded, mapped),
+        connections=run.parse_map(mapped),
         convert_sql=convert_sql,
     )
-    bring_in(loaded, dbt.import_dbt(loaded, wish), Manner(overwrite, dry_run, as_json))
+    run.bring_in(dbt.import_dbt(run.project, wish))
 
 
-@show_in_panel("Project")
+@importer
 def import_kettle(
+    run: ImportRun,
     *,
     connection: GuideOption = None,
     schema: SchemaOption = None,
@@ -214,31 +175,26 @@ def import_kettle(
     period: PeriodOption = None,
     mapped: MapOption = None,
     taking_over: TakeOverOption = False,
-    overwrite: OverwriteOption = False,
-    dry_run: DryRunOption = False,
     now: NowOption = None,
-    project: ProjectOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write jobs and tables from Kettle's configuration tables, transformations and jobs."""
-    loaded = open_project(project)
     if taking_over and connection is None:
         raise typer.BadParameter("requires --connection", param_hint="--take-over")
-    _check_times(loaded, default_start, period)
+    run.check_times(default_start, period)
     from logdriven_dagster.plugins.importers.kettle import importing as kettle
     from logdriven_dagster.plugins.importers.kettle.request import KettleRequest
 
     wish = KettleRequest(
         connection=connection,
-        today=read_data_clock(loaded, now).date(),
+        today=run.read_today(now),
         schema=schema,
         repository=repository,
         layer=layer,
         default_start=default_start,
         period=period,
-        connections=_pairs(loaded, mapped),
+        connections=run.parse_map(mapped),
     )
-    translation = kettle.import_kettle(loaded, wish)
+    translation = kettle.import_kettle(run.project, wish)
 
     def read(written: "Project") -> "list[Progress]":
         from logdriven_dagster.plugins.importers.database.reflection import open_database
@@ -249,28 +205,23 @@ def import_kettle(
         return read_progress(engine, schema, translation.names, translation)
 
     old_log = read if taking_over else None
-    how = Manner(overwrite, dry_run, as_json)
-    bring_in(loaded, translation, how, old_log)
+    run.bring_in(translation, old_log)
 
 
-@show_in_panel("Project")
+@importer
 def import_sharpetl(
+    run: ImportRun,
     paths: PathsArgument,
     *,
     rules: RulesOption = None,
     mapped: MapOption = None,
     job_log: JobLogOption = None,
-    overwrite: OverwriteOption = False,
-    dry_run: DryRunOption = False,
-    project: ProjectOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write tables from Sharp ETL's workflow files."""
-    loaded = open_project(project)
     from logdriven_dagster.plugins.importers.sharpetl import importing as sharpetl
 
-    old = None if job_log is None else _database(loaded, job_log)
-    translation = sharpetl.import_sharpetl(loaded, paths, _pairs(loaded, mapped), rules)
+    old = None if job_log is None else _database(run.project, job_log)
+    translation = sharpetl.import_sharpetl(run.project, paths, run.parse_map(mapped), rules)
 
     def read(written: "Project") -> "list[Progress]":
         from logdriven_dagster.plugins.importers.database.reflection import open_database
@@ -279,38 +230,33 @@ def import_sharpetl(
         assert old is not None
         return read_progress(open_database(old), written, translation.names, translation)
 
-    how = Manner(overwrite, dry_run, as_json)
-    bring_in(loaded, translation, how, None if old is None else read)
+    run.bring_in(translation, None if old is None else read)
 
 
-@show_in_panel("Project")
+@importer
 def import_dolphinscheduler(
+    run: ImportRun,
     paths: ExportsArgument,
     *,
     mapped: MapOption = None,
     layer: LayerOption = "ds",
     default_start: StartOption = None,
-    overwrite: OverwriteOption = False,
-    dry_run: DryRunOption = False,
     now: NowOption = None,
-    project: ProjectOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write jobs and tables from workflows that DolphinScheduler has exported."""
-    loaded = open_project(project)
-    _check_times(loaded, default_start, None)
+    run.check_times(default_start)
     from logdriven_dagster.plugins.importers.dolphinscheduler import importing as dolphinscheduler
     from logdriven_dagster.plugins.importers.naming import table_name
 
     wish = dolphinscheduler.DolphinRequest(
         paths=paths,
-        today=read_data_clock(loaded, now).date(),
+        today=run.read_today(now),
         layer=table_name(layer),
         default_start=default_start,
-        connections=_pairs(loaded, mapped),
+        connections=run.parse_map(mapped),
     )
-    translation = dolphinscheduler.import_dolphinscheduler(loaded, wish)
-    bring_in(loaded, translation, Manner(overwrite, dry_run, as_json))
+    translation = dolphinscheduler.import_dolphinscheduler(run.project, wish)
+    run.bring_in(translation)
 
 
 def _database(project: "Project", text: str) -> "Connection":
@@ -330,27 +276,3 @@ def _database(project: "Project", text: str) -> "Connection":
         )
         raise typer.BadParameter(problem, param_hint="--job-log")
     return open_connection("--job-log", ConnectionConfig(url=text), project.root)
-
-
-def _check_times(project: "Project", default_start: str | None, period: str | None) -> None:
-    from logdriven_dagster.model.periods import Period
-
-    if default_start is not None:
-        parse_time(project, default_start, "--default-start")
-    try:
-        Period.parse(period or "1 day")
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--period") from None
-
-
-def _pairs(project: "Project", texts: list[str] | None) -> dict[str, str]:
-    """Parse `--map theirs=ours`; the project must have the connection `ours`."""
-    pairs = {}
-    for text in texts or ():
-        theirs, equals, ours = text.partition("=")
-        if not equals or ours not in project.config.connections:
-            known = ", ".join(project.config.connections) or "none"
-            problem = f"expected THEIRS=OURS, where OURS is one of {known}, not {text!r}"
-            raise typer.BadParameter(problem, param_hint="--map")
-        pairs[theirs] = ours
-    return pairs

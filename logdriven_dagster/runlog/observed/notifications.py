@@ -6,6 +6,7 @@ considers the same window, and its whole history since the last success.
 
 import hashlib
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias
@@ -13,6 +14,7 @@ from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Table, and_, delete, insert, or_, select, union_all, update
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.backoff import compute_back_off
@@ -36,13 +38,13 @@ _LONGEST_PAUSE = timedelta(hours=1)
 _AT_ONCE = 1000
 _ERROR_LENGTH = 2000
 
-SubjectType: TypeAlias = Literal["table", "job", "freshness"]
-Event: TypeAlias = Literal["failure", "late", "warning", "recovery", "success"]
+SubjectType: TypeAlias = Literal["table", "job", "freshness", "source"]
+Event: TypeAlias = Literal["failure", "late", "warning", "outdated", "recovery", "success"]
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notice to one recipient about an attempt, a run of a job, or a table's freshness."""
+    """A notice to one recipient about an attempt, a run of a job, or a table's state."""
 
     recipient: str
     subject_type: SubjectType
@@ -50,7 +52,11 @@ class Notice:
     """The table or job."""
     event: Event
     job_id: int
-    """The attempt, or the run of the job; for freshness the start of a window, in epoch seconds."""
+    """The attempt, or the run of the job.
+
+    For freshness, it is the start of a window, in epoch seconds; for sources, the `change_id` of
+    the newest change of their files.
+    """
 
     @property
     def digest(self) -> str:
@@ -122,6 +128,18 @@ def post(conn: Connection, notices: Sequence[Notice], owner: str) -> None:
             "create_time": utc_now(),
         }
         conn.execute(insert(notification_log).values(**row))
+
+
+def post_new(conn: Connection, notices: Sequence[Notice], owner: str) -> None:
+    """Put those notices into the outbox that no process has put there before."""
+    digests = {notice.digest: notice for notice in notices}
+    log = notification_log.c
+    query = select(log.digest).where(match_project(notification_log), log.digest.in_(digests))
+    known = set(conn.execute(query).scalars())
+    for digest, notice in digests.items():
+        if digest not in known:
+            with suppress(IntegrityError), conn.begin_nested():  # another process was faster
+                post(conn, [notice], owner)
 
 
 def rename_subject(conn: Connection, old: str, new: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, Table, and_, insert, select, update
+from sqlalchemy import ColumnElement, Row, Table, and_, func, insert, select, update
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.tables import TableConfig
@@ -98,6 +98,13 @@ def read_changed_windows(
     for row in sorted(rows, key=lambda row: row.change_id):
         changes.setdefault(row.job_name, []).append(row)
     return {name: _evaluate(conn, by_name[name], of) for name, of in changes.items()}
+
+
+def read_newest_changes(conn: Connection, names: Collection[str]) -> dict[str, int]:
+    """Return table → the number of its newest change that may concern windows."""
+    c = source_change.c
+    open_ones = _OPEN.with_only_columns(c.job_name, func.max(c.change_id)).group_by(c.job_name)
+    return dict(conn.execute(open_ones, {"names": names}).tuples().all())
 
 
 def close_read(

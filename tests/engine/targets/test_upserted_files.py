@@ -126,6 +126,25 @@ def test_only_files_with_a_matching_key_are_rewritten(lab: Lab):
 
 
 @pytest.mark.usefixtures("long")
+def test_manifests_of_upserts_do_not_accumulate(lab: Lab):
+    """Overwrites of PyIceberg would keep a manifest of the removed files of each."""
+    for n in range(1, 8):
+        upsert(lab, n, "(1, 'a')", UPSERTS["iceberg"])
+    assert count_manifests(lab) == 2  # of the file, and of the last removed one
+    for n in range(8, 34):
+        upsert(lab, n, f"({n}, 'a'), ({n - 1}, 'b')", UPSERTS["iceberg"])
+    assert count_manifests(lab) <= 20
+    assert lab.rows("ods.t") == sorted(
+        [(1, "a"), *((n, "b") for n in range(7, 33)), (33, "a")], key=repr
+    )
+
+
+def count_manifests(lab: Lab) -> int:
+    table = lab.engine._catalog.load_table("ods.t")
+    return len(table.current_snapshot().manifests(table.io))
+
+
+@pytest.mark.usefixtures("long")
 def test_several_columns_make_a_key(lab: Lab):
     target = {**UPSERTS["iceberg"], "key": ["id", "v"]}
     upsert(lab, 1, "(1, 'a'), (1, 'b')", target)

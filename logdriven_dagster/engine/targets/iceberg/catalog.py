@@ -40,10 +40,7 @@ _OURS_BEFORE = {**_FEW_MANIFESTS, **_FEW_METADATA_FILES}
 
 _MOST_SNAPSHOTS = 100
 _KEPT_SNAPSHOTS = 50
-"""PyIceberg copies all metadata of a table a dozen times per commit.
-
-With 600 snapshots that took 0.4 s, with 100 it takes 0.08 s.
-"""
+"""PyIceberg copies and writes the metadata of all snapshots of a table in each commit."""
 
 
 def open_catalog(project: Project) -> Any:

@@ -34,13 +34,16 @@ def commit_files(
     """
     from pyiceberg.exceptions import ValidationException
 
+    from logdriven_dagster.engine.targets.iceberg.transactions import CachedTransaction
+
     gone = list(removed)
     try:
-        with table.transaction() as transaction:
+        transaction = CachedTransaction(table)
+        with transaction:
             before(transaction)
             update = transaction.update_snapshot(snapshot_properties=dict(properties))
-            # Only appends merge manifests, so they are preferred if no file is removed.
-            with update.overwrite() if gone else update.merge_append() as snapshot:
+            replacing = transaction.replace_files(properties) if gone else update.merge_append()
+            with replacing as snapshot:
                 for file in gone:
                     snapshot.delete_data_file(file)
                 for path in added:

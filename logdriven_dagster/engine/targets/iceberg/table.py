@@ -222,10 +222,12 @@ class IcebergTable:
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
         """Commit a snapshot that changes no row, so that any commit that began earlier fails."""
+        from logdriven_dagster.engine.targets.iceberg.transactions import CachedTransaction
+
         for table in self._tries():
             refuse_superseded(table, runs)
             try:
-                with table.transaction() as transaction:
+                with CachedTransaction(table) as transaction:
                     update = transaction.update_snapshot(snapshot_properties=identities(runs))
                     with update.fast_append():
                         pass

@@ -216,6 +216,9 @@ class _DbtImport:
             if owner not in known:
                 reason = "owners are email addresses or team:name"
                 self.translation.note(node.path, f"{node.name}: owner {owner}", reason)
+        if others := sorted({*map(str, meta)} - {"owner", "owners", "external_location"}):
+            reason = "meta is not imported; use `tags`"
+            self.translation.note(node.path, f"{node.id}: meta {', '.join(others)}", reason)
         if tags := [*_texts(node.values.get("tags")), *_texts(node.config.get("tags"))]:
             values["tags"] = dict.fromkeys(tags, "")
         return values
@@ -247,11 +250,11 @@ class _DbtImport:
             if _has_freshness(node):
                 reason = "its freshness is not checked here; use `freshness` of the table"
                 self.translation.note(node.path, node.id, reason)
-            source = inputs.read_source(node, self.manifest, self.wish.connections)
+            read = {"source": inputs.read_source(node, self.manifest, self.wish.connections)}
         else:
-            source = inputs.read_seed(node, self.manifest, self.project)
-        step = {"step": "load", "source": source}
-        return _Made([{**step, "target": {"type": "iceberg", "mode": "overwrite"}}])
+            read = inputs.read_seed(node, self.manifest, self.project)
+        target = {"type": "iceberg", "mode": "overwrite"}
+        return _Made([{"step": "load", **read, "target": target}])
 
     def _dependencies(self, node: Node, made: "_Made | None") -> Values:
         """Return `depends_on`: the tables that a node reads, also through ephemeral models."""

@@ -34,8 +34,9 @@ def read_source(node: Node, manifest: Manifest, connections: Mapping[str, str]) 
 
 
 def read_seed(node: Node, manifest: Manifest, project: Project) -> Values:
-    """Return the `source` of a seed whose columns all have a type in `column_types`.
+    """Return the step of a seed whose columns all have a type in `column_types`.
 
+    dbt reads an empty text and the word null, in any case, as NULL (dbt_common, agate_helper).
     Raises UntranslatableError for other seeds: dbt derives their types from the values.
     """
     file = manifest.project / node.path
@@ -59,4 +60,16 @@ def read_seed(node: Node, manifest: Manifest, project: Project) -> Values:
     path = file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
     columns = ", ".join(f"{name} {types[name.lower()]}" for name in header)
     source: Values = {"type": "csv", "path": path, "header": True, "columns": columns}
-    return source | ({} if separator == "," else {"sep": separator})
+    source |= {"null_value": ""} | ({} if separator == "," else {"sep": separator})
+    texts = {name for name in header if types[name.lower()].lower() == "string"}
+    if not texts:
+        return {"source": source}
+    pattern = r"(?i)\\s*(null)?\\s*"
+    values = ", ".join(
+        f"IF(`{name}` RLIKE '^{pattern}$', NULL, `{name}`) AS `{name}`"
+        if name in texts
+        else f"`{name}`"
+        for name in header
+    )
+    query = f"SELECT {values} FROM source"  # noqa: S608 - names of the header
+    return {"source": source, "sql": query}

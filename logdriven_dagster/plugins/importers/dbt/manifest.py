@@ -134,6 +134,8 @@ def read_manifest(path: Path) -> Manifest:
         nodes = {name: Node(name, values) for name, values in found.items()}
         for node in nodes.values():
             _check_types(node)
+    except FileNotFoundError:
+        raise UsageError(f"{path} does not exist; `dbt parse` writes it") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         problem = f"{path} is not a manifest of dbt: {type(error).__name__}: {error}"
         raise UsageError(f"{problem}; `dbt parse` writes target/manifest.json") from None

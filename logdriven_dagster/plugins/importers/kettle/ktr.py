@@ -83,6 +83,8 @@ class Input:
     sql: str
     limit: int
     has_variables: bool = False
+    columns: tuple[str, ...] = ()
+    """Columns of the query when the file was saved; empty if the file has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +370,7 @@ def _input(name: str, step: "Element") -> Input:
         read_text(step, "sql"),
         _number(step, "limit"),
         has_variables=read_text(step, "variables_active") == "Y",
+        columns=tuple(read_text(each, "name") for each in step.iterfind("row-meta/value-meta")),
     )
 
 

@@ -4,7 +4,7 @@ Only steps whose meaning does not depend on the order of rows or on unknown type
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -138,6 +138,68 @@ def refuse_first_rows(step: RowStep) -> None:
             f"{step.name}: it keeps the first row of each key, which depends on their order; "
             "write row_number() in SQL"
         )
+
+
+def refuse_sorted_comparisons(step: RowStep, by_name: Mapping[str, RowStep]) -> None:
+    """Raise UntranslatableError if a sort before a step changes what the step compares.
+
+    Sort rows marks its fields, so that all later steps compare their texts without case, and in
+    falling order. Source: Kettle, SortRowsMeta.assignSortingCriteria, ValueMetaBase.compare.
+    """
+    loose, falling = _find_marked(step, by_name)
+    for name, function, is_text in _list_compared(step):
+        if (is_text and name in loose) or (function not in ("=", "<>") and name in falling):
+            raise UntranslatableError(
+                f"{step.name}: a sort before it changes how Kettle compares {name}; compare it "
+                "before the sort, or in SQL"
+            )
+
+
+def _find_marked(step: RowStep, by_name: Mapping[str, RowStep]) -> tuple[set[str], set[str]]:
+    """Return the fields that sorts before a step have marked: without case, and falling."""
+    loose, falling, renames = set[str](), set[str](), dict[str, str]()
+    waiting, seen = list(step.sources), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in by_name:
+            continue
+        seen.add(name)
+        before = by_name[name]
+        waiting += before.sources
+        for each in (
+            *before.element.findall("fields/field"),
+            *before.element.findall("fields/meta"),
+        ):
+            field = read_text(each, "name").lower()
+            if before.kind == "SelectValues" and read_text(each, "rename"):
+                renames[field] = read_text(each, "rename").lower()
+            if before.kind == "SortRows" and _order_of(each) != "exact":
+                loose.add(field)
+            if before.kind == "SortRows" and read_text(each, "ascending").upper() != "Y":
+                falling.add(field)
+    for _ in renames:
+        for marked in (loose, falling):
+            marked |= {new for old, new in renames.items() if old in marked}
+    return (
+        {*loose, *(f"{each}_1" for each in loose)},
+        {*falling, *(f"{each}_1" for each in falling)},
+    )
+
+
+def _list_compared(step: RowStep) -> Iterator[tuple[str, str, bool]]:
+    """Yield the compared fields of a step, with the function, and True if they may be texts."""
+    if step.kind == "FilterRows":
+        for each in step.element.iter("condition"):
+            function, right = read_text(each, "function"), read_text(each, "rightvalue")
+            if function not in ("=", "<>", "<", "<=", ">", ">="):
+                continue
+            is_text = bool(right) or read_text(each, "value/type") == "String"
+            for name in filter(None, (read_text(each, "leftvalue"), right)):
+                yield name.lower(), function, is_text
+    if step.kind in ("GroupBy", "MemoryGroupBy"):
+        for each in step.element.iterfind("fields/field"):
+            if read_text(each, "type").upper() in ("MIN", "MAX"):
+                yield read_text(each, "subject").lower(), "=", True  # Kettle heeds the order there
 
 
 def _filter(step: RowStep, consumer: str) -> str:
@@ -453,7 +515,7 @@ def _refuse_unsorted(
     if before is not None and before.kind == "SortRows":
         fields = before.element.findall("fields/field")
         own = [read_text(each, "name").lower() for each in fields]
-        rising = all(read_text(each, "ascending").upper() != "N" for each in fields[: len(own)])
+        rising = all(read_text(each, "ascending").upper() == "Y" for each in fields[: len(own)])
         if own[: len(wanted)] == wanted and rising:
             return [_order_of(each) for each in fields[: len(wanted)]]
     elif (reading.orders.get(source) or [])[: len(wanted)] == [(key, False) for key in wanted]:
@@ -468,7 +530,8 @@ def _order_of(field: "Element") -> _KeyOrder:
     """Return the order by a field of Sort rows, which following steps compare in the same way."""
     if read_text(field, "collator_enabled").upper() == "Y":
         return "unknown"
-    return "exact" if read_text(field, "case_sensitive").upper() == "Y" else "without case"
+    is_exact = read_text(field, "case_sensitive").upper() in ("", "Y")
+    return "exact" if is_exact else "without case"
 
 
 def _group(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep]) -> str:

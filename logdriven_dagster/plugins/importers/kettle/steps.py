@@ -26,6 +26,7 @@ from logdriven_dagster.plugins.importers.kettle.rows import (
     RowStep,
     list_fields,
     refuse_first_rows,
+    refuse_sorted_comparisons,
     restrict,
     restricts,
 )
@@ -130,13 +131,21 @@ class Translator:
             target |= {"mode": "upsert", "key": list(output.key)}
         if target["mode"] == "append":
             target["existing_rows"] = "keep"  # as Kettle does
-        steps = self._flow(flow, found, names)
+        steps = self._flow(row.place, flow, found, names)
         steps[-1]["target"] = target
+        reason = (
+            "they stay empty here, and Kettle writes NULL; select nullif(column, '') where the "
+            "target must have NULL"
+        )
+        if all(note.reason != reason for note in self.translation.notes):
+            self.translation.note("all tables", "empty texts", reason)
         scripts = self._scripts(row, found, flow, steps, names)
         steps[0] = {"step": steps[0]["step"], **scripts, **steps[0]}
         return self._build_step(steps, row, names)
 
-    def _flow(self, flow: ktr.Flow, found: ktr.Ktr, names: "_Variables") -> list[Values]:
+    def _flow(
+        self, place: str, flow: ktr.Flow, found: ktr.Ktr, names: "_Variables"
+    ) -> list[Values]:
         """Return the steps of a flow without its target."""
         changing = [each for each in flow.rows if each.kind in QUERIES or restricts(each)]
         for each in flow.rows:
@@ -147,7 +156,7 @@ class Translator:
             if sql := _renaming(origin, flow.output):
                 step["sql"] = sql
             return [step]
-        return _FlowSteps(self, flow, found, names).build()
+        return _FlowSteps(self, place, flow, found, names).build()
 
     def source(self, origin: ktr.Input, found: ktr.Ktr, names: "_Variables") -> Values:
         """Return the source of a table input."""
@@ -343,6 +352,8 @@ class _FlowSteps:
     """Builder of the steps of a flow with several inputs or with steps that change rows."""
 
     translator: Translator
+    place: str
+    """The file in remarks."""
     flow: ktr.Flow
     found: ktr.Ktr
     names: "_Variables"
@@ -361,8 +372,10 @@ class _FlowSteps:
             self._add(origin.step, {"source": source, **limit})
             dialect = ktr.dialect_of(self.found, origin.connection)
             orders[origin.step] = find_order(source["query"], dialect)
-            self.columns[origin.step] = find_columns(source["query"], dialect)
+            columns = find_columns(source["query"], dialect) or list(origin.columns)
+            self.columns[origin.step] = columns or None
         for each in self.flow.rows:
+            refuse_sorted_comparisons(each, rows)
             read = {source: self._read(source, each.name, rows) for source in each.sources}
             if each.kind not in QUERIES:
                 self.relations[each.name] = read[each.sources[0]]
@@ -375,6 +388,12 @@ class _FlowSteps:
             reading = Reading(read, orders, ignores_case, self.columns)
             self.columns[each.name] = list_fields(each, reading)
             self._add(each.name, {"sql": block(QUERIES[each.kind](each, reading, rows))})
+            if each.kind == "Sequence" and not any(orders.values()):
+                reason = (
+                    "it numbers the rows in the order of all their columns, and Kettle as they "
+                    "arrive; add ORDER BY to the query, so that rows keep their numbers"
+                )
+                self.translator.translation.note(self.place, each.name, reason)
         relation = self._read(self.flow.last[0], self.flow.output.step, rows)
         self.steps.append({"step": "load", "sql": self._write(relation)})
         return self.steps
@@ -392,7 +411,7 @@ class _FlowSteps:
                 f"new rows get numbers of {output.technical_key} in the order of their keys; "
                 "Kettle numbers them as they arrive"
             )
-            self.translator.translation.note(f"step {output.step}", output.table, reason)
+            self.translator.translation.note(self.place, output.step, reason)
         found = self.relations[name]
         return block(select_written(output, relation, found, ignores_case=ignores_case))
 

@@ -33,6 +33,7 @@ from logdriven_dagster.engine.targets.iceberg.table import (
     choose_table_folder,
     table_folder,
 )
+from logdriven_dagster.engine.targets.iceberg.transactions import CachedTransaction
 from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.errors import StepError, TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import WindowRun
@@ -236,6 +237,21 @@ def test_a_host_whose_clock_is_behind_leaves_a_table_that_other_engines_read(
     table = open_catalog(project).load_table(("ods", "t"))
     assert remove_snapshots(table, [table.metadata.snapshots[0].snapshot_id])
     assert is_ordered(project)
+
+
+def test_the_metadata_of_a_transaction_is_computed_once_per_update(tmp_path: Path):
+    project = project_at(tmp_path)
+    create_table(project)
+    table = open_catalog(project).load_table(("ods", "t"))
+    with CachedTransaction(table) as transaction:
+        known = transaction.table_metadata
+        assert known == table.metadata
+        assert transaction.table_metadata is known
+        transaction.set_properties({"a": "1"})
+        assert transaction.table_metadata.properties["a"] == "1"
+        assert transaction.table_metadata is transaction.table_metadata
+        assert "a" not in known.properties
+    assert open_catalog(project).load_table(("ods", "t")).properties["a"] == "1"
 
 
 def an_hour_ahead(project: Project) -> None:

@@ -710,6 +710,7 @@ def test_a_seed_with_declared_types_is_read_from_its_file(dbt: Dbt, brought: Imp
         "path": "theirs/seeds/codes.csv",
         "header": "true",
         "columns": "id bigint, name string",
+        "null_value": "",
     }
     assert "raise_error" in step(dbt, "other")["sql"]
 
@@ -725,7 +726,10 @@ def test_snapshots_and_python_models_fail(dbt: Dbt, brought: Import):
 def test_description_owners_and_tags_are_kept(dbt: Dbt, brought: Import):
     config = {"meta": {"owner": ["ann@example.com", "@bob"]}, "tags": ["nightly"]}
     dbt.model("orders", "select 1 as id", description="costs ${x}", config=config)
-    assert "@bob" in brought()["notes"][0]["item"]
+    config["meta"] |= {"pii": True}  # type: ignore[operator]
+    dbt.model("orders", "select 1 as id", description="costs ${x}", config=config)
+    items = [each["item"] for each in brought()["notes"]]
+    assert ["@bob" in items[0], items[1]] == [True, "model.shop.orders: meta pii"]
     values = table(dbt, "orders")
     assert values["description"] == "costs $ {x}"
     assert (values["owners"], values["tags"]) == (["ann@example.com"], {"nightly": ""})
@@ -900,7 +904,14 @@ def test_imported_models_run(dbt: Dbt, brought: Import, spark: Any):
     dbt.test("at_least_one", sums, "n", **utils)
     singular(dbt, "select * from {{ ref('sums') }} where n > 2", sums)
     dbt.adapter = "databricks"
+    texts = '1,a\n2,\n3,""\n4," Null "\n5,nullable\n'
+    dbt.folder.write("theirs/seeds/codes.csv", f"id,name\n{texts}")
+    types = {"column_types": {"id": "bigint", "name": "string"}}
+    seed = {"resource_type": "seed", "original_file_path": "seeds/codes.csv", "config": types}
+    dbt.model("codes", "", **seed)
     brought()
     dbt.folder.run_all()
+    names = [(1, "a"), (2, None), (3, None), (4, None), (5, "nullable")]
+    assert sorted(dbt.folder.rows("dbt.codes")) == names
     assert dbt.folder.rows("dbt.sums") == [(2,)]
     assert [row[0] for row in dbt.folder.rows("dbt.orders")] == [1, 2]

@@ -109,6 +109,48 @@ def test_a_second_field_of_a_name_gets_a_number(kettle: Kettle, brought: Any):
     assert "END AS `id_1`" in kettle.folder.text("tables/kettle/join.yaml")
 
 
+def test_the_columns_of_a_star_are_those_of_the_saved_file(kettle: Kettle, brought: Any):
+    keys = "<keys_1><key>id</key></keys_1><keys_2><key>id</key></keys_2>"
+    ends = "<join_type>INNER</join_type><step1>one</step1><step2>two</step2>"
+    meta = "".join(f"<value-meta><name>{name}</name></value-meta>" for name in ("id", "name"))
+    inputs = [
+        step(
+            name,
+            "TableInput",
+            sql=f"SELECT * FROM {name} ORDER BY id",
+            below=f"<row-meta>{meta}</row-meta>",
+        )
+        for name in ("one", "two")
+    ]
+    kettle.ktr(
+        "joined",
+        *inputs,
+        step("join", "MergeJoin", below=ends + keys),
+        step("write", "TableOutput", table="t"),
+        hops=(("one", "join"), ("two", "join"), ("join", "write")),
+    )
+    brought()
+    sql = kettle.folder.values("tables/kettle/joined.yaml")["steps"][2]["sql"]
+    assert "SELECT l.*, r.`id` AS `id_1`, r.`name` AS `name_1`" in sql
+
+
+def test_numbers_of_rows_without_an_order_are_noted(kettle: Kettle, brought: Any):
+    counter = "<use_counter>Y</use_counter><start_at>1</start_at><increment_by>1</increment_by>"
+    counter += "<max_value>99</max_value><valuename>n</valuename>"
+    for name, order in (("loose", ""), ("ordered", " ORDER BY id")):
+        kettle.ktr(
+            name,
+            step("read", "TableInput", sql=f"SELECT id FROM s{order}"),
+            step("count", "Sequence", below=counter),
+            step("write", "TableOutput", table=name),
+            hops=(("read", "count"), ("count", "write")),
+        )
+    told = brought()
+    assert [each["place"] for each in told["notes"] if "add ORDER BY" in each["reason"]] == [
+        "etl/loose.ktr"
+    ]
+
+
 def test_the_hops_of_a_job_are_dependencies(kettle: Kettle, brought: Any):
     for name in ("a", "b", "c", "d"):
         kettle.copies(name, "SELECT 1 AS n", name)

@@ -12,7 +12,15 @@ from xml.sax.saxutils import escape
 import pytest
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
-from logdriven_dagster.plugins.importers.kettle.rows import QUERIES, Reading, RowStep, restrict
+from logdriven_dagster.plugins.importers.kettle.ktr import Output
+from logdriven_dagster.plugins.importers.kettle.own_rows import select_written
+from logdriven_dagster.plugins.importers.kettle.rows import (
+    QUERIES,
+    Reading,
+    RowStep,
+    refuse_sorted_comparisons,
+    restrict,
+)
 
 PEOPLE = "VALUES (1, 'Ann', 10D), (2, '', 20D), (3, NULL, NULL), (4, 'ann', 0D) AS t(id, name, x)"
 
@@ -291,6 +299,75 @@ def test_steps_that_compute_fields(spark: Any):
     assert run("NullIf", null, "('N/D', 1), ('n/d', 2)") == [(1, None), (2, "n/d")]
     value = "<selectFields>Y</selectFields>" + null.replace("N/D", "0")
     assert run("IfNull", value, "('', 1), ('b', 2)") == [(1, "0"), (2, "b")]
+
+
+def test_new_combinations_that_a_database_may_take_for_one_fail(spark: Any):
+    output = Output(
+        step="it",
+        connection="shop",
+        schema="",
+        table="t",
+        truncate=False,
+        fields=(("a", "a"),),
+        inserts_only=True,
+        finds_null=True,
+        technical_key="tk",
+    )
+
+    def numbered(texts: str, own: str = "(1, 'x')") -> list[tuple[Any, ...]]:
+        relations = (
+            f"(SELECT * FROM VALUES {texts} AS t(a))",
+            f"(SELECT * FROM VALUES {own} AS t(tk, a))",
+        )
+        text = select_written(output, *relations, ignores_case=True)
+        return [tuple(row) for row in spark.sql(text).collect()]
+
+    assert sorted(numbered("('x'), ('b'), ('b'), ('a')")) == [(2, "a"), (3, "b")]
+    with pytest.raises(Exception, match="new rows differ only in case"):
+        numbered("('b'), ('B')")
+    with pytest.raises(Exception, match="differs from another one only in case"):
+        numbered("('X')")
+
+
+SORTED = "<fields><field><name>name</name><ascending>{}</ascending>{}</field></fields>"
+LOOSE = "<case_sensitive>N</case_sensitive>"
+
+
+@pytest.mark.parametrize(
+    ("ascending", "case", "compared", "outcome"),
+    [
+        ("Y", LOOSE, compare("name", "=", value="String:Ann"), "refused"),
+        ("Y", LOOSE, compare("n", "=", value="String:Ann"), "refused"),
+        ("Y", LOOSE, compare("id", "<>", right="name"), "refused"),
+        ("Y", LOOSE, compare("name", "IS NULL"), "same"),
+        ("Y", LOOSE, compare("name", "<", value="Integer:5"), "same"),
+        ("Y", "", compare("name", "=", value="String:Ann"), "same"),
+        ("N", "", compare("name", "<", value="Integer:5"), "refused"),
+        ("N", "", compare("name", "=", value="Integer:5"), "same"),
+    ],
+)
+def test_a_sort_changes_the_comparisons_after_it(
+    ascending: str, case: str, compared: str, outcome: str
+):
+    xml = f"<step>{SORTED.format(ascending, case)}</step>"
+    rename = "<fields><field><name>name</name><rename>n</rename></field></fields>"
+    sort_step = RowStep("sort", "SortRows", ET.fromstring(xml), ("people",))
+    select = RowStep("select", "SelectValues", ET.fromstring(f"<step>{rename}</step>"), ("sort",))
+    step = row_step("FilterRows", f"<compare>{compared}</compare>", "select")
+    by_name = {each.name: each for each in (sort_step, select, step)}
+    if outcome == "same":
+        refuse_sorted_comparisons(step, by_name)
+        return
+    with pytest.raises(UntranslatableError, match="a sort before it changes"):
+        refuse_sorted_comparisons(step, by_name)
+
+
+def test_the_least_text_after_a_sort_without_case_is_refused():
+    xml = "<fields><field><aggregate>m</aggregate><subject>name</subject><type>MIN</type></field>"
+    step = row_step("MemoryGroupBy", f"{xml}</fields>", "sorted")
+    by_name = {"sorted": sort("sorted", "name", "N"), "it": step}
+    with pytest.raises(UntranslatableError, match="a sort before it changes"):
+        refuse_sorted_comparisons(step, by_name)
 
 
 FIELD = (
