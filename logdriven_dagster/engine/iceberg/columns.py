@@ -107,17 +107,38 @@ def by_ids(schema: "Schema") -> Columns:
     return Columns(StructType(read), select)
 
 
-def refuse_unreadable_by_ids(table: "Table", version: str) -> None:
-    """Raise TerminalStepError for a type that this version of Spark cannot read by its field id."""
-    for field in table.schema().fields:
-        found = _find_converted(field.field_type) if version.startswith("4.0.") else None
-        if found:
+def refuse_unreadable_by_ids(table: "Table", schema: "Schema", version: str) -> None:
+    """Raise TerminalStepError for a type that this version of Spark cannot read by its field id.
+
+    `schema` has the columns that are read.
+    """
+    if not version.startswith("4.0."):
+        return
+    _refuse_widened(table, schema, version)
+    for field in schema.fields:
+        if found := _find_converted(field.field_type):
             what, other = ("UUID", "string") if found == "uuid" else (found, "timestamp")
             raise TerminalStepError(
                 f"{name_of_table(table)}: the column {field.name} is a {field.field_type}, and "
                 f"Spark {version} cannot read a {what} by its field id; use Spark 4.1 or newer, or "
                 f"write the column as {other}"
             )
+
+
+def _refuse_widened(table: "Table", schema: "Schema", version: str) -> None:
+    """Refuse a column whose type was changed: older files may have values of the old type."""
+    from pyiceberg.schema import index_by_id
+
+    fields = index_by_id(schema)
+    for older in table.metadata.schemas:
+        for id_, old in index_by_id(older).items():
+            field = fields.get(id_)
+            if field and field.field_type.is_primitive and field.field_type != old.field_type:
+                raise TerminalStepError(
+                    f"{name_of_table(table)}: the column {field.name} was widened from "
+                    f"{old.field_type} to {field.field_type}, and Spark {version} cannot read the "
+                    "values of older files by field id; use Spark 4.1 or newer"
+                )
 
 
 def without_ids(table: "Table", paths: Iterable[str]) -> set[str]:

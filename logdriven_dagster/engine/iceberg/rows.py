@@ -101,7 +101,7 @@ def _frames(
     schema = Schema(*table.schema().fields, *dropped)
     if deletes or len(by_name) < len(tasks):
         _require_input_file_names(spark, table)
-        refuse_unreadable_by_ids(table, spark.version)
+        refuse_unreadable_by_ids(table, schema, spark.version)
         spark.conf.set(_BY_ID, "true")
     has_names = mode_of(spark).capabilities.has_input_file_name
     for named in (True, False):

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from tests.engine.compatibility.databases import (
     written_together,
 )
 from tests.engine.compatibility.loading import OTHER, REFUSED, outcomes, spark_outcome
+from tests.engine.compatibility.table_features import FEATURES, outcome
 from tests.engine.compatibility.writers.manifest import Written
 from tests.engine.laboratory import Lab
 from tests.needs import rarely
@@ -102,7 +103,7 @@ def test_each_refusal_names_column_place_and_fix():
     assert [
         f"{key}: {cell}"
         for key, cell in refusals
-        if not (re.search(r"\bv\b", cell) and FIX.search(cell))
+        if not (" features: " in key or (re.search(r"\bv\b", cell) and FIX.search(cell)))
         or not ("FILE" in cell or key.startswith(TABLES))
     ] == []
 
@@ -167,12 +168,34 @@ def test_all_cells_of_mariadb_are_as_the_page_states(lab: Lab, mariadb_url: URL)
     renew_database(lab, mariadb_url)
 
 
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize("form", FEATURES)
+def test_features_of_tables_are_as_the_page_states(spark: Any, tmp_path: Path, form: str):
+    cells: dict[str, Any] = {}
+    for number, (name, case) in enumerate(FEATURES[form].items()):
+        root = tmp_path / str(number)
+        root.mkdir()
+        cells[f"{form} features: {name}"] = {
+            "spark": "needs a jar",
+            "here": outcome(Lab(root, spark), case),
+        }
+    renew_cells(cells, f"{form} features: ")
+
+
 def renew(cells: dict[str, Any], first: Written) -> None:
     """Write the lines of a program to the page; a line that has changed is a failure."""
+    renew_cells(cells, f": {first.writer} ", {first.writer: first.version})
+
+
+def renew_cells(cells: dict[str, Any], text: str, versions: Mapping[str, str] = {}) -> None:
+    """Write the lines whose keys contain `text` to the page; a change is a failure."""
     table = kept()
     before = table["cells"].setdefault(SPARK, {})
-    known = {key: cell for key, cell in before.items() if f": {first.writer} " in key}
-    table["versions"][first.writer] = first.version
+    known = {key: cell for key, cell in before.items() if text in key}
+    if ENVIRONMENT is None:
+        assert cells == known
+        return
+    table["versions"] |= versions
     table["cells"][SPARK] = {k: v for k, v in before.items() if k not in known} | cells
     keep(table)
     changed = {key: cell for key, cell in cells.items() if cell != known.get(key)}

@@ -134,6 +134,12 @@ def test_renamed_widened_and_dropped_key_columns_are_found_by_their_ids(lab: Lab
     table.refresh()
     append(table, {"number": 1, "part": "a"})
     deleted_values(table, {"number": 0})
+    if spark_version.startswith("4.0."):
+        with pytest.raises(
+            TerminalStepError, match=r"ods\.t: .*number was widened from int to long"
+        ):
+            lab.rows("ods.t")
+        return
     assert lab.rows("ods.t") == [(1, "a"), (2, None), (3, None), (4, None)]
 
 

@@ -1,57 +1,16 @@
 """What tables of others require of a commit: each is met, or the window is refused by name."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
-from tests.plugins.delta.foreign_tables import vector
-
-QUERY = "SELECT int(day(:data_range_start)) AS day, v FROM VALUES (1), (2) AS t(v)"
-
-
-def folder(lab: Lab) -> Path:
-    return lab.warehouse / "ods/t"
-
-
-def make(lab: Lab, sql: str = QUERY, **target: Any) -> None:
-    described = {"type": "delta", "existing_rows": "keep", **target}
-    lab.table("ods.t", {"sql": sql, "target": described})
-
-
-def others(
-    lab: Lab,
-    *features: str,
-    settings: dict[str, str] | None = None,
-    column: dict[str, Any] | None = None,
-    readers: tuple[str, ...] = (),
-    **added: Any,
-) -> None:
-    """A table of another engine with one row, and with these properties of the table and of v."""
-    held = {"day": pa.array([0], pa.int32()), "v": pa.array([0], pa.int32())}
-    write_deltalake(folder(lab), pa.table(held))
-    path = folder(lab) / "_delta_log" / f"{0:020}.json"
-    actions = [json.loads(line) for line in path.read_text().splitlines()]
-    for action in actions:
-        if "protocol" in action:
-            protocol = {"minReaderVersion": 3 if readers else 1, "minWriterVersion": 7}
-            protocol |= {"writerFeatures": [*features, *readers]}  # type: ignore[dict-item]
-            action["protocol"] = protocol | ({"readerFeatures": [*readers]} if readers else {})
-        if "metaData" in action:
-            schema = json.loads(action["metaData"]["schemaString"])
-            schema["fields"][1] |= column or {}
-            action["metaData"]["schemaString"] = json.dumps(schema)
-            action["metaData"]["configuration"] = settings or {}
-        if "add" in action:
-            action["add"] |= added
-    path.write_text("".join(json.dumps(action) + "\n" for action in actions))
-
+from tests.plugins.delta.foreign_tables import QUERY, add_foreign_rows, folder, load_days, vector
 
 CONDITIONS = {
     "check": (
@@ -86,8 +45,8 @@ CONDITIONS = {
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_rows_that_break_a_condition_of_the_table_are_not_published(lab: Lab, name: str):
     given, feature, problem = CONDITIONS[name]
-    others(lab, feature, **given)
-    make(lab)
+    add_foreign_rows(lab, feature, **given)
+    load_days(lab)
     with pytest.raises(TerminalStepError, match=problem):
         lab.run("ods.t", day(1))
     assert lab.rows("ods.t") == [(0, 0)]
@@ -96,29 +55,29 @@ def test_rows_that_break_a_condition_of_the_table_are_not_published(lab: Lab, na
 @pytest.mark.parametrize("name", ["check", "generated"])
 def test_rows_that_meet_the_conditions_of_the_table_are_published(lab: Lab, name: str):
     given, feature, _ = CONDITIONS[name]
-    others(lab, feature, **given)
+    add_foreign_rows(lab, feature, **given)
     value = "1" if name == "check" else "int(day(:data_range_start)) + 1"
-    make(lab, f"SELECT int(day(:data_range_start)) AS day, {value} AS v")
+    load_days(lab, f"SELECT int(day(:data_range_start)) AS day, {value} AS v")
     lab.run("ods.t", day(1))
     assert lab.rows("ods.t") == [(0, 0), (1, 1 if name == "check" else 2)]
 
 
 def test_a_column_that_must_not_be_null_has_a_value_in_each_row(lab: Lab):
-    others(lab, "invariants", column={"nullable": False})
-    make(
+    add_foreign_rows(lab, "invariants", column={"nullable": False})
+    load_days(
         lab,
         "SELECT int(day(:data_range_start)) AS day, nullif(v, 2) AS v FROM VALUES (1), (2) t(v)",
     )
     with pytest.raises(TerminalStepError, match="1 rows break NOT NULL of column v"):
         lab.run("ods.t", day(1))
-    make(lab)
+    load_days(lab)
     lab.run("ods.t", day(1))
     assert lab.rows("ods.t") == [(0, 0), (1, 1), (1, 2)]
 
 
 def test_the_condition_of_an_upsert_holds_for_columns_that_stay(lab: Lab):
     """A new key has NULL in the columns that the step does not give."""
-    others(lab, "invariants", column={"nullable": False})
+    add_foreign_rows(lab, "invariants", column={"nullable": False})
     target = {"type": "delta", "mode": "upsert", "key": ["day"]}
     for value, works in ((0, True), (7, False)):
         lab.table(
@@ -134,15 +93,15 @@ def test_the_condition_of_an_upsert_holds_for_columns_that_stay(lab: Lab):
 
 def test_a_condition_that_calls_java_is_refused(lab: Lab):
     called = "reflect('java.lang.System', 'exit', 0) IS NULL"
-    others(lab, "checkConstraints", settings={"delta.constraints.c": called})
-    make(lab)
+    add_foreign_rows(lab, "checkConstraints", settings={"delta.constraints.c": called})
+    load_days(lab)
     with pytest.raises(TerminalStepError, match="constraint c calls Java code"):
         lab.run("ods.t", day(1))
 
 
 def test_an_append_only_table_gains_windows_and_loses_none(lab: Lab):
-    others(lab, "appendOnly", settings={"delta.appendOnly": "true"})
-    make(lab)
+    add_foreign_rows(lab, "appendOnly", settings={"delta.appendOnly": "true"})
+    load_days(lab)
     for n in (1, 2):
         lab.run("ods.t", day(n))
     with pytest.raises(TerminalStepError, match=r"append-only \(delta.appendOnly\).*mode: append"):
@@ -158,19 +117,19 @@ def changes(lab: Lab, version: int) -> list[tuple[Any, ...]]:
 
 
 def test_the_change_data_feed_shows_replaced_windows(lab: Lab):
-    others(lab, "changeDataFeed", settings={"delta.enableChangeDataFeed": "true"})
-    make(lab)
+    add_foreign_rows(lab, "changeDataFeed", settings={"delta.enableChangeDataFeed": "true"})
+    load_days(lab)
     lab.run("ods.t", day(1))
     version = DeltaTable(folder(lab)).version()
     assert changes(lab, version) == [("insert", 1, 1), ("insert", 1, 2)]
-    make(lab, QUERY.replace("(2)", "(3)"))
+    load_days(lab, QUERY.replace("(2)", "(3)"))
     lab.run("ods.t", day(1))
     deleted = [("delete", 1, 1), ("delete", 1, 2)]
     assert changes(lab, version + 1) == [*deleted, ("insert", 1, 1), ("insert", 1, 3)]
 
 
 def test_unchanged_rows_are_not_rewritten_with_a_change_data_feed(lab: Lab):
-    others(lab, "changeDataFeed", settings={"delta.enableChangeDataFeed": "true"})
+    add_foreign_rows(lab, "changeDataFeed", settings={"delta.enableChangeDataFeed": "true"})
     target = {"type": "delta", "mode": "upsert", "key": ["day"]}
     lab.table("ods.t", {"sql": "SELECT 0 AS day, 9 AS v", "target": target})
     with pytest.raises(TerminalStepError, match=r"change data feed.*enableChangeDataFeed"):
@@ -183,8 +142,8 @@ def test_unchanged_rows_are_not_rewritten_with_a_change_data_feed(lab: Lab):
 def test_a_file_with_a_deletion_vector_is_not_replaced(lab: Lab):
     readers = ("deletionVectors",)
     settings = {"delta.enableDeletionVectors": "true"}
-    others(lab, settings=settings, readers=readers, deletionVector=vector([0]))
-    make(lab)
+    add_foreign_rows(lab, settings=settings, readers=readers, deletionVector=vector([0]))
+    load_days(lab)
     for n in (1, 1):
         lab.run("ods.t", day(n))
     assert lab.rows("ods.t") == [(1, 1), (1, 2)]
@@ -203,8 +162,8 @@ def test_a_checkpoint_keeps_deletion_vectors_and_conditions(lab: Lab):
     }
     readers = ("deletionVectors",)
     given = {"settings": settings, "readers": readers, "deletionVector": vector([0])}
-    others(lab, "checkConstraints", **given)
-    make(lab)
+    add_foreign_rows(lab, "checkConstraints", **given)
+    load_days(lab)
     for n in (1, 2, 3):
         lab.run("ods.t", day(n))
     commits = folder(lab) / "_delta_log"
@@ -213,6 +172,6 @@ def test_a_checkpoint_keeps_deletion_vectors_and_conditions(lab: Lab):
         if path.name.partition(".")[0] < newest:
             path.unlink()
     assert lab.rows("ods.t") == [(n, v) for n in (1, 2, 3) for v in (1, 2)]
-    make(lab, QUERY.replace("(2)", "(3)"))
+    load_days(lab, QUERY.replace("(2)", "(3)"))
     with pytest.raises(TerminalStepError, match="constraint small"):
         lab.run("ods.t", day(4))
