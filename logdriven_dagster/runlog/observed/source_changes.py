@@ -168,9 +168,23 @@ def _find_changes(
         for row in _list_windows(conn, table, start, end, (_DONE, _RUNNING))
         if row.job_id not in readers
     ]
+    recorded = _read_recorded(conn, table, step_id, spans)
     for change in FileChange:
         of_kind = [span for span in spans if span[0].change is change]
-        yield from _unite(step_id, change, of_kind, windows)
+        yield from _unite((step_id, change, recorded), of_kind, windows)
+
+
+def _read_recorded(
+    conn: Connection,
+    table: TableConfig,
+    step_id: str,
+    spans: Sequence[tuple[ChangedFile, int, int]],
+) -> Sequence[Row[Any]]:
+    """Return the open changes of a step if some of the files have an earlier version in them."""
+    if all(file.job_id is None for file, _, _ in spans):
+        return ()
+    mine = source_change.c.step_id == step_id
+    return conn.execute(_OPEN.where(mine), {"names": [table.table]}).all()
 
 
 def _find_spans(
@@ -190,15 +204,16 @@ def _find_spans(
 
 
 def _unite(
-    step_id: str,
-    change: FileChange,
+    of: tuple[str, FileChange, Sequence[Row[Any]]],
     spans: Sequence[tuple[ChangedFile, int, int]],
     windows: Sequence[Row[Any]],
 ) -> Iterator[_Change]:
     """Yield one change for each run of neighbouring windows that the spans overlap.
 
-    A running window has a change of its own, which its attempt may close.
+    A running window has a change of its own, which its attempt may close. `of` are the step, the
+    kind of change, and recorded changes, whose windows do not have the same change again.
     """
+    step_id, change, recorded = of
     ordered = sorted(spans, key=lambda span: span[1])
     number, run, active = 0, list[Row[Any]](), list[tuple[ChangedFile, int, int]]()
     of_run: dict[str, None] = {}
@@ -208,7 +223,13 @@ def _unite(
                 active.append(ordered[number])
                 number += 1
             active = [span for span in active if span[2] > window.window_start]
-        files = [] if window is None else [span[0] for span in active if _concerns(span[0], window)]
+        files = [
+            file
+            for file, _, _ in active
+            if window is not None
+            and _concerns(file, window)
+            and not _is_recorded(file, window, recorded)
+        ]
         is_alone = window is None or _RUNNING in (window.status, *(row.status for row in run[-1:]))
         if run and (is_alone or not files):
             changed = ChangedFiles(step_id, change, next(iter(of_run)), len(of_run))
@@ -222,6 +243,18 @@ def _unite(
 
 def _concerns(file: ChangedFile, window: Row[Any]) -> bool:
     return file.job_id is None or window.job_id <= file.job_id
+
+
+def _is_recorded(file: ChangedFile, window: Row[Any], recorded: Sequence[Row[Any]]) -> bool:
+    """Return True if the change from the earlier version of the file concerns the window, too."""
+    return file.job_id is not None and any(
+        each.file_change == file.change.value
+        and (each.path == file.rows.version.path or each.file_count > 1)
+        and each.window_start < window.window_end
+        and each.window_end > window.window_start
+        and each.job_id >= window.job_id
+        for each in recorded
+    )
 
 
 def _list_windows(

@@ -2,10 +2,12 @@
 
 import pytest
 
+from tests.builders import day
 from tests.recipients import mail_server
 from tests.source_files import Events
 
 OUTDATED = "[events] ods.events out of date"
+OUTDATED_FILES = {(2, 4): "4.csv (changed)", (2, 3): "2.csv and 1 more (changed)"}
 
 
 @pytest.fixture
@@ -56,6 +58,28 @@ def test_the_next_change_is_reported_with_all_windows_that_are_out_of_date(event
     assert mail.subjects == [OUTDATED] * 2
     assert "2.csv (changed)" in mail.body()
     assert "4.csv (changed)" in mail.body()
+
+
+@pytest.mark.parametrize("delivered", [(2, 4), (2, 3)])
+def test_a_window_that_counts_a_reported_file_sends_no_second_notice(events, mail, delivered):
+    found = events()
+    for n in delivered:
+        found.deliver(f"{n}.csv", n, n)
+    found.run()
+    found.refresh(day(2))
+    found.run()
+    assert mail.subjects == [OUTDATED]
+    assert found.outdated == {day(delivered[1]): OUTDATED_FILES[delivered]}
+
+
+def test_windows_of_the_new_version_of_a_reported_file_are_reported(events, mail):
+    found = events()
+    found.deliver("2.csv", 2, 5)
+    found.run()
+    found.refresh(day(3))
+    found.run()
+    assert mail.subjects == [OUTDATED] * 2
+    assert list(found.outdated) == [day(2), day(4), day(5)]
 
 
 def test_windows_that_run_again_by_themselves_are_not_reported(events, mail):
