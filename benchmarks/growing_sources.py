@@ -1,7 +1,7 @@
 """What one more day costs, by the number of files that the source holds already.
 
 `python -m benchmarks.growing_sources [--files 30 365 3650] [--layout folders] [--days 6]` prints a
-line of JSON for each number of files. A file is a day of 100 rows: a Parquet file in a folder
+line of JSON for each number of files. A file has 100 rows of a day: a Parquet file in a folder
 `ds=2026-10-26` (`folders`), or a CSV file in one folder (`csv`). After three windows, all files are
 in the index of the run log. Then a process starts Spark, and one file and one window are
 added at a time. Measured are the seconds of processor of Python and of the JVM: those of the first
@@ -27,6 +27,8 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.execution.opening import open_runner
 
 _LAST = date(2026, 10, 31)
+_DAYS = 3650
+"""The number of days that have files; more files are several for each day."""
 _ROWS = 100
 _SOURCES = {
     "folders": "type: parquet, path: in",
@@ -43,11 +45,11 @@ steps:
 """
 
 
-def _write(root: Path, layout: str, day: date) -> None:
+def _write(root: Path, layout: str, day: date, name: str = "0") -> None:
     times = [datetime(day.year, day.month, day.day, n % 24) for n in range(_ROWS)]
     if layout == "csv":
         lines = ["id,event_ts", *(f"{n},{time}" for n, time in enumerate(times))]
-        (root / f"in/{day}.csv").write_text("\n".join(lines))
+        (root / f"in/{day}-{name}.csv").write_text("\n".join(lines))
         return
     folder = root / f"in/ds={day}"
     folder.mkdir()
@@ -63,7 +65,7 @@ def _make(root: Path, layout: str, files: int, days: int) -> None:
     text = _TABLE.format(start=start, source=_SOURCES[layout])
     (root / "tables/events.yaml").write_text(text)
     for n in range(files):
-        _write(root, layout, _LAST - timedelta(days=days + n))
+        _write(root, layout, _LAST - timedelta(days=days + n % _DAYS), str(n // _DAYS))
 
 
 def _processor() -> tuple[float, float]:

@@ -23,7 +23,9 @@ _T = TypeVar("_T")
 PATTERN = set("*?[]{}\\")
 VISIBLE = "[^_.]"
 """The part of a pattern that matches the first character of a name that is not hidden."""
-MOST_FILES = 10_000
+MOST_FILES = 200_000
+"""The maximum number of files of a source that are listed here: 0.1 KB of memory each."""
+_MOST_TRUSTED = 10_000
 _MOST_SOURCES = 100
 """The limit: paths may differ for every window, and each frame keeps its session alive."""
 
@@ -142,7 +144,7 @@ class KnownSources:
             return
         with self._adding:
             known = self._trusted.get(what, frozenset())
-            self._trusted[what] = files if len(known) > MOST_FILES else files | known
+            self._trusted[what] = files if len(known) > _MOST_TRUSTED else files | known
             if len(self._trusted) > _MOST_SOURCES:
                 self._trusted.popitem(last=False)
 

@@ -20,7 +20,7 @@ from logdriven_dagster.engine.sources.files.first_bytes import (
 )
 from logdriven_dagster.engine.sources.files.listing import local_files, remote_files
 from logdriven_dagster.engine.sources.files.texts import find_declared_encoding, find_open_quote
-from logdriven_dagster.engine.sources.known_sources import Key
+from logdriven_dagster.engine.sources.known_sources import MOST_FILES, Key
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.storage.locations import file_system, name_of
 from logdriven_dagster.errors import TerminalStepError
@@ -85,7 +85,7 @@ def _refuse_open_quotes(
             )
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=MOST_FILES)
 def _find_open_quote(
     system: Any, file: _File, sep: str, encoding: str, options: tuple[tuple[str, str], ...]
 ) -> int:
@@ -148,7 +148,7 @@ def _read_content(system: Any, file: _File) -> Content | None:
         return None
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=MOST_FILES)
 def _content(system: Any, file: _File) -> Content:
     """Return the content of one version of a file; `system` is None for a local one."""
     if not file.size:

@@ -21,6 +21,11 @@ _COMMON = frozenset(
     | {"Distinct", "Boolean", "Placeholder", "GT", "GTE", "LT", "LTE", "Order", "Ordered"}
 )
 """Expressions with one meaning in all these dialects: no arithmetic, casts or other functions."""
+_ALSO_COMMON = {
+    "bigquery": frozenset({"Sum"}),
+    **dict.fromkeys(("duckdb", "redshift", "snowflake"), frozenset({"Sum", "Min", "Max"})),
+}
+"""Aggregates with Spark's meaning: floats are summed as doubles, and NaN and bytes order values."""
 SPARK_TYPE = re.compile(
     r"(?:string|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp"
     r"|decimal\(\d+,\s*\d+\))",
@@ -86,15 +91,14 @@ def _is_common(sql: str, dialect: str) -> bool:
         return False
     if any(map(_groups_by_alias, tree.find_all(exp.Select))):
         return False
-    return all(map(_is_common_node, tree.walk()))
+    known = _COMMON | _ALSO_COMMON.get(dialect, frozenset())
+    return all(type(node).__name__ in known and _is_common_node(node) for node in tree.walk())
 
 
 def _is_common_node(node) -> bool:  # type: ignore[no-untyped-def]
     from sqlglot import exp
 
     match node:
-        case _ if type(node).__name__ not in _COMMON:
-            return False
         case exp.Identifier():
             return not node.quoted
         case exp.Literal():

@@ -14,7 +14,7 @@ from logdriven_dagster.engine.sources.file_rows import ALL_FILES, FileSelection,
 from logdriven_dagster.engine.sources.files.folders import find_typical
 from logdriven_dagster.engine.sources.files.listing import files_below
 from logdriven_dagster.engine.sources.files.readers import build_cache_key
-from logdriven_dagster.engine.sources.known_sources import KnownSources
+from logdriven_dagster.engine.sources.known_sources import KnownSources, list_local_versions
 from logdriven_dagster.engine.sources.readers import Reading, read_source
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
@@ -113,7 +113,7 @@ def texts(chance: random.Random) -> str:
     )
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(10))
 def test_a_few_typical_folders_have_the_types_of_all_folders(lab: Lab, seed: int):
     chance = random.Random(seed)
     names = ["v", "w"][: chance.randint(1, 2)]
@@ -134,6 +134,12 @@ def test_many_folders_with_texts_of_unknown_types_have_no_typical_ones():
     paths = [f"/in/v={n}.{n}/f" for n in range(1000)]
     assert find_typical(paths, "/in") is None
     assert find_typical([f"/in/v={n}/f" for n in range(1000)], "/in") == ["/in/v=0/f"]
+
+
+def test_a_source_may_have_more_than_ten_thousand_files(tmp_path: Path):
+    for n in range(10_001):
+        (tmp_path / f"{n}.csv").touch()
+    assert len(list_local_versions(str(tmp_path)) or ()) == 10_001
 
 
 PLACES = ["", "_x", ".x", "v=1", "v=2", "_v=3", "plain", "2026/v=1", "v=1/plain", "v=1/_done"]

@@ -565,6 +565,27 @@ def test_an_expression_of_another_dialect_is_converted_on_request(dbt: Dbt, brou
     assert "compare its results" in reasons(told, "notes")
 
 
+@pytest.mark.parametrize(
+    ("adapter", "code", "outcome"),
+    [
+        ("duckdb", "select id, sum(n) as n, max(day) as day from t group by id", 0),
+        ("snowflake", "select min(name) as name from t", 0),
+        ("bigquery", "select sum(n) as n from t", 0),
+        ("bigquery", "select max(n) as n from t", 1),  # NaN
+        ("postgres", "select sum(n) as n from t", 1),  # real is summed as real
+        ("postgres", "select min(name) as name from t", 1),  # by collation
+        ("duckdb", "select max(n) over (partition by id) as n from t", 1),
+    ],
+)
+def test_aggregates_stay_where_they_mean_the_same(
+    dbt: Dbt, brought: Import, adapter: str, code: str, outcome: int
+):
+    dbt.adapter = adapter
+    dbt.model("orders", code)
+    told = brought(code=outcome)
+    assert ("--convert-sql" in str(told["untranslated"])) == bool(outcome)
+
+
 def test_tables_that_read_a_stub_stay_valid(dbt: Dbt, brought: Import, command: Any):
     orders = dbt.model("orders", "{{ x() }}")
     dbt.model("sums", "select sum(total) as total from {{ ref('orders') }}", orders)

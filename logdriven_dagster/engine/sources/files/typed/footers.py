@@ -34,7 +34,7 @@ from logdriven_dagster.engine.sources.files.typed.orc_values import (
     mark_nanoseconds,
 )
 from logdriven_dagster.engine.sources.files.typed.parquet_times import mark_times
-from logdriven_dagster.engine.sources.known_sources import Fingerprint
+from logdriven_dagster.engine.sources.known_sources import MOST_FILES, Fingerprint
 from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.source_rows import FileRows, FileVersion
@@ -76,7 +76,6 @@ _OF_ORC = {
     "int64": "bigint",
     "date32[day]": "date",
 }
-_MOST_FOOTERS = 100_000
 _CATALYST = b"spark.sql.catalyst.type"
 
 
@@ -152,7 +151,7 @@ def describe_footer(version: FileVersion, form: str) -> str | None:
     return write_footer(footer.columns, footer.newer, is_of_java=footer.is_of_java)
 
 
-@lru_cache(maxsize=_MOST_FOOTERS)
+@lru_cache(maxsize=MOST_FILES)
 def _footer(path: str, size: int, changed: int, form: str) -> Footer | None:
     return _known.pop((path, size, changed, form), None) or _read_footer(path, form)
 
