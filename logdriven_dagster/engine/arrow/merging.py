@@ -13,7 +13,7 @@ from io import BytesIO
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.engine.arrow.keys import FEW_BYTES, NEWER
+from logdriven_dagster.engine.arrow.keys import FEW_BYTES, FILE, NEWER
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.storage.storage import Storage
 
@@ -38,7 +38,7 @@ _NUMBER = "logdriven_number"
 
 @dataclass(frozen=True, slots=True)
 class MergedFile:
-    """A Parquet file with the remaining rows."""
+    """A Parquet file with remaining rows and new ones."""
 
     content: bytes
     codec: str
@@ -47,8 +47,11 @@ class MergedFile:
 
 def merge_files(
     old: Sequence[str], new: Sequence[str], key: Sequence[str], end: datetime, storage: Storage
-) -> MergedFile | None:
-    """Replace rows of old files by new rows with the same keys.
+) -> list[MergedFile] | None:
+    """Replace rows of old files by new rows with the same keys; return files with rows.
+
+    A new row goes to the first file with its key, or to the smallest file, so that the bounds of
+    the others still limit where a key is searched.
 
     Args:
         old: The table's files, without deleted rows.
@@ -75,9 +78,9 @@ def merge_files(
                 return None
             tables.append(file.read().cast(schema))
     assert first is not None
-    new_rows, old_rows = pa.concat_tables(tables[: len(new)]), pa.concat_tables(tables[len(new) :])
-    merged = _replace_rows(old_rows, new_rows, key, end)
-    return MergedFile(_write(merged, first), _find_codec(first).lower())
+    new_rows, codec = pa.concat_tables(tables[: len(new)]), _find_codec(first).lower()
+    merged = _replace_rows(tables[len(new) :], new_rows, key, end)
+    return [MergedFile(_write(rows, first), codec) for rows in merged if len(rows)]
 
 
 def _find_merged_schema(first: "FileMetaData") -> "pa.Schema | None":
@@ -166,23 +169,49 @@ def _find_codec(file: "FileMetaData") -> str:
 
 
 def _replace_rows(
-    old: "pa.Table", new: "pa.Table", key: Sequence[str], end: datetime
-) -> "pa.Table":
-    """Return the old rows that stay, followed by the new rows of which no key is newer."""
+    old: "Sequence[pa.Table]", new: "pa.Table", key: Sequence[str], end: datetime
+) -> "list[pa.Table]":
+    """Return the rows of each old file that stay, followed by new rows without a newer one."""
     import pyarrow as pa
     from pyarrow import compute
 
     spelled = {name.lower(): name for name in new.column_names}
     names = [spelled[name.lower()] for name in key]
-    starts = old[spelled[WINDOW_START]]
-    newer = compute.fill_null(compute.greater_equal(starts, pa.scalar(end, starts.type)), False)  # noqa: FBT003 - a value
-    known = _number(old.select(names)).append_column(NEWER, newer)
-    matching = known.join(new.select(names), names, join_type="left semi")
+    start = spelled[WINDOW_START]
+    known = [_describe_keys(rows, n, (names, start, end)) for n, rows in enumerate(old)]
+    matching = pa.concat_tables(known).join(new.select(names), names, join_type="left semi")
     replaced = matching.filter(compute.invert(matching[NEWER]))
     staying = matching.filter(matching[NEWER]).select(names)
-    superseded = _number(new.select(names)).join(staying, names, join_type="left semi")
-    kept = (_leave_out(old, replaced[_NUMBER]), _leave_out(new, superseded[_NUMBER]))
-    return pa.concat_tables(kept)
+    places = replaced.group_by(names).aggregate([(FILE, "min")])
+    placed = _number(new.select(names)).join(staying, names, join_type="left anti")
+    placed = placed.join(places, names, join_type="left outer")
+    smallest = min(range(len(old)), key=lambda n: len(old[n]))
+    files = compute.fill_null(placed[f"{FILE}_min"], smallest)
+    merged = []
+    for number, rows in enumerate(old):
+        gone = replaced.filter(compute.equal(replaced[FILE], number))[_NUMBER]
+        added = placed.filter(compute.equal(files, number))[_NUMBER]
+        kept = rows.filter(compute.invert(_find_rows(rows, gone)))
+        merged.append(pa.concat_tables([kept, new.filter(_find_rows(new, added))]))
+    return merged
+
+
+def _describe_keys(
+    rows: "pa.Table", file: int, of: tuple[Sequence[str], str, datetime]
+) -> "pa.Table":
+    """Return the keys of a file, the numbers of file and row, and whether the row is newer.
+
+    `of` are the names of the key columns, the column with the window of a row, and the end of the
+    window that is merged.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    names, start, end = of
+    starts = rows[start]
+    newer = compute.fill_null(compute.greater_equal(starts, pa.scalar(end, starts.type)), False)  # noqa: FBT003 - a value
+    files = pa.repeat(pa.scalar(file, pa.int32()), len(rows))
+    return _number(rows.select(names)).append_column(NEWER, newer).append_column(FILE, files)
 
 
 def _number(rows: "pa.Table") -> "pa.Table":
@@ -192,12 +221,13 @@ def _number(rows: "pa.Table") -> "pa.Table":
     return rows.append_column(_NUMBER, pa.array(range(len(rows)), pa.int64()))
 
 
-def _leave_out(rows: "pa.Table", numbers: "pa.ChunkedArray") -> "pa.Table":
+def _find_rows(rows: "pa.Table", numbers: "pa.ChunkedArray") -> "pa.Array":
+    """Return a mask of the rows with these numbers."""
     import pyarrow as pa
     from pyarrow import compute
 
     every = pa.array(range(len(rows)), pa.int64())
-    return rows.filter(compute.invert(compute.is_in(every, value_set=numbers.combine_chunks())))
+    return compute.is_in(every, value_set=numbers.combine_chunks())
 
 
 def _write(rows: "pa.Table", like: "FileMetaData") -> bytes:

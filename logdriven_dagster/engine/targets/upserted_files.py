@@ -199,15 +199,21 @@ def merge(
 def _merge_by_arrow(
     hit: Hit, key: tuple[str, ...], staged: StagedRows, data: Folder
 ) -> tuple[str, ...] | None:
-    """Return the file to add with all remaining rows; None if Spark must merge them."""
+    """Return the files to add with all remaining rows; None if Spark must merge them."""
     run, storage = staged.run, data.storage
     merged = merge_files(hit.files, staged.files, key, run.window.end, storage)
     if merged is None:
         return None
-    folder = staging_folder(data, run.job_id, run.step_id)
-    file = f"{folder.location}/part-00000-{uuid4()}-c000.{merged.codec}.parquet"
-    storage.put(file, merged.content)
-    return (file,)
+    folder, added = staging_folder(data, run.job_id, run.step_id), []
+    try:
+        for number, file in enumerate(merged):
+            name = f"part-{number:05}-{uuid4()}-c000.{file.codec}.parquet"
+            storage.put(f"{folder.location}/{name}", file.content)
+            added.append(f"{folder.location}/{name}")
+    except BaseException:
+        folder.remove()
+        raise
+    return tuple(added)
 
 
 def _merge_by_spark(
