@@ -1,7 +1,7 @@
 """Schemas for reading Parquet and ORC files, and the conversions of their values."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.quoting import quote_name
@@ -31,6 +31,10 @@ from logdriven_dagster.engine.sources.files.typed.schemas import (
     refuse_same_names,
     refuse_unions,
     with_columns_of_null,
+)
+from logdriven_dagster.engine.sources.files.typed.spark_schemas import (
+    has_same_names,
+    read_spark_schema,
 )
 from logdriven_dagster.engine.spark import functions as sf
 
@@ -110,20 +114,31 @@ def plan_reading(
     refuse_mixed_types(found, kinds, one)
     merges = missing == "allow" or columns_differ(found)
     has_other_shapes = len(kinds) > sum(1 for _ in leaves(one))  # NULL for nested ones
-    if not has_other_shapes and not any(_is_of_ours(files) for files in kinds.values()):
-        return TypedReading(merges, samples=_find_samples(found, merges=merges))
+    is_ours = has_other_shapes or any(_is_of_ours(files) for files in kinds.values())
+    if not is_ours and (inferred := _infer(found, merges=merges)) is not None:
+        return inferred
     columns = _schema(one, kinds)
     return TypedReading(merges, columns, _parts(found, columns, place))
 
 
-def _find_samples(found: Sequence[Footer], *, merges: bool) -> Sequence[str]:
-    """Return the files from which Spark infers its columns: the first one, or one of each kind."""
-    first: dict[Struct, str] = {}
+def _infer(found: Sequence[Footer], *, merges: bool) -> TypedReading | None:
+    """Return that Spark infers the columns from the first file, or from one of each kind.
+
+    Returns None if Spark would read one of them by a schema without all of its columns.
+    """
+    first: dict[Struct, Footer] = {}
     for footer in found:
-        path = min(footer.paths)
-        first[footer.columns] = min(path, first.get(footer.columns, path))
-    samples = sorted(first.values()) if merges else [min(first.values())]
-    return samples if len(samples) <= _MOST_SAMPLES else ()
+        each = replace(footer, path=min(footer.paths))
+        known = first.get(footer.columns, each)
+        first[footer.columns] = each if each.path < known.path else known
+    samples = sorted(first.values(), key=lambda each: each.path)
+    samples = samples if merges else samples[:1]
+    schemas = [read_spark_schema(each.path) if each.form == "parquet" else None for each in samples]
+    for sample, schema in zip(samples, schemas, strict=True):
+        if schema is not None and not has_same_names(schema, sample.columns):
+            return None
+    paths = [each.path for each in samples] if len(samples) <= _MOST_SAMPLES else ()
+    return TypedReading(merges, schemas[0] if len(schemas) == 1 else None, samples=paths)
 
 
 def _is_of_ours(files: Mapping[str, str]) -> bool:
