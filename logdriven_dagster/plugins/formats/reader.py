@@ -1,5 +1,6 @@
 """Reading files with a Python library: Spark lists them, and each task reads whole files."""
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -213,9 +214,16 @@ class _Task:
 
     def read(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         """Yield the records of the files in the `path` column of the batches."""
-        for batch in batches:
-            for number in range(batch.num_rows):
-                yield from self._read_file(batch.slice(number, 1))
+        try:
+            for batch in batches:
+                for number in range(batch.num_rows):
+                    yield from self._read_file(batch.slice(number, 1))
+        except ImportError as error:
+            raise TerminalStepError(
+                f"the Python of Spark's workers ({sys.executable}) does not have the package "
+                f"{error.name}; install it on all workers, or set PYSPARK_PYTHON to a Python "
+                "that has it"
+            ) from None
 
     def _read_file(self, row: "pa.RecordBatch") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import fastavro
+import pyarrow as pa
 import pytest
 from fastavro.utils import generate_many
 
@@ -17,7 +18,7 @@ from logdriven_dagster.errors import InvalidProjectError, TerminalStepError
 from logdriven_dagster.plugins.formats.avro import _read_columns, _read_records
 from logdriven_dagster.plugins.formats.avro_types import find_spark_type
 from logdriven_dagster.plugins.formats.batches import PROBLEM, build_batches
-from logdriven_dagster.plugins.formats.reader import File
+from logdriven_dagster.plugins.formats.reader import File, _Task
 from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing.conformance import SourceConformance, SourceScene
 from tests.builders import at, day
@@ -312,6 +313,16 @@ def test_an_error_of_the_storage_is_none_of_the_file(tmp_path: Path):
 
     with pytest.raises(OSError, match="connection reset"):
         list(_read_records(Broken(content), "f"))
+
+
+def test_a_library_that_workers_do_not_have_is_named(tmp_path: Path):
+    def read(*_: Any) -> Any:
+        raise ModuleNotFoundError("No module named 'fastavro'", name="fastavro")
+
+    path = write(tmp_path / "f.avro", record(("n", "int")), [])
+    task = _Task(read, pa.schema([]), {}, (), frozenset(), ())
+    with pytest.raises(TerminalStepError, match=r"workers .* package fastavro; install it on"):
+        list(task.read(iter([pa.record_batch({"path": [str(path)]})])))
 
 
 def test_a_damaged_header_is_refused(tmp_path: Path):

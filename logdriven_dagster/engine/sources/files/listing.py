@@ -73,12 +73,14 @@ def _list_by_spark(key: Key, spark: "SparkSession") -> Fingerprint | None:
 
 
 def files_below(reading: Reading, key: Key) -> Fingerprint | None:
-    """Return the files that Spark reads below a local path; None if only Spark can list them."""
+    """Return the files that Spark reads at a local path; None if only Spark can list them."""
     capabilities = mode_of(reading.spark).capabilities
     if not capabilities.lists_files_eagerly or reading.table.incremental.registers_files:
         return None
-    if is_remote(key.path) or _chooses_files(key) or PATTERN & set(key.path):
+    if is_remote(key.path) or _chooses_files(key):
         return None
+    if PATTERN & set(key.path):
+        return reading.listed.remember(("matched", key.path), lambda: _matched(reading, key.path))
     files = _below(reading, key.path)
     return files and reading.listed.remember(
         ("data", key.path), lambda: frozenset(each for each in files if _is_data(each[0]))
@@ -152,6 +154,14 @@ def _below(reading: Reading, path: str) -> Fingerprint | None:
     return files and reading.listed.remember(
         ("below", path), lambda: frozenset(each for each in files if _is_read(each[0], path))
     )
+
+
+def _matched(reading: Reading, pattern: str) -> Fingerprint | None:
+    """Return the files that a pattern matches; None if it also matches folders or hidden files."""
+    files = reading.listed.find_files(pattern)
+    if files and all(not names_below(path, pattern) and _is_data(path) for path, _, _ in files):
+        return files
+    return None
 
 
 def _is_data(path: str) -> bool:

@@ -490,7 +490,8 @@ def _load_selected(
     def load(paths: Sequence[str], schema: "str | StructType | None") -> "DataFrame":
         reader = reading.spark.read.format(source.type).options(**_options(source))
         reader = reader.schema(schema) if schema is not None else reader
-        return reader.option("basePath", base).load([literal_path(path) for path in paths])
+        reader = reader if PATTERN & set(base) else reader.option("basePath", base)
+        return reader.load([literal_path(path) for path in paths])
 
     versions = frozenset(file for file in files if file[0] in shown)
     schema = reading.sources.find_schema(

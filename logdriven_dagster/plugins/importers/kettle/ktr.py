@@ -18,7 +18,8 @@ from logdriven_dagster.plugins.importers.kettle.hops import (
     refuse_other_ways,
     trace_path,
 )
-from logdriven_dagster.plugins.importers.kettle.rows import JOINS, PASSING, QUERIES, RowStep
+from logdriven_dagster.plugins.importers.kettle.rows.models import RowStep
+from logdriven_dagster.plugins.importers.kettle.rows.queries import JOINS, PASSING, QUERIES
 from logdriven_dagster.plugins.importers.naming import is_whole
 from logdriven_dagster.plugins.importers.sql_texts import split_statements
 

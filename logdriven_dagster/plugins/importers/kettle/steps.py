@@ -19,16 +19,12 @@ from logdriven_dagster.plugins.importers.kettle import ktr
 from logdriven_dagster.plugins.importers.kettle.comparisons import quote
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
 from logdriven_dagster.plugins.importers.kettle.own_rows import select_written
-from logdriven_dagster.plugins.importers.kettle.rows import (
-    QUERIES,
-    Lookup,
-    Reading,
-    RowStep,
-    list_fields,
+from logdriven_dagster.plugins.importers.kettle.rows.models import Lookup, Reading, RowStep
+from logdriven_dagster.plugins.importers.kettle.rows.queries import QUERIES, list_fields
+from logdriven_dagster.plugins.importers.kettle.rows.routing import restrict, restricts
+from logdriven_dagster.plugins.importers.kettle.rows.sorting import (
     refuse_first_rows,
     refuse_sorted_comparisons,
-    restrict,
-    restricts,
 )
 from logdriven_dagster.plugins.importers.kettle.scripts import (
     can_wait,

@@ -1,5 +1,6 @@
 """Files that a window selects: loaded alone, with the columns that all files together have."""
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -180,6 +181,38 @@ SOURCES = {
     "csv": {"type": "csv", "path": "in", "columns": "a BIGINT"},
     "json": {"type": "json", "path": "in", "columns": "a BIGINT"},
 }
+
+
+PATTERNS = {
+    "in/*.csv": {},
+    "in/ds=*/*.csv": {},
+    "in/?s=*/a*": {},
+    "in/ds=*/a.csv": {"options": {"basePath": "{root}/in"}},
+}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_files_that_a_pattern_matches_are_loaded_alone(lab: Lab, pattern: str):
+    names = [f"ds=2026-01-{n:02}/a.csv" for n in range(1, 11)] if "=" in pattern else "abcdefghij"
+    paths = [
+        lab.file(f"in/{name.removesuffix('.csv')}.csv", f"{n}\n") for n, name in enumerate(names)
+    ]
+    text = json.dumps(PATTERNS[pattern]).replace("{root}", str(lab.root))
+    source = {"type": "csv", "path": pattern, "columns": "a INT", **json.loads(text)}
+    reading, read = reading_of(lab, source)
+    whole = read_source(reading, read)
+    before = files_discovered(lab.spark)
+    found = read_source(replace(reading, files=select(paths[2:4])), read)
+    assert files_discovered(lab.spark) - before <= 3
+    assert found.schema == whole.schema
+    assert rows_of(found) == rows_in(whole, paths[2:4])
+
+
+def test_a_pattern_that_matches_a_folder_is_listed_by_spark(lab: Lab):
+    lab.file("in/a.csv", "1\n")
+    lab.file("in/b/c.csv", "2\n")
+    reading, source = reading_of(lab, {"type": "csv", "path": "in/*", "columns": "a INT"})
+    assert files_below(reading, build_cache_key(reading, source)) is None
 
 
 @pytest.mark.parametrize("kind", SOURCES)

@@ -14,13 +14,10 @@ import pytest
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.ktr import Output
 from logdriven_dagster.plugins.importers.kettle.own_rows import select_written
-from logdriven_dagster.plugins.importers.kettle.rows import (
-    QUERIES,
-    Reading,
-    RowStep,
-    refuse_sorted_comparisons,
-    restrict,
-)
+from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowStep
+from logdriven_dagster.plugins.importers.kettle.rows.queries import QUERIES
+from logdriven_dagster.plugins.importers.kettle.rows.routing import restrict
+from logdriven_dagster.plugins.importers.kettle.rows.sorting import refuse_sorted_comparisons
 
 PEOPLE = "VALUES (1, 'Ann', 10D), (2, '', 20D), (3, NULL, NULL), (4, 'ann', 0D) AS t(id, name, x)"
 

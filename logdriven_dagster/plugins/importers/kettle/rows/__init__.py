@@ -1,0 +1,1 @@
+"""Row steps of Kettle's transformations, translated to queries."""

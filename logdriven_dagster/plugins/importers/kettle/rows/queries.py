@@ -1,0 +1,85 @@
+"""Row steps of a transformation as queries: each reads the steps before it by name.
+
+Only steps whose meaning does not depend on the order of rows or on unknown types are translated.
+"""
+
+from collections.abc import Callable, Mapping
+
+from logdriven_dagster.plugins.importers.kettle.calculations import (
+    COMPUTING,
+    list_computed,
+)
+from logdriven_dagster.plugins.importers.kettle.hops import read_text
+from logdriven_dagster.plugins.importers.kettle.rows.fields import (
+    add_constants,
+    compute_values,
+    list_selected,
+    map_values,
+    select_fields,
+)
+from logdriven_dagster.plugins.importers.kettle.rows.groups import (
+    deduplicate,
+    group_rows,
+    number_rows,
+)
+from logdriven_dagster.plugins.importers.kettle.rows.joins import (
+    list_joined,
+    look_up_stream,
+    look_up_table,
+    merge_join,
+    read_values,
+)
+from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowStep
+
+
+def list_fields(step: RowStep, reading: Reading) -> list[str] | None:
+    """Return the fields of the rows of a step; None if they are not known."""
+    element, source = step.element, step.sources[0]
+    if step.kind == "StreamLookup":
+        looked = read_text(element, "from").lower()
+        source = next((each for each in step.sources if each.lower() != looked), source)
+    before = reading.columns.get(source)
+    if step.kind == "SelectValues":
+        return list_selected(step)
+    if step.kind in ("GroupBy", "MemoryGroupBy"):
+        names = [read_text(each, "name") for each in element.iterfind("group/field")]
+        return names + [read_text(each, "aggregate") for each in element.iterfind("fields/field")]
+    if before is None:
+        return None
+    if step.kind == "MergeJoin":
+        return list_joined(step, reading)
+    added: list[str] = []
+    if step.kind in COMPUTING:
+        added, removed = list_computed(step.kind, element)
+        gone = {each.lower() for each in removed}
+        return [each for each in before if each.lower() not in gone] + added
+    if step.kind == "Constant":
+        added = [read_text(each, "name") for each in element.iterfind("fields/field")]
+    elif step.kind in ("DBLookup", "StreamLookup"):
+        added = [name for _, name, _ in read_values(step, reading, source)]
+    elif name := read_text(element, "target_field") or read_text(element, "valuename"):
+        added = [name]
+    return [*before, *reading.rename(source, [name for name in added if name])]
+
+
+QUERIES: Mapping[str, Callable[[RowStep, Reading, Mapping[str, RowStep]], str]] = {
+    "SelectValues": select_fields,
+    "Constant": add_constants,
+    "ValueMapper": map_values,
+    "DBLookup": look_up_table,
+    "StreamLookup": look_up_stream,
+    "MergeJoin": merge_join,
+    "GroupBy": group_rows,
+    "MemoryGroupBy": group_rows,
+    "Unique": deduplicate,
+    "Sequence": number_rows,
+    **dict.fromkeys(COMPUTING, compute_values),
+}
+"""Query of each type of step that changes rows."""
+
+PASSING = frozenset({"Dummy", "WriteToLog", "TableOutput", "InsertUpdate"})
+PASSING |= {"FilterRows", "SwitchCase", "SortRows"}
+"""Types of steps that send on rows as they are; the last output may follow another one."""
+
+JOINS = frozenset({"StreamLookup", "MergeJoin"})
+"""Types of steps that read two steps."""
