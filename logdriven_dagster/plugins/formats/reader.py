@@ -15,7 +15,8 @@ from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.engine.queries.nested_values import sql_type
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.sources.file_rows import local_path
-from logdriven_dagster.engine.sources.files.readers import FilesReader, load_paths
+from logdriven_dagster.engine.sources.files.loading import load_paths
+from logdriven_dagster.engine.sources.files.readers import FilesReader
 from logdriven_dagster.engine.sources.files.records import count_malformed
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark import functions as sf

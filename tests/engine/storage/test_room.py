@@ -17,11 +17,12 @@ ON_THIS_MACHINE = {
     "engine/quality/inspector.py",  # the folder of a table's code
     "engine/queries/transforms.py",  # the folder of a table's code
     "engine/sources/files/arrivals.py",  # names of source files, told from their paths
-    "engine/sources/files/plain_files.py",  # source files
+    "engine/sources/files/plain/files.py",  # source files
     "engine/sources/files/typed/footers.py",  # names of source files
     "engine/sources/files/listing.py",  # source files
     "engine/sources/files/text_files.py",  # source files
-    "engine/sources/files/plain_columns.py",  # source files
+    "engine/sources/files/plain/columns.py",  # source files
+    "engine/sources/files/typed/spark_schemas.py",  # source files
     "engine/sources/known_sources.py",  # source files
     "engine/spark/classic/archives/archive.py",
     "engine/spark/classic/archives/training.py",

@@ -140,7 +140,7 @@ class FilesSource(Source):
 class FileSource(FilesSource):
     """Files of a format that stores its own types, such as Parquet."""
 
-    reader = "logdriven_dagster.engine.sources.files.readers:TypedFilesReader"
+    reader = "logdriven_dagster.engine.sources.files.typed.readers:TypedFilesReader"
 
     type: Literal["parquet", "orc"]
 

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from logdriven_dagster.engine.sources.file_rows import ALL_FILES, FileSelection, local_path
 from logdriven_dagster.engine.sources.files.folders import find_typical
 from logdriven_dagster.engine.sources.files.listing import files_below
-from logdriven_dagster.engine.sources.files.readers import build_cache_key
+from logdriven_dagster.engine.sources.files.loading import build_cache_key
 from logdriven_dagster.engine.sources.known_sources import KnownSources, list_local_versions
 from logdriven_dagster.engine.sources.readers import Reading, read_source
 from logdriven_dagster.errors import TerminalStepError

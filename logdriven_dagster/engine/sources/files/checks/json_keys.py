@@ -14,7 +14,7 @@ from logdriven_dagster.config.models.types.files import JsonSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
 from logdriven_dagster.engine.sources.files.json_texts import has_skipped_objects, parse_text
-from logdriven_dagster.engine.sources.files.readers import (
+from logdriven_dagster.engine.sources.files.loading import (
     build_cache_key,
     list_versions,
     load_texts,

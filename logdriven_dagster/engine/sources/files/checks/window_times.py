@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from logdriven_dagster.config.models.types.files import RecordsSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.engine.queries.quoting import quote_name
-from logdriven_dagster.engine.sources.files.readers import (
+from logdriven_dagster.engine.sources.files.loading import (
     build_cache_key,
     list_versions,
     load_files,

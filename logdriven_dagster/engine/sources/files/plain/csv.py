@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.files import CsvSource
 from logdriven_dagster.engine.queries.quoting import plain, quote_name
-from logdriven_dagster.engine.sources.files.plain_files import plain_files, refuse_odd_texts
+from logdriven_dagster.engine.sources.files.plain.files import plain_files, refuse_odd_texts
 from logdriven_dagster.engine.sources.files.text_values import MISFIT
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.modes import mode_of

@@ -1,0 +1,1 @@
+"""Reading of files by engines that do not convert values themselves, such as Sail."""
