@@ -30,6 +30,8 @@ from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.projects import match_project
 
 _OF_LOWER_KEYS = "the next window begins after the last key; rows with lower keys are not loaded"
+_COLUMNS = ("key", "window_column")
+"""The fields with names of columns in a query's result, which match in any case."""
 _OF_BOTH_TYPES = "windows of both types, or of neither, may load a row"
 
 
@@ -198,7 +200,12 @@ def _difference(
     one: Mapping[str, str], other: Mapping[str, str]
 ) -> tuple[list[str], str, str] | None:
     """Return the fields in which two ways differ, and both as texts; None if they are the same."""
-    changed = [field for field in other if one[field] != other[field]]
+    changed = [
+        field
+        for field in other
+        if one[field] != other[field]
+        and not (field in _COLUMNS and one[field].lower() == other[field].lower())
+    ]
     if not changed:
         return None
     was, now = (", ".join(f"{each} {way[each]}" for each in changed) for way in (one, other))

@@ -97,6 +97,11 @@ def test_a_change_of_the_query_is_none_of_the_target(folder: Path, logdriven):
     assert "were written with" not in logdriven("plan", "--now", "2022-01-03").out
 
 
+def test_another_case_of_a_key_column_is_no_change(folder: Path, logdriven):
+    write(folder, UPSERT.replace("[id]", "[ID]"))
+    assert "were written with" not in logdriven("plan", "--now", "2022-01-03").out
+
+
 def test_another_incremental_type_is_reported(folder: Path, logdriven):
     text = TABLE.format(target=UPSERT) + "incremental_type: full\n"
     (folder / "tables/a.yaml").write_text(text)
