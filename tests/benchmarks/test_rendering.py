@@ -93,3 +93,9 @@ def test_a_probe_shows_its_table_and_its_limit():
         "| a tick over 10 M attempts ≤ 1 s (K) | 90.00 (80.00–95.00) ms | 1000.00 ms | yes |"
         in text
     )
+
+
+def test_results_on_sail_are_marked_with_the_share_of_queries_that_it_supports():
+    found = results(logdriven_sail=times("on Sail", 1), plain_loop=times("plain", 10))
+    assert markdown(found).count("- Sail: supported SQL only") == 2
+    assert "supported SQL only" not in markdown(results(plain_loop=times("plain", 10)))
