@@ -267,10 +267,13 @@ def _describe_own_error(
 def _format_field(field: str, location: Location) -> str:
     """Return a field with an example value.
 
-    A `table` below `steps` is a database table, so it gets an example without a layer.
+    A `table` below `steps` is a database table, so it gets an example without a layer. The `name`
+    of a `window_column` is a column.
     """
     if field == "table" and "steps" in location:
         return "table: orders"
+    if field == "name" and "window_column" in location:
+        return "name: ordered_at"
     return f"{field}: {_EXAMPLES.get(field, '…')}"
 
 

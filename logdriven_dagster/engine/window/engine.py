@@ -1,7 +1,7 @@
 """Engine of a project's tables in one Spark application."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from functools import cached_property, reduce
 from threading import Lock

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
+_FIX = "fix the file, or declare the column as STRING and convert it in sql"
 _PLACE = "_logdriven_place"
 """The column with the file and place of a record."""
 _TYPES = frozenset(
@@ -96,7 +97,7 @@ def convert_texts(
         if doubt is None:
             chosen.append(name)
             continue
-        error = f"concat({_PLACE}, ': ', {doubt.message}, '; fix the file')"
+        error = f"concat({_PLACE}, ': ', {doubt.message}, '; {_FIX}')"
         instead = f"raise_error({error})" if field.name.lower() in source.strict_names else "NULL"
         problems.append(error)
         value = f"CASE WHEN {doubt.bad} THEN {instead} ELSE {doubt.value} END"

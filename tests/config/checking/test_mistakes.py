@@ -72,6 +72,7 @@ IN_A_TABLE = {
     ("type: iceberg", "type: parquet, path: '${lake}/t'"): "12: steps[0].target.path: unknown variable ${lake}; a path can use the variables of logdriven.yaml and ${env:NAME}",
     ("type: csv", "type: cvs"): "8: steps[0].source: unknown type 'cvs'; did you mean 'csv'?",
     ("      type: csv\n", ""): "8: steps[0].source: no type given; add `type: …`, which is one of parquet, orc, text, csv, json, jdbc, table, iceberg, avro, delta, excel, fixed_width, kafka, xml",
+    ("columns: id INT", "columns: id INT\n      window_column: {format: yyyyMMdd}"): "12: steps[0].source.window_column.name: missing; add `name: ordered_at`",
     ("type: csv", "type: [csv]"): "8: steps[0].source: unknown type ['csv']; did you mean 'csv'?",
     ("depends_on: []", "depends_on: ods.x"): "5: depends_on: must be a list, such as [ods.x], not 'ods.x'",
     ("depends_on: []", "depends_on: {table: ods.x}"): "5: depends_on: must be a list, such as [ods.orders], not {table: ods.x}",

@@ -13,7 +13,7 @@ from tests.builders import day
 from tests.engine.laboratory import Lab
 
 
-def test_a_server_that_is_lost_between_two_windows_has_died(tmp_path, monkeypatch):
+def test_a_server_that_is_lost_between_two_windows_has_died(lab: Lab, monkeypatch):
     @contextmanager
     def lost(*_args, **_options):
         raise SparkConnectGrpcException("lost", grpc_status_code=grpc.StatusCode.UNAVAILABLE)
@@ -22,7 +22,6 @@ def test_a_server_that_is_lost_between_two_windows_has_died(tmp_path, monkeypatc
     monkeypatch.setattr(engine, "fresh_session", lost)
     monkeypatch.setattr(dead_sessions, "_served", ["a session"])
     monkeypatch.setattr(dead_sessions, "_lost", [])
-    lab = Lab(tmp_path, None)
     lab.table("ods.t", {"sql": "SELECT 1 AS one", "target": {"type": "parquet"}})
     with pytest.raises(SparkDiedError, match="does not answer"), lab.session("ods.t", day(1)):
         pass

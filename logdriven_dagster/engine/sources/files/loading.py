@@ -12,10 +12,7 @@ from logdriven_dagster.config.models.types.files import (
 )
 from logdriven_dagster.engine.queries.quoting import text_literal
 from logdriven_dagster.engine.queries.rendering import render_path
-from logdriven_dagster.engine.sources.file_rows import (
-    ALL_FILES,
-    METADATA,
-)
+from logdriven_dagster.engine.sources.file_rows import ALL_FILES, METADATA
 from logdriven_dagster.engine.sources.files.folders import (
     Values,
     faithful,
@@ -29,15 +26,10 @@ from logdriven_dagster.engine.sources.files.listing import (
     remote_files,
     without_hidden,
 )
-from logdriven_dagster.engine.sources.files.records import (
-    record_options,
-)
+from logdriven_dagster.engine.sources.files.records import record_options
 from logdriven_dagster.engine.sources.files.text_files import refuse_unreadable_files
 from logdriven_dagster.engine.sources.files.texts import encoding_of
-from logdriven_dagster.engine.sources.known_sources import (
-    PATTERN,
-    Key,
-)
+from logdriven_dagster.engine.sources.known_sources import PATTERN, Key
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.modes import mode_of

@@ -13,16 +13,10 @@ from logdriven_dagster.config.models.types.files import (
     TextSource,
 )
 from logdriven_dagster.engine.queries.rendering import build_pattern, render_paths
-from logdriven_dagster.engine.sources.file_rows import (
-    METADATA,
-    plain_location,
-)
+from logdriven_dagster.engine.sources.file_rows import METADATA, plain_location
 from logdriven_dagster.engine.sources.files.arrivals import has_files
 from logdriven_dagster.engine.sources.files.json_texts import has_skipped_objects
-from logdriven_dagster.engine.sources.files.listing import (
-    files_below,
-    list_remote_versions,
-)
+from logdriven_dagster.engine.sources.files.listing import files_below, list_remote_versions
 from logdriven_dagster.engine.sources.files.loading import (
     CARRIED,
     build_cache_key,
@@ -42,10 +36,7 @@ from logdriven_dagster.engine.sources.files.records import (
     refuse_inferred_times,
 )
 from logdriven_dagster.engine.sources.files.text_values import UNDECODABLE
-from logdriven_dagster.engine.sources.known_sources import (
-    FileVersions,
-    Fingerprint,
-)
+from logdriven_dagster.engine.sources.known_sources import FileVersions, Fingerprint
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.modes import mode_of

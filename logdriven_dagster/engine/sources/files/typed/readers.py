@@ -5,19 +5,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import is_remote
-from logdriven_dagster.config.models.types.files import (
-    FileSource,
-)
-from logdriven_dagster.engine.sources.file_rows import (
-    ALL_FILES,
-    FileSelection,
-)
-from logdriven_dagster.engine.sources.files.folders import (
-    refuse_hidden_columns,
-)
-from logdriven_dagster.engine.sources.files.listing import (
-    local_files,
-)
+from logdriven_dagster.config.models.types.files import FileSource
+from logdriven_dagster.engine.sources.file_rows import ALL_FILES, FileSelection
+from logdriven_dagster.engine.sources.files.folders import refuse_hidden_columns
+from logdriven_dagster.engine.sources.files.listing import local_files
 from logdriven_dagster.engine.sources.files.loading import (
     CARRIED,
     build_cache_key,
@@ -42,10 +33,7 @@ from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_n
 from logdriven_dagster.engine.sources.files.typed.old_days import without_old_days
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
 from logdriven_dagster.engine.sources.files.typed.reading import Part, TypedReading, plan_reading
-from logdriven_dagster.engine.sources.known_sources import (
-    Fingerprint,
-    fingerprint,
-)
+from logdriven_dagster.engine.sources.known_sources import Fingerprint, fingerprint
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.storage.locations import literal_path

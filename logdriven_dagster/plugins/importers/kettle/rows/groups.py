@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
-from logdriven_dagster.plugins.importers.kettle.calculations import (
-    COMPUTING,
-)
+from logdriven_dagster.plugins.importers.kettle.calculations import COMPUTING
 from logdriven_dagster.plugins.importers.kettle.comparisons import (
     as_number,
     empty_as_null,

@@ -5,10 +5,7 @@ Only steps whose meaning does not depend on the order of rows or on unknown type
 
 from collections.abc import Callable, Mapping
 
-from logdriven_dagster.plugins.importers.kettle.calculations import (
-    COMPUTING,
-    list_computed,
-)
+from logdriven_dagster.plugins.importers.kettle.calculations import COMPUTING, list_computed
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
 from logdriven_dagster.plugins.importers.kettle.rows.fields import (
     add_constants,

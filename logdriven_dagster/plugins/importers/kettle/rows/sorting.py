@@ -4,9 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
-from logdriven_dagster.plugins.importers.kettle.comparisons import (
-    literal,
-)
+from logdriven_dagster.plugins.importers.kettle.comparisons import literal
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
 from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowStep
 
