@@ -130,8 +130,8 @@ def connect(project: Project, url: str) -> "SparkSession":
         session = _session(url)
         # A server keeps abandoned sessions for hours.
         atexit.register(session.stop)
+        dead_sessions.register_session(session)
         if not is_ours(session):
-            dead_sessions.register_session(session)
             _warn_about_fixed_settings(session, project)
         refuse_other_zone(session, project)
     except UsageError:

@@ -1,7 +1,7 @@
 """Engine of a project's tables in one Spark application."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from functools import cached_property, reduce
 from threading import Lock
@@ -94,10 +94,11 @@ class Engine:
         table, alone, own = runs[0].table, len(runs) == 1, project or self._project
         few_rows = alone and self._few_rows.get(table, False)
         code = _brings_code(own, own.table(table))
-        with (
-            fresh_session(self._spark, self._project, few_rows=few_rows, brings_code=code) as spark,
-            self._listing(spark, table, runs[0].job_id),
-        ):
+        fresh = fresh_session(self._spark, self._project, few_rows=few_rows, brings_code=code)
+        with ExitStack() as opened:
+            with step_errors():  # the server may be lost since the last window
+                spark = opened.enter_context(fresh)
+                opened.enter_context(self._listing(spark, table, runs[0].job_id))
             context = self._context(spark, own)
             session = WindowSession(context, runs, self._read)
             yield session
