@@ -1,5 +1,6 @@
 """Detection of dead Spark sessions, and cleanup before this process starts another one."""
 
+import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
@@ -50,6 +51,8 @@ def forget() -> None:
         _forgotten.append(session)
         session.release_session_on_close = False  # no server is there to release it
         session.stop()
+        # With it, PySpark could not start a classic session, as `remote: auto` does now.
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
         return
     gateway: Any = internals.gateway()
     with suppress(Exception):
