@@ -26,7 +26,7 @@ _NO_SERVER = 0.1
 """Seconds of servers that mean that there was none."""
 
 _OURS = "logdriven-defaults"
-_WITH_DEFAULTS = (_OURS, "plain-pass", "plain-loop", "sqlmesh")
+_WITH_DEFAULTS = (_OURS, "plain-pass", "plain-loop", "sqlmesh", "dbt", "dlt")
 _DEFAULT_SCENARIOS = ("U", "V")
 
 _TITLE = """# Benchmarks
