@@ -14,6 +14,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.arrow.keys import FEW_BYTES, FILE, NEWER
+from logdriven_dagster.engine.arrow.parquet import SPARK_SCHEMA
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.storage.storage import Storage
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData, Statistics
 
 _VERSION = b"org.apache.spark.version"
-_ROW = b"org.apache.spark.sql.parquet.row.metadata"
-_METADATA = {_VERSION, _ROW}
+_METADATA = {_VERSION, SPARK_SCHEMA}
 """The metadata of a file by Spark. Further metadata may declare a calendar before 1582."""
 
 _CODECS = {"UNCOMPRESSED": None, "SNAPPY": None, "GZIP": None, "ZSTD": 3, "LZ4": None}
@@ -241,7 +241,7 @@ def _write(rows: "pa.Table", like: "FileMetaData") -> bytes:
         "store_schema": False,
         "store_decimal_as_integer": True,
     }
-    described = {**like.metadata, _ROW: _relax_json(like.metadata[_ROW])}
+    described = {**like.metadata, SPARK_SCHEMA: _relax_json(like.metadata[SPARK_SCHEMA])}
     with ParquetWriter(sink, rows.schema, **options) as writer:
         writer.write_table(rows)
         writer.add_key_value_metadata(described)

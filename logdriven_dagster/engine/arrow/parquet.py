@@ -8,6 +8,8 @@ from logdriven_dagster.engine.arrow.rows import fit_batch
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+"""The key of the schema that Spark writes into a file, as JSON."""
 _ROWS = 8192
 """Rows per batch; previews need few of them."""
 

@@ -23,5 +23,5 @@ class SparkEngineType(EngineType):
         """Return the session that all windows of this process share.
 
         `watch` records a new session on a server that can end before this process. Raises
-        UsageError if there is no session.
+        UsageError if a session cannot be created.
         """

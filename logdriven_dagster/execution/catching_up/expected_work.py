@@ -12,10 +12,10 @@ _MOST_WINDOWS = 100
 def expect_work(run_log: RunLog, plan: Plan) -> ExpectedWork | None:
     """Return the expected work for all pending windows of a plan.
 
-    Returns None if there are many windows, or if one of their tables has never succeeded.
+    Returns None if there are no or many windows, or if one of their tables has never succeeded.
     """
     pending = {name: table.pending for name, table in plan.tables.items() if table.pending}
-    if sum(pending.values()) > _MOST_WINDOWS:
+    if not 0 < sum(pending.values()) <= _MOST_WINDOWS:
         return None
     costs = run_log.ask(lambda conn: read_window_costs(conn, list(pending)))
     if costs.keys() != pending.keys():

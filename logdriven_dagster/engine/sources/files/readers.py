@@ -113,9 +113,13 @@ class FilesReader(Reader):
         found = frozenset(version for version in files if version.path in read)
         return found if len(found) == len(read) else None
 
-    def _own_columns(self, reading: Reading, source: Any, files: Fingerprint) -> Collection[str]:
+    def _own_columns(
+        self,
+        reading: Reading,
+        source: Any,
+        files: Fingerprint,  # noqa: ARG002 - formats with types look into them
+    ) -> Collection[str]:
         """Return the columns in the files of a source; empty if only Spark can find them."""
-        _ = files
         if not source.columns:
             return ()
         return mode_of(reading.spark).parse_columns(source.columns).fieldNames()

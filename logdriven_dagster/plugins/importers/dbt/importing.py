@@ -120,7 +120,7 @@ class _DbtImport:
     def report_others(self) -> None:
         """Record each item that becomes no table by its name."""
         for kind, name, path in self.manifest.others:
-            reason = _OTHERS.get(kind, "there is no counterpart")
+            reason = _OTHERS.get(kind, "not translated")
             self.translation.leave(path, f"{kind}: {name}", reason)
         for node in self.manifest.of_kind("operation"):
             reason = "hooks of a project are not translated"

@@ -68,7 +68,7 @@ def match_rows(
 ) -> str:
     """Return the text after JOIN: one row `l` per key, with `r` of its values and their number `n`.
 
-    Raises UntranslatableError if there is no key.
+    Raises UntranslatableError for a lookup without keys.
     """
     if not keys:
         raise UntranslatableError(f"{step}: it has no keys")

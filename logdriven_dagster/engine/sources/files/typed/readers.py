@@ -88,7 +88,7 @@ class TypedFilesReader(FilesReader):
     ) -> "DataFrame":
         if source.type != "orc" or not mode_of(reading.spark).capabilities.casts_on_read:
             return frame
-        found = footers(_local_files(reading, source) or frozenset(), source.type)
+        found = _footers(reading, source, _local_files(reading, source) or frozenset())
         others = [footer.path for footer in found if not footer.is_of_java]
         return without_old_days(frame, others[0]) if others else frame
 
@@ -101,7 +101,7 @@ class TypedFilesReader(FilesReader):
     def may_pass(self, reading: Reading, source: FileSource, error: Exception) -> bool:
         """Return False; raise TerminalStepError for a timestamp of ORC that Java cannot read."""
         if source.type == "orc":
-            found = footers(_local_files(reading, source) or frozenset(), source.type)
+            found = _footers(reading, source, _local_files(reading, source) or frozenset())
             files = ((path, footer.columns) for footer in found for path in footer.paths)
             if problem := find_old_fraction(error, files):
                 raise TerminalStepError(problem)

@@ -9,12 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.arrow.parquet import SPARK_SCHEMA
 from logdriven_dagster.engine.sources.files.typed.held_types import Array, Held, Map, Struct
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
-
-_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def read_spark_schema(path: str) -> "StructType | None":
@@ -32,7 +31,7 @@ def _read(path: str, _size: int, _changed: int) -> "StructType | None":
     from pyspark.sql.types import StructType
 
     try:
-        content = (parquet.read_metadata(path).metadata or {}).get(_KEY, b"")
+        content = (parquet.read_metadata(path).metadata or {}).get(SPARK_SCHEMA, b"")
         if b'"udt"' in content:
             return None
         return StructType.fromJson(json.loads(content)) if content else None
