@@ -48,6 +48,8 @@ def write_project(task: Task, variant: Variant) -> None:
         "spark": {
             "master": SPARK["spark.master"],
             "config": {name: text for name, text in SPARK.items() if name != "spark.master"},
+            # A run would start a training in the background, beside the next contestant.
+            "archive": "manual",
             **dict(variant.spark),
         },
         "connections": {"shop": {"url": task.database}} if task.database else {},
@@ -250,7 +252,9 @@ CONTESTANTS = {
         _contestant("`logdriven run`, no setting for speed", _DEFAULTS), before=restate
     ),
     "logdriven-archive": replace(
-        _contestant("`logdriven run`, after `logdriven spark warm`", _DEFAULTS, _run_with_archive),
+        _contestant(
+            "`logdriven run`, with an archive of Spark's classes", _DEFAULTS, _run_with_archive
+        ),
         before=make_archive,
     ),
     "logdriven-warm": _contestant("`logdriven run`, warm Spark Connect server", _WARM),
