@@ -21,6 +21,7 @@ from logdriven_dagster.planning.dependencies import (
 from logdriven_dagster.planning.pending import Windows, find_unfinished_windows, find_watermark
 from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
+    EarlierUnfinished,
     NotApplying,
     build_readiness,
     describe_standing,
@@ -239,15 +240,16 @@ class Plan:
 
     def obstacle(
         self, table: TableConfig, window: TimeWindow, trigger: Trigger
-    ) -> DependenciesMissing | NotApplying | None:
-        """Return the obstacle that upstreams pose to a window.
+    ) -> DependenciesMissing | EarlierUnfinished | NotApplying | None:
+        """Return the obstacle that upstreams pose to a window, or stale windows of its own table.
 
         The conditions of a finished window that runs again are not evaluated: they held when it
         ran.
         """
         readiness = build_readiness(table, self.context)
         if trigger is Trigger.PENDING:
-            return readiness.find_upstream_obstacle(window)
+            upstream = readiness.find_upstream_obstacle(window)
+            return upstream or readiness.find_outdated_basis(window)
         return readiness.find_obstacle_to_rerun(window, trigger)
 
     def _explain_block(
@@ -275,6 +277,8 @@ class Plan:
         match trigger:
             case Trigger.LOOKBACK:
                 return "runs again for late data"
+            case Trigger.UPSTREAM if plan.table.keeps_history:
+                return "an earlier window or an upstream window ran again"
             case Trigger.UPSTREAM:
                 return "an upstream window ran again"
             case Trigger.SOURCE:

@@ -87,6 +87,8 @@ class Readiness(ABC):
                 refusal = self.find_obstacle_to_rerun(window, trigger)
             else:
                 refusal = Finished()
+        else:
+            refusal = self.find_outdated_basis(window)
         return Judgement(refusal, None if refusal else self._reruns.find_last_seen(window))
 
     def _find_first_obstacle(self, window: TimeWindow, trigger: Trigger) -> Blocked | None:
@@ -100,6 +102,19 @@ class Readiness(ABC):
     def find_obstacle(self, window: TimeWindow) -> Blocked | None:
         """Return the first obstacle that keeps a window from running; None if it may run."""
         return self._find_own_obstacle(window) or self.find_upstream_obstacle(window)
+
+    def find_outdated_basis(self, window: TimeWindow) -> EarlierUnfinished | None:
+        """Return the first earlier window to run before one of a table that keeps history."""
+        table, log = self._table, self._log
+        if not table.keeps_history or table.incremental.is_snapshot:
+            return None
+        unfinished = next(iter(find_unfinished_windows(table, log, self._now)), None)
+        if unfinished is not None and unfinished.start < window.start:
+            return find_earlier_unfinished(unfinished, log)
+        stale = next(iter(log.stale), None)
+        if stale is not None and stale.start < window.start:
+            return EarlierUnfinished(stale, f"waits for {stale}: runs again before it")
+        return None
 
     @abstractmethod
     def _find_own_obstacle(self, window: TimeWindow) -> NotDue | EarlierUnfinished | None:
@@ -125,11 +140,13 @@ class Readiness(ABC):
 
     def find_obstacle_to_rerun(
         self, window: TimeWindow, trigger: Trigger
-    ) -> DependenciesMissing | None:
-        """Return the obstacle that upstreams pose to a rerun of a finished window.
+    ) -> DependenciesMissing | EarlierUnfinished | None:
+        """Return the obstacle that upstreams or earlier windows pose to a rerun of a finished one.
 
         A rerun for late data is ready as soon as it would read more rows than the last run.
         """
+        if earlier := self.find_outdated_basis(window):
+            return earlier
         if blocked := self.find_dependencies_missing(window):
             return blocked
         if trigger is not Trigger.LOOKBACK or self._reruns.has_more_rows(window):
@@ -148,7 +165,7 @@ class TimeReadiness(Readiness):
             first = next(iter(find_unfinished_windows(table, log, self._now)), None)
             if first is not None and first.start < window.start:
                 return find_earlier_unfinished(first, log)
-        return None
+        return self.find_outdated_basis(window)
 
     def _find_undue(self, window: TimeWindow) -> NotDue | None:
         grid = self._table.grid

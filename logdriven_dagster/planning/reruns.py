@@ -41,7 +41,7 @@ class Reruns:
         if table.on_source_change == "rerun":
             changed = (each.window for each in log.changed if each.has_new_rows)
             found |= {window.start: (window, Trigger.SOURCE) for window in changed}
-        if table.on_upstream_refresh == "rerun":
+        if table.on_upstream_refresh == "rerun" or table.keeps_history:
             found |= {window.start: (window, Trigger.UPSTREAM) for window in log.stale}
         return [found[start] for start in sorted(found)]
 

@@ -5,6 +5,9 @@ first success of an upstream window counts, too, if it replaces windows of anoth
 after its downstream windows. A window with `lookback` that reads all rows of an upstream
 (`read: all`) reads the later windows within its reach as well.
 
+A table that keeps history (`mode: history`) is an upstream of itself: a rerun of a window removes
+what later windows have added, so all of them are stale.
+
 `runlog.history.refreshes` finds the stale windows; `reruns` decides whether they run again.
 """
 
@@ -31,6 +34,11 @@ class TrackedInput:
     """The number of later windows that may bring rows of a window."""
 
     @property
+    def is_own(self) -> bool:
+        """True if the later windows of the table itself become stale."""
+        return self.table == self.upstream
+
+    @property
     def longest_lookback(self) -> int:
         """The longest duration of that many windows, in seconds."""
         period = self.grid.period
@@ -41,7 +49,7 @@ class TrackedInput:
 
         The bounds are in epoch seconds; within its lookback a window reads later ones, too.
         """
-        if end > upstream_start:
+        if end > upstream_start or self.is_own:
             return True
         n = self.grid.index(convert_to_instant(start))
         return self.grid.get_bound(n + self.lookback + 1).timestamp() > upstream_start
@@ -73,7 +81,12 @@ def find_tracked_inputs(tables: Collection[TableConfig]) -> list[TrackedInput]:
         for dependency in table.asset_dependencies
         if dependency.is_input
     ]
-    return of_tables + of_assets
+    of_own_windows = [
+        TrackedInput(table.table, table.table, table.grid)
+        for table in tables
+        if table.keeps_history and not table.incremental.is_snapshot
+    ]
+    return of_tables + of_assets + of_own_windows
 
 
 def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:

@@ -173,6 +173,14 @@ def lock_to_claim(conn: Connection, table: str) -> bool:
     return conn.execute(_SHARED, {"name": table}).first() is not None
 
 
+def lock_to_claim_alone(conn: Connection, table: str) -> bool:
+    """Keep a table from being claimed, renamed or forgotten until the transaction ends.
+
+    Returns False if the table has no home.
+    """
+    return conn.execute(_EXCLUSIVE, {"name": table}).first() is not None
+
+
 def lock_to_rename(conn: Connection, home: Home) -> None:
     """Keep a table from being claimed until the transaction ends; record its home if it has none.
 

@@ -3,8 +3,11 @@
 import pytest
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.config.checking.columns import find_unknown_names
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import InvalidProjectError, UsageError
+
+HISTORY = "type: iceberg, mode: history, key: [id]"
 
 
 def test_tables_stand_in_running_order(folder):
@@ -165,6 +168,46 @@ def test_a_step_that_cannot_work_is_refused(folder, step, message):
         "tables/t.yaml", f"table: t\nperiod: 1\ndefault_start: 2022-01-01\nsteps: [{step}]"
     )
     assert message in folder.mistakes()
+
+
+@pytest.mark.parametrize(
+    ("table", "target", "message"),
+    [
+        ("", "type: iceberg, mode: history", "mode history needs key"),
+        (
+            "",
+            "type: jdbc, connection: c, table: t, mode: history, key: [id]",
+            "use iceberg or delta",
+        ),
+        ("", "type: iceberg, track: [a], valid_to: b", "track, valid_to: only for mode history"),
+        ("", f"{HISTORY}, window_column: at", "sequence_by names the column with the time of a"),
+        ("", f"{HISTORY}, snapshot: true, sequence_by: at", "not allowed for a snapshot"),
+        ("", f"{HISTORY}, valid_from: until, valid_to: UNTIL", "must be two columns"),
+        ("", f"{HISTORY}, sequence_by: valid_from", "a column that mode history adds"),
+        ("", f"{HISTORY}, track: [ID]", "track: ID must not be a column of the key"),
+        ("", f"{HISTORY}, existing_rows: keep", "keeps existing rows; remove existing_rows"),
+        ("ordered: false", HISTORY, "ordered: must be true for mode history"),
+        ("lookback: 1", HISTORY, "lookback: not allowed for mode history; load the late rows"),
+        ("incremental_type: files", HISTORY, "history needs windows of time"),
+    ],
+)
+def test_a_history_that_cannot_be_kept_is_refused(folder, table, target, message):
+    text = f"period: 1 day\nsteps: [{{step: s, sql: SELECT 1, target: {{{target}}}}}]\n{table}"
+    start = "" if "files" in table else "default_start: 2022-01-01\n"
+    folder.write("tables/t.yaml", f"table: t\n{start}{text}")
+    assert message in folder.mistakes()
+
+
+def test_readers_of_a_history_know_its_added_columns(folder):
+    columns = "columns: id INT, city STRING"
+    folder.table("a", columns, sql="SELECT 1 AS id, 'x' AS city")
+    file = folder.root / "tables/a.yaml"
+    file.write_text(file.read_text().replace("type: iceberg", HISTORY))
+    folder.table("b", "depends_on: [a]", sql="SELECT id, valid_from FROM a WHERE valid_to IS NULL")
+    assert list(find_unknown_names(folder.load(), may_have_own=False)) == []
+    folder.table("b", "depends_on: [a]", sql="SELECT valid_until FROM a")
+    ((_, _, unknown),) = find_unknown_names(folder.load(), may_have_own=False)
+    assert unknown.name == "valid_until"
 
 
 def test_two_tables_must_not_write_to_one_place(folder):

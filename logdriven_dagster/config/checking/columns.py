@@ -49,6 +49,8 @@ class _ExaminedTable:
         read = {d.table.lower() for d in table.managed_dependencies if d.read != "none"}
         self._known = {name: upstream.get(name) for name in read}
         declared = list_declared_columns(table.columns) if table.columns else None
+        if declared is not None:
+            declared |= table.output.added_columns.keys()
         self._known[table.table.lower()] = self.columns = declared
         """The columns of the rows that other tables read, or None if they are not known."""
 

@@ -351,7 +351,11 @@ class TableConfig(Settings):
         if self.schema_rule == "frozen" and not self.columns:
             raise ValueError("schema: frozen needs columns, the columns that are frozen")
         self._check_start()
-        if contradictions := [*mistakes(self), *self._explain_absent_freshness()]:
+        if contradictions := [
+            *mistakes(self),
+            *self._explain_history(),
+            *self._explain_absent_freshness(),
+        ]:
             raise ValueError("; ".join(contradictions))
         upstream = [dependency.upstream for dependency in self.depends_on]
         if twice := {name for name in upstream if upstream.count(name) > 1}:
@@ -372,6 +376,24 @@ class TableConfig(Settings):
             raise ValueError("default_start: a period of months must start on day 1 to 28")
         if self.end and normalize_instant(self.end) <= normalize_instant(start):
             raise ValueError("end: must be later than default_start")
+
+    def _explain_history(self) -> Iterator[str]:
+        """Yield each setting that contradicts a target that keeps the versions of rows."""
+        if not self.keeps_history:
+            return
+        if self.is_sliced:
+            yield (
+                f"mode: history needs windows of time, in which its versions begin, not "
+                f"incremental_type {self.incremental_type}; load the changes into a table of their "
+                "own first"
+            )
+        if not self.ordered:
+            yield "ordered: must be true for mode history, whose windows build on earlier ones"
+        if self.lookback:
+            yield (
+                "lookback: not allowed for mode history; load the late rows into a table with "
+                "lookback first, whose reruns also run the windows of this table again"
+            )
 
     def _explain_absent_freshness(self) -> Iterator[str]:
         if self.freshness is not None:
@@ -425,6 +447,11 @@ class TableConfig(Settings):
         if not self.is_sliced:
             return self.grid.window(0)
         return Slice.nth(0, *self.incremental.example, self.grid.zone, self.along)
+
+    @property
+    def keeps_history(self) -> bool:
+        """True if a window builds on the versions of rows that earlier windows have written."""
+        return any(step.target.write_mode.keeps_history for step in self.steps if step.target)
 
     @property
     def output(self) -> Target:

@@ -8,7 +8,7 @@ from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.nested_values import of_each, sql_type
 from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
-from logdriven_dagster.engine.queries.schemas import COMMENT, ddl
+from logdriven_dagster.engine.queries.schemas import COMMENT, ddl, ddl_type
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 
@@ -28,7 +28,23 @@ def build_first_state(spark: "SparkSession", table: TableConfig) -> "DataFrame":
             "its columns are unknown; add them to the table, such as "
             "`columns: day DATE, total BIGINT`"
         )
-    return spark.createDataFrame([], table.columns)
+    return spark.createDataFrame(
+        [], add_target_columns(_build_declared(spark, table), table.output)
+    )
+
+
+def add_target_columns(schema: "StructType", target: Target) -> "StructType":
+    """Return the columns of a result with those that the target adds."""
+    from pyspark.sql.types import StructField, StructType
+
+    added = [StructField(name, ddl_type(kind)) for name, kind in target.added_columns.items()]
+    return StructType([*schema.fields, *added])
+
+
+def _build_declared(spark: "SparkSession", table: TableConfig) -> "StructType":
+    """Return the declared columns as a schema."""
+    assert table.columns is not None
+    return spark.createDataFrame([], table.columns).schema
 
 
 def refuse_undeclared(spark: "SparkSession", frame: "DataFrame", table: TableConfig) -> None:
@@ -38,7 +54,7 @@ def refuse_undeclared(spark: "SparkSession", frame: "DataFrame", table: TableCon
     """
     if table.columns is None:
         return
-    schema = build_first_state(spark, table).schema
+    schema = _build_declared(spark, table)
     declared, found = _list_types(schema), _list_types(frame.schema)
     may_lack = table.missing_columns == "allow" and table.schema_rule != "frozen"
     problems = [
@@ -67,7 +83,7 @@ def require_values(spark: "SparkSession", frame: "DataFrame", table: TableConfig
     if table.columns is None:
         return frame
     fields = {field.name.lower(): field for field in frame.schema.fields}
-    for declared in build_first_state(spark, table).schema.fields:
+    for declared in _build_declared(spark, table).fields:
         field = fields.get(declared.name.lower())
         if field is None:
             continue

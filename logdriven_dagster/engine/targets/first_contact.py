@@ -38,6 +38,8 @@ def what_becomes(name: str, target: TableTarget, pre_sql: Sequence[str] = ()) ->
 
 
 def _stay_or_go(target: TableTarget) -> str:
+    if target.write_mode.keeps_history:
+        return "those with the columns of a version will be closed by changes of their keys"
     if target.write_mode.merges_by_key:
         return "those with a loaded key will be updated, the others stay"
     if target.write_mode.replaces_whole_table:

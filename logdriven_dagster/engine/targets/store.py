@@ -43,6 +43,15 @@ class StoreContext:
         config = self.project.table(table)
         return "refuse" if config.schema_rule == "frozen" else config.missing_columns
 
+    def keeps_newest_state(self, table: str, target: Target) -> bool:
+        """Return True if a window changes nothing after a newer one was published.
+
+        It would replace the newer one's rows, or its snapshot shows the rows of today.
+        """
+        mode = target.write_mode
+        is_snapshot = self.project.table(table).incremental.is_snapshot
+        return mode.replaces_whole_table or (mode.keeps_history and is_snapshot)
+
     def is_frozen(self, table: str, target: Target) -> bool:
         """Return True if a target has the frozen columns of a table."""
         config = self.project.table(table)

@@ -30,7 +30,11 @@ from logdriven_dagster.config.sql.references import (
 )
 from logdriven_dagster.config.yaml.documents import Location
 from logdriven_dagster.engine.failures import step_errors
-from logdriven_dagster.engine.queries.declared_columns import build_first_state, refuse_undeclared
+from logdriven_dagster.engine.queries.declared_columns import (
+    add_target_columns,
+    build_first_state,
+    refuse_undeclared,
+)
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_values import refuse_type
 from logdriven_dagster.engine.sources.readers import Reading, columns_named_by, reader_of
@@ -123,7 +127,8 @@ class _TableAnalysis:
         }
         """Columns of the steps and tables, by their names in lower case."""
         if table.columns is not None:
-            self._columns[table.table.lower()] = list_declared_columns(table.columns)
+            declared = list_declared_columns(table.columns)
+            self._columns[table.table.lower()] = declared | table.output.added_columns.keys()
         self.columns: StructType | None = None
         """The columns of the result that other tables read."""
 
@@ -165,7 +170,7 @@ class _TableAnalysis:
             yield from found
         self._name(step.step, frame)
         if step.target is not None:
-            self.columns = None if frame is None else frame.schema
+            self.columns = None if frame is None else add_target_columns(frame.schema, step.target)
         if step.target is self._table.output and frame is not None:
             yield from self._declared(("columns",), frame)
 

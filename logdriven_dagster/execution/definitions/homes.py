@@ -89,9 +89,14 @@ def refuse_earlier_name(conn: Connection, project: Project, name: str) -> None:
 def lock_to_claim(conn: Connection, project: Project, name: str) -> None:
     """Keep a table from being renamed or forgotten until the transaction of a claim ends.
 
-    Raises RunLogError if that has happened since the project was loaded.
+    Claims of a table that keeps history follow each other, so that each one sees the windows that
+    the others run. Raises RunLogError if the table was renamed or forgotten since the project was
+    loaded.
     """
-    if not homes.lock_to_claim(conn, name):
+    table = project.tables.get(name)
+    alone = table is not None and table.keeps_history
+    lock = homes.lock_to_claim_alone if alone else homes.lock_to_claim
+    if not lock(conn, name):
         refuse_earlier_name(conn, project, name)
         raise RunLogError(
             f"could not claim a window of {name}: another process has removed the table from the"

@@ -158,7 +158,7 @@ class ClaimTransaction:
         table, project = self._table, self._project
         of_table = project.version(Kind.TABLE, table.table)
         unchanged = of_table == project.version(Kind.PROJECT, project.name) == 1
-        readers = project.rerun_behind.get(table.table)
+        readers = [*project.rerun_behind.get(table.table, ()), *_get_own_reader(table)]
         if unchanged or table.is_sliced or not readers:
             return claims
         reached = reach_since(self._conn, readers, table.table)
@@ -314,6 +314,11 @@ def _judge(order: Order, window: TimeWindow, context: PlanningContext) -> Judgem
     if judged.refusal is not None:
         raise _refusal(order.table.table, window, judged.refusal)
     return judged
+
+
+def _get_own_reader(table: TableConfig) -> list[str]:
+    """Return the name of a table whose later windows build on its earlier ones."""
+    return [table.table] if table.keeps_history else []
 
 
 def _add_unfinished(claim: Claim, log: TableLog) -> Claim:

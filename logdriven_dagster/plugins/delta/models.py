@@ -7,8 +7,9 @@ from pydantic import Field
 from typing_extensions import Self
 
 from logdriven_dagster.config.models.fields import LocationText
+from logdriven_dagster.config.models.types.histories import HistoryTarget
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.config.models.types.targets import FolderTarget, TableTarget
+from logdriven_dagster.config.models.types.targets import FolderTarget
 
 
 class DeltaSource(Source):
@@ -38,7 +39,7 @@ class DeltaSource(Source):
         return self.model_copy(update={"window_column": None})
 
 
-class DeltaTarget(FolderTarget, TableTarget):
+class DeltaTarget(FolderTarget, HistoryTarget):
     """A Delta table, published window by window."""
 
     store = "logdriven_dagster.plugins.delta.target.table:DeltaTable"

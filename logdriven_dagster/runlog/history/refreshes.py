@@ -15,7 +15,6 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Table,
-    case,
     func,
     insert,
     literal,
@@ -38,7 +37,7 @@ from logdriven_dagster.runlog.sql.clock import utc_from_now
 from logdriven_dagster.runlog.sql.projects import match_project
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
-_DONE = Status.SUCCESS.value
+_DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
 _RUNNING = Status.RUNNING.value
 _LONGER_THAN_A_CLAIM = timedelta(minutes=1)
 """A server ends a transaction that is idle for a quarter of it."""
@@ -50,7 +49,7 @@ _AGAIN = select(
     job_log.c.job_id,
     job_log.c.window_start,
     job_log.c.window_end,
-    case((job_log.c.status == _DONE, 1), else_=0).label("succeeded"),
+    job_log.c.status,
 ).where(
     match_project(job_log),
     job_log.c.again == 1,
@@ -90,7 +89,7 @@ def find_reruns(conn: Connection, tables: Collection[TableConfig]) -> RanAgain:
     passed = _read_bookmarks(conn, pairs)
     zones = {table.table: table.grid.zone for table in tables}
     again = list(_find_upstream_reruns(conn, pairs, passed))
-    probes = [(pair, row) for pair, row in again if row.succeeded]
+    probes = [(pair, row) for pair, row in again if _has_changed_rows(pair, row)]
     found: dict[str, dict[int, TimeWindow]] = {}
     for number, row in _find_older(conn, probes, (_DONE,)):
         name = probes[number][0].table
@@ -122,7 +121,7 @@ def advance_bookmarks(
 
 def _find_harmless_limit(conn: Connection, pair: TrackedInput, again: Sequence[Row[Any]]) -> int:
     """Return the greatest attempt up to which none makes, or may make, a window stale; or 0."""
-    known = [row for row in again if row.succeeded]
+    known = [row for row in again if _has_changed_rows(pair, row)]
     probes = [(pair, row) for row in known]
     older = {probes[n][1].job_id for n, _ in _find_older(conn, probes, (_DONE, _RUNNING))}
     mine = match_project(job_log) & (job_log.c.job_name == pair.upstream) & (job_log.c.latest == 1)
@@ -188,13 +187,42 @@ def _find_upstream_reruns(
             yield from ((pair, row) for pair in unmarked[row.job_name])
 
 
+def _has_changed_rows(pair: TrackedInput, row: Row[Any]) -> bool:
+    """Return True if an attempt has changed what the table reads.
+
+    A skipped window of its own may have been published by an attempt that died before its end.
+    """
+    return row.status == _DONE or (pair.is_own and row.status == _SKIPPED)
+
+
+def _find_limits(probes: Sequence[tuple[TrackedInput, Row[Any]]]) -> dict[int, int | None]:
+    """Return for each probe of a table's own windows the start of the next newer one, or None.
+
+    The next newer one makes all windows behind it stale, so each window is found once.
+    """
+    limits: dict[int, int | None] = {}
+    own = [(n, row) for n, (pair, row) in enumerate(probes) if pair.is_own]
+    nearest: dict[str, list[Row[Any]]] = {}
+    for n, row in sorted(own, key=lambda each: each[1].window_start, reverse=True):
+        newer = nearest.setdefault(row.job_name, [])
+        while newer and newer[-1].job_id < row.job_id:
+            newer.pop()
+        limits[n] = newer[-1].window_start if newer else None
+        newer.append(row)
+    return limits
+
+
 def _find_older(
     conn: Connection, probes: Sequence[tuple[TrackedInput, Row[Any]]], statuses: Collection[str]
 ) -> Iterator[tuple[int, Row[Any]]]:
     """Yield the number of a probe, and each window that the attempt overlaps and follows."""
+    limits = _find_limits(probes)
     queries = [
-        _select_overlap(log, n, pair, again, status)
+        _select_later(log, n, again, status, limits[n])
+        if pair.is_own
+        else _select_overlap(log, n, pair, again, status)
         for n, (pair, again) in enumerate(probes)
+        if not pair.is_own or limits[n] is None or limits[n] > again.window_end
         for log in (job_log, job_log_archive)
         for status in (statuses if log is job_log else (_DONE,))
     ]
@@ -227,6 +255,23 @@ def _select_overlap(
         log.c.window_end > low,
         _is_older(log, again, status),
     )
+
+
+def _select_later(
+    log: Table, number: int, again: Row[Any], status: str, limit: int | None
+) -> Select[Any]:
+    """Select the older attempts at later windows of the same table, before a limit."""
+    query = select(
+        literal(number).label("number"), log.c.job_id, log.c.window_start, log.c.window_end
+    ).where(
+        match_project(log),
+        log.c.job_name == again.job_name,
+        log.c.latest == 1,
+        log.c.status == status,
+        log.c.window_start >= again.window_end,
+        _is_older(log, again, status),
+    )
+    return query if limit is None else query.where(log.c.window_start < limit)
 
 
 def _is_older(log: Table, again: Row[Any], status: str) -> ColumnElement[bool]:

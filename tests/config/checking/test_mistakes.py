@@ -141,7 +141,7 @@ IN_A_TABLE = {
     ("description:", "variables: {country: NO}\ndescription:"): '2: variables.country: YAML reads NO as false; write "NO" in quotes, or false if you mean that',
     ("{type: iceberg}", "{type: iceberg, mode: upsert, key: id}"): "12: steps[0].target.key: must be a list, such as [id], not 'id'",
     ("{type: iceberg}", "{type: iceberg, mode: upsert}"): "12: steps[0].target: mode upsert needs key, the columns of a row's key",
-    ("{type: iceberg}", "{type: iceberg, mode: replace}"): "12: steps[0].target.mode: must be append, overwrite_window, overwrite or upsert, not 'replace'",
+    ("{type: iceberg}", "{type: iceberg, mode: replace}"): "12: steps[0].target.mode: must be append, overwrite_window, overwrite, upsert or history, not 'replace'",
     ("{type: iceberg}", "iceberg"): "12: steps[0].target: must be fields, such as {type: iceberg}, not 'iceberg'",
     ("    target: {type: iceberg}\n", ""): "1: no step has a target; add `target: {type: iceberg}` to the last one",
     (SOURCE, "    source: [csv]\n"): "8: steps[0].source: must be fields, such as {type: parquet}, not [csv]",

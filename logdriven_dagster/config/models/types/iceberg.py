@@ -6,8 +6,9 @@ from typing import Literal
 from pydantic import Field
 
 from logdriven_dagster.config.models.fields import TableName
+from logdriven_dagster.config.models.types.histories import HistoryTarget
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.config.models.types.targets import REJECTED, TableTarget
+from logdriven_dagster.config.models.types.targets import REJECTED
 
 
 class IcebergSource(Source):
@@ -31,7 +32,7 @@ class IcebergSource(Source):
         return self.model_copy(update={"window_column": None, "key_column": None})
 
 
-class IcebergTarget(TableTarget):
+class IcebergTarget(HistoryTarget):
     """An Iceberg table of the project's catalog, the default."""
 
     takes_registered_modes = True

@@ -38,6 +38,8 @@ class Target(Part):
     """True if a commit needs storage that refuses to overwrite a file."""
     takes_registered_modes: ClassVar[bool] = False
     """True if its store applies `WriteMode.replaced_range`, so that packages can add modes."""
+    takes_history: ClassVar[bool] = False
+    """True if it can keep each version of a row; see `types.histories`."""
     has_only_columns_of_results: ClassVar[bool] = False
     """True if nothing but a result can add a column to it."""
 
@@ -65,7 +67,9 @@ class Target(Part):
 
     if TYPE_CHECKING:
         mode: str
-        """Literal of the type's write modes: append, overwrite_window, overwrite, upsert."""
+        """Literal of the type's write modes: append, overwrite_window, overwrite, upsert,
+        history.
+        """
 
     @abstractmethod
     def place(self, table: str) -> str:
@@ -89,6 +93,11 @@ class Target(Part):
     def replaces_rows(self) -> bool:
         """True if a window replaces published rows that can be read and counted."""
         return not self.write_mode.merges_by_key
+
+    @property
+    def added_columns(self) -> Mapping[str, str]:
+        """Columns that its rows have in addition to those of a result, with their types."""
+        return {}
 
     @property
     def stretch_obstacle(self) -> str | None:
@@ -137,8 +146,8 @@ class TableTarget(Target):
         "overwrite_window",
         description="the write mode: append adds rows; overwrite_window replaces the rows of "
         "the window; overwrite replaces all rows; upsert updates rows with the "
-        "same key and adds the others. A rerun of a window gives the same rows in "
-        "every mode",
+        "same key and adds the others; history keeps each version of a row (SCD type 2). A "
+        "rerun of a window gives the same rows in every mode",
     )
     existing_rows: Literal["refuse", "keep", "replace"] = Field(
         "refuse",
@@ -147,13 +156,20 @@ class TableTarget(Target):
         "the first window replace them all",
     )
     key: tuple[str, ...] = Field(
-        (), description="mode upsert: the columns that identify a row", examples=[["id"]]
+        (),
+        description="modes upsert and history: the columns that identify a row",
+        examples=[["id"]],
     )
 
     @model_validator(mode="after")
     def _check_mode(self) -> Self:
         if is_registered(self.mode) and not self.takes_registered_modes:
             raise ValueError(f"mode {self.mode} is not available in targets of type {self.type}")
+        if self.write_mode.keeps_history and not self.takes_history:
+            raise ValueError(
+                f"mode {self.mode} is not available in targets of type {self.type}; use iceberg "
+                "or delta"
+            )
         return self
 
     @model_validator(mode="after")
@@ -161,6 +177,8 @@ class TableTarget(Target):
         if "existing_rows" not in self.model_fields_set:
             return self
         regardless = "regardless of their writer; remove existing_rows"
+        if self.write_mode.keeps_history:
+            raise ValueError(f"mode {self.mode} keeps existing rows; remove existing_rows")
         if self.write_mode.merges_by_key:
             raise ValueError(f"mode upsert updates rows by their key, {regardless}")
         if self.write_mode.replaces_whole_table:
@@ -172,7 +190,7 @@ class TableTarget(Target):
     @model_validator(mode="after")
     def _check_key(self) -> Self:
         if self.write_mode.merges_by_key and not self.key:
-            raise ValueError("mode upsert needs key, the columns of a row's key")
+            raise ValueError(f"mode {self.mode} needs key, the columns of a row's key")
         if self.key and not self.write_mode.merges_by_key:
-            raise ValueError("key is only for mode upsert")
+            raise ValueError("key is only for the modes upsert and history")
         return self

@@ -30,6 +30,8 @@ class WriteMode:
     """True if the newest window replaces the rows of all others."""
     replaces_own_range: bool = False
     """True if a window replaces all rows whose `window_column` lies in it, of any writer."""
+    keeps_history: bool = False
+    """True if each version of a row is kept; a window builds on the versions of earlier ones."""
     replaces_other_windows: bool = False
     """True if `replaced_range` is larger than the window, so that windows are written in turn."""
 
@@ -37,6 +39,11 @@ class WriteMode:
     def keeps_windows_apart(self) -> bool:
         """True if each row belongs to one window."""
         return not (self.merges_by_key or self.replaces_whole_table)
+
+    @property
+    def keeps_lacking_columns(self) -> bool:
+        """True if columns that a result lacks keep their values in the rows that it updates."""
+        return self.merges_by_key and not self.keeps_history
 
     @property
     def supports_batching(self) -> bool:
@@ -68,6 +75,7 @@ _OURS = {
         WriteMode(name="overwrite_window", replaces_own_range=True),
         WriteMode(name="overwrite", replaces_whole_table=True),
         WriteMode(name="upsert", merges_by_key=True),
+        WriteMode(name="history", merges_by_key=True, keeps_history=True),
     )
 }
 _REGISTERED: dict[str, EntryPoint] = {

@@ -69,7 +69,11 @@ from logdriven_dagster.engine.targets.iceberg.keyed_files import IcebergFiles
 from logdriven_dagster.engine.targets.iceberg.rewriting import without
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
-from logdriven_dagster.engine.targets.upserted_files import merge, refuse_duplicate_keys
+from logdriven_dagster.engine.targets.versions import (
+    add_version_columns,
+    merge_rows,
+    refuse_bad_keys,
+)
 from logdriven_dagster.errors import NotPublishedError, TransientStepError
 from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
@@ -142,9 +146,10 @@ class IcebergTable:
             refuse_unreadable_types(known.schema(), name_of_table(known))
             refuse_unwritable(known)
             find_replaced_files(known, self._target)
+        frame = add_version_columns(frame, self._target, runs[0], self._name)
         schema = spark_schema(known.schema()) if known else None
         missing = self._context.missing_columns(runs[0].table)
-        upserts = self._target.write_mode.merges_by_key
+        upserts = self._target.write_mode.keeps_lacking_columns
         fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
         fitting = conform(frame, schema, self._name, missing=missing, missing_fields=fields)
         if self._context.is_frozen(runs[0].table, self._target):
@@ -164,9 +169,8 @@ class IcebergTable:
                 with self._folder.storage.open(path) as file:
                     refuse_distant_times(file)
         if self._target.write_mode.merges_by_key:
-            spark, (rows,) = self._context.spark, staged
-            storage = self._folder.storage
-            refuse_duplicate_keys(spark, rows, self._target.key, self._name, storage)
+            (rows,) = staged
+            refuse_bad_keys(self._context, self._target, rows, self._name, self._folder)
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """Return the staged rows, read with their exact schema."""
@@ -186,7 +190,7 @@ class IcebergTable:
         step, runs = staged[0].run.step_id, [rows.run for rows in staged]
         for table in self._tries(staged[0].schema):
             refuse_superseded(table, runs)
-            if self._target.write_mode.replaces_whole_table and is_out_of_date(table, runs[0]):
+            if self._keeps_newest_state and is_out_of_date(table, runs[0]):
                 return (Published(step, self._name, rows=0, table_rows=total_rows(table)),)
             if left := self._list_unpublished(table, staged):
                 made = self._build_change(table, left)
@@ -212,6 +216,10 @@ class IcebergTable:
     def _list_unpublished(self, table: "Table", staged: Sequence[StagedRows]) -> list[StagedRows]:
         done = snapshots_of(table, staged)
         return [rows for rows, snapshot in zip(staged, done, strict=True) if snapshot is None]
+
+    @property
+    def _keeps_newest_state(self) -> bool:
+        return self._context.keeps_newest_state(self._table, self._target)
 
     def _build_change(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
         if self._target.write_mode.merges_by_key:
@@ -333,9 +341,8 @@ class IcebergTable:
 
     def _merge(self, table: "Table", staged: StagedRows) -> FileChange:
         files = IcebergFiles(table)
-        removed, added, merged = merge(
-            self._context.spark, files, self._target.key, staged, self._data(table)
-        )
+        data = self._data(table)
+        removed, added, merged = merge_rows(self._context, files, self._target, staged, data)
         return FileChange(files.find_files(removed), added, merged=merged)
 
     def _existing(self) -> "Table | None":

@@ -22,7 +22,11 @@ from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.targets.folders import target_folder
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
-from logdriven_dagster.engine.targets.upserted_files import merge, refuse_duplicate_keys
+from logdriven_dagster.engine.targets.versions import (
+    add_version_columns,
+    merge_rows,
+    refuse_bad_keys,
+)
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
@@ -103,9 +107,10 @@ class DeltaTable:
         if known is not None:
             refuse_unwritable(known)
             find_replaced_files(known, self._target)
+        frame = add_version_columns(frame, self._target, runs[0], self._table)
         missing = self._context.missing_columns(runs[0].table)
         schema = known.schema if known else None
-        upserts = self._target.write_mode.merges_by_key
+        upserts = self._target.write_mode.keeps_lacking_columns
         fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
         fitting = conform(frame, schema, self._table, missing=missing, missing_fields=fields)
         if self._context.is_frozen(runs[0].table, self._target):
@@ -121,9 +126,8 @@ class DeltaTable:
 
     def _refuse_duplicates(self, staged: Sequence[StagedRows]) -> None:
         if self._target.write_mode.merges_by_key:
-            spark, (rows,) = self._context.spark, staged
-            storage = self._data.storage
-            refuse_duplicate_keys(spark, rows, self._target.key, self._table, storage)
+            (rows,) = staged
+            refuse_bad_keys(self._context, self._target, rows, self._table, self._data)
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """Return the staged rows, read with their exact schema."""
@@ -143,7 +147,7 @@ class DeltaTable:
         runs = [rows.run for rows in staged]
         for snapshot in self._tries(staged[0].schema):
             refuse_superseded(snapshot, runs)
-            if self._target.write_mode.replaces_whole_table and is_out_of_date(snapshot, runs[0]):
+            if self._keeps_newest_state and is_out_of_date(snapshot, runs[0]):
                 outdated = self._build_published(staged[0], snapshot, snapshot.rows)
                 return (replace(outdated, rows=0),)
             left = list_unpublished(snapshot, staged)
@@ -284,6 +288,10 @@ class DeltaTable:
     def _frame(self, snapshot: Snapshot, files: Sequence[DataFile]) -> "DataFrame":
         return frame_of(self._context.spark, snapshot, files)
 
+    @property
+    def _keeps_newest_state(self) -> bool:
+        return self._context.keeps_newest_state(self._table, self._target)
+
     def _build_change(self, snapshot: Snapshot, staged: Sequence[StagedRows]) -> FileChange:
         """Return the files to remove and to add, by mode; the windows adjoin each other."""
         added = tuple(path for rows in staged for path in rows.files)
@@ -327,9 +335,7 @@ class DeltaTable:
 
     def _merge(self, snapshot: Snapshot, staged: StagedRows) -> FileChange:
         files = DeltaFiles(snapshot, self._data.storage)
-        removed, added, merged = merge(
-            self._context.spark, files, self._target.key, staged, self._data
-        )
+        removed, added, merged = merge_rows(self._context, files, self._target, staged, self._data)
         return FileChange(files.find_files(removed), added, merged, rewrites=bool(removed))
 
 
