@@ -9,7 +9,7 @@ is a function of the changes of its windows, if the later windows run again afte
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.types.histories import HistoryTarget
+from logdriven_dagster.config.models.types.targets import HistoryTarget
 from logdriven_dagster.engine.queries.instants import instant, instant_text
 from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform

@@ -7,9 +7,8 @@ from pydantic import Field
 from typing_extensions import Self
 
 from logdriven_dagster.config.models.fields import LocationText
-from logdriven_dagster.config.models.types.histories import HistoryTarget
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.config.models.types.targets import FolderTarget
+from logdriven_dagster.config.models.types.targets import FolderTarget, HistoryTarget
 
 
 class DeltaSource(Source):

@@ -6,9 +6,8 @@ from typing import Literal
 from pydantic import Field
 
 from logdriven_dagster.config.models.fields import TableName
-from logdriven_dagster.config.models.types.histories import HistoryTarget
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.config.models.types.targets import REJECTED
+from logdriven_dagster.config.models.types.targets import REJECTED, HistoryTarget
 
 
 class IcebergSource(Source):
