@@ -21,7 +21,7 @@ _ICEBERG = (
 )
 _FILES = ("plain-loop", "logdriven", "logdriven-iceberg", "logdriven-sail-iceberg")
 _DATABASES = ("plain-loop", "logdriven-jdbc", "logdriven-jdbc-batched")
-_BY_DAY_OURS = ("logdriven-defaults", "logdriven", "logdriven-warm")
+_BY_DAY_OURS = ("logdriven-defaults", "logdriven", "logdriven-archive", "logdriven-warm")
 _BY_DAY = (*_PLAIN, "sqlmesh-batch-1", "sqlmesh", "dbt", "dlt", *_BY_DAY_OURS)
 _ONE_PROCESS = ("logdriven", "logdriven-warm")
 _ONE_CORE_EACH = ("logdriven-one-core", "logdriven-one-worker", "logdriven-standalone")

@@ -66,6 +66,13 @@ class SparkConfig(Model):
         "`logdriven ui` starts; sc://host:port/;token=${env:TOKEN}: this Spark Connect server",
         examples=["server", "sc://spark:15002"],
     )
+    archive: Literal["auto", "manual"] = Field(
+        "auto",
+        description="auto: a small run of classic Spark without an archive of Spark's classes "
+        "starts its making in the background when it ends; manual: only `logdriven spark warm` "
+        "makes one",
+        examples=["manual"],
+    )
     shared_files: bool = Field(
         False,
         description="whether a server on another host sees the project and the warehouse under "

@@ -15,6 +15,7 @@ import psutil
 from logdriven_dagster.config.checking.engines import EngineContext
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.classic.archives.archive import with_archive
+from logdriven_dagster.engine.spark.classic.archives.training import train_at_exit
 from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
@@ -23,7 +24,11 @@ from logdriven_dagster.engine.spark.connecting import connect, remote_url
 from logdriven_dagster.engine.spark.engine_type import SparkEngineType, Watch
 from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
-from logdriven_dagster.engine.spark.settings import launch_settings, session_settings
+from logdriven_dagster.engine.spark.settings import (
+    is_little_work,
+    launch_settings,
+    session_settings,
+)
 from logdriven_dagster.model.runs import ExpectedWork
 
 if TYPE_CHECKING:
@@ -65,12 +70,14 @@ def spark_session(project: Project, expected: ExpectedWork | None = None) -> "Sp
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = with_archive(launch_settings(project, expected))
+    settings = launch_settings(project, expected)
+    if is_little_work(project, expected):
+        train_at_exit(project, settings)
     quieten()
     # PySpark's first call of Java would import this module and pandas, while Java waits.
     Thread(target=import_module, args=("pyspark.testing",), daemon=True).start()
     with _no_orphans(), _signals_as_they_were(), java_noise_hidden():
-        return start_session(settings)
+        return start_session(with_archive(settings))
 
 
 @contextmanager

@@ -213,7 +213,7 @@ def _java_options(project: Project, expected: ExpectedWork | None) -> dict[str, 
         "spark.driver.extraJavaOptions": [
             zone,
             *JVM_OPTIONS,
-            *_options_for_little_work(project, expected),
+            *([_FIRST_COMPILER_ALONE] if is_little_work(project, expected) else []),
             _log_option(),
             *_sqlite_options(project),
         ],
@@ -224,15 +224,14 @@ def _java_options(project: Project, expected: ExpectedWork | None) -> dict[str, 
     }
 
 
-def _options_for_little_work(project: Project, expected: ExpectedWork | None) -> tuple[str, ...]:
-    """Return the options of a JVM that ends before Java's second compiler pays off.
+def is_little_work(project: Project, expected: ExpectedWork | None) -> bool:
+    """Return whether a JVM is expected to end before Java's second compiler pays off.
 
     Measured on two cores (docs/spark.md).
     """
     if expected is None or not is_one_jvm(project.config.spark.master):
-        return ()
-    little = expected.rows < FEW_ROWS and expected.seconds < _LITTLE_SECONDS
-    return (_FIRST_COMPILER_ALONE,) if little else ()
+        return False
+    return expected.rows < FEW_ROWS and expected.seconds < _LITTLE_SECONDS
 
 
 def _cores() -> int:

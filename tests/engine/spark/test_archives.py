@@ -1,11 +1,14 @@
 """Archives of Spark's classes: which one a JVM uses, and how it is made."""
 
+import atexit
 import json
 import logging
 import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -223,8 +226,8 @@ def test_spark_warm_makes_an_archive_once_which_runs_then_use(cache, project):
     words = [sys.executable, "-m", "logdriven_dagster.cli", "spark", "warm", "-p", project.root]
     words += ["--copy", project.root / "copy"]
     both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    told = sorted(each.communicate()[0] for each in both)
-    assert [" made in " in line for line in told] == [True, False], told
+    told = [each.communicate()[0] for each in both]
+    assert sorted(" made in " in line for line in told) == [False, True], told
     own = archive_for(launch_settings(project))
     assert own is not None
     assert own.file.stat().st_mode & 0o777 == 0o644  # a link to the copy
@@ -260,3 +263,63 @@ spark:
     loaded = [line for line in lines if " org.apache.spark.SparkEnv " in line]
     assert loaded
     assert all("shared objects file" in line for line in loaded)
+
+
+A_SMALL_RUN = """
+import sys
+from logdriven_dagster.config import load_project
+from logdriven_dagster.engine.spark.classic.archives.training import train_at_exit
+train_at_exit(load_project(sys.argv[1]), {})
+"""
+
+
+def test_a_small_run_starts_the_training_when_it_ends(java: Path, cache: Path, project: Project):
+    subprocess.run([sys.executable, "-c", A_SMALL_RUN, str(project.root)], check=True)
+    deadline = time.monotonic() + PATIENCE
+    while not (found := list(cache.glob("*.log"))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert found  # this Java cannot start, so the output of the training remains
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, project: Project) -> Callable[[], bool]:
+    """Whether a small run would start a training when it ends."""
+
+    def ask() -> bool:
+        registered: list[object] = []
+        monkeypatch.setattr(training.atexit, "register", lambda *given: registered.append(given))
+        training.train_at_exit(project, {})
+        return bool(registered)
+
+    return ask
+
+
+def test_a_training_starts_by_itself_if_it_has_never_been_tried(java: Path, started):
+    assert started()
+
+
+def test_no_training_starts_by_itself_in_ci(java: Path, started, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CI", "true")
+    assert not started()
+
+
+def test_no_training_starts_by_itself_if_there_is_an_archive(java: Path, started):
+    made(archive())
+    assert not started()
+
+
+def test_a_training_that_failed_is_repeated_after_a_day(java: Path, started):
+    archive().log.write_text("the disk is full")
+    assert not started()
+    yesterday = time.time() - 86_401
+    os.utime(archive().log, (yesterday, yesterday))
+    assert started()
+
+
+def test_no_training_starts_by_itself_if_archives_are_made_by_hand(java: Path, tmp_path: Path):
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "logdriven.yaml").write_text("project: shop\nspark: {archive: manual}")
+    by_hand = load_project(tmp_path / "shop")
+    before = atexit._ncallbacks()
+    training.train_at_exit(by_hand, {})
+    assert atexit._ncallbacks() == before

@@ -27,6 +27,11 @@ from logdriven_dagster.plugins.importers.dolphinscheduler.definitions import (
     Workflow,
     read_workflows,
 )
+from logdriven_dagster.plugins.importers.dolphinscheduler.dependent_dates import (
+    AwaitedWindow,
+    find_awaited_window,
+    is_previous_run,
+)
 from logdriven_dagster.plugins.importers.dolphinscheduler.placeholders import Placeholders
 from logdriven_dagster.plugins.importers.dolphinscheduler.tasks import TaskStep, TaskTranslator
 from logdriven_dagster.plugins.importers.drafts import (
@@ -41,7 +46,6 @@ from logdriven_dagster.plugins.importers.drafts import (
 
 _PRIORITIES = {"HIGHEST": 2, "HIGH": 1, "LOW": -1, "LOWEST": -2}
 _STRATEGIES = {"WARN": "warn", "FAILED": "fail", "WARNFAILED": "both"}
-_SAME_RUN = {"hour": "currentHour", "day": "today", "week": "thisWeek", "month": "thisMonth"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +247,10 @@ class _WorkflowImport:
             found["end"] = end
         if delay := cadence.delay + order.is_delayed_root(task.code):
             found["delay"] = f"{delay} min"
-        # A failed run does not stop later ones in DolphinScheduler.
-        return found | {"ordered": False, "batch_size": 1}
+        if not any(self._is_own_previous(task, each) for each in order.expectations(task.code)):
+            # A failed run does not stop later ones in DolphinScheduler.
+            found["ordered"] = False
+        return found | {"batch_size": 1}
 
     def _end(self, schedule: Schedule) -> date | datetime | None:
         """Return the end of the last window whose scheduled time the schedule includes."""
@@ -270,37 +276,57 @@ class _WorkflowImport:
                 values["delay"] = f"{each.delay} min"
             found[values["table"]] = {**values, "read": "none"}
         for expectation in order.expectations(task.code):
-            for table in self._awaited(expectation):
-                found.setdefault(table, {"table": table, "read": "none"})
+            if self._is_own_previous(task, expectation):
+                continue
+            window, tables = self._awaited(expectation)
+            awaited: Values = {} if window == "overlapping" else {"window": window}
+            for table in tables:
+                values = {"table": table, **awaited, "read": "none"}
+                if found.setdefault(table, values) != values:
+                    raise UntranslatableError(
+                        f"it waits for several runs of {table}; a table has one entry in depends_on"
+                    )
         return list(found.values())
 
-    def _awaited(self, expectation: Expectation) -> list[str]:
-        """Return the tables of another workflow that a DEPENDENT task waits for."""
+    def _is_own_previous(self, task: Task, expectation: Expectation) -> bool:
+        """Return True if a DEPENDENT task waits for the previous run of the task after it.
+
+        Such a table is `ordered`: each of its windows waits for all earlier ones.
+        """
+        same = expectation.workflow == self.workflow.code and expectation.upstream == task.code
+        return (
+            same and self._is_regular and is_previous_run(expectation.date, self.prepared.cadence)
+        )
+
+    def _awaited(self, expectation: Expectation) -> tuple[AwaitedWindow, list[str]]:
+        """Return the windows and tables of another workflow that a DEPENDENT task waits for."""
         node = self.workflow.tasks[expectation.task].name
         other = self.others.get(expectation.workflow)
         if other is None:
             raise UntranslatableError(
                 f"{node}: workflow {expectation.workflow} is not among the files; export it as well"
             )
-        period = self.prepared.cadence.period
-        same = other.cadence.has_windows_of(self.prepared.cadence)
-        same = same and other.is_regular and self._is_regular
-        unit = period.removeprefix("1 ")
-        if not same or _SAME_RUN.get(unit) != expectation.date:
+        own = self.prepared.cadence
+        window = None
+        if other.is_regular and self._is_regular:
+            window = find_awaited_window(expectation.date, own, other.cadence)
+        if window is None:
             raise UntranslatableError(
                 f"{node}: it waits for {expectation.date} ({expectation.cycle}) of "
                 f"{other.workflow.name}, whose period is {other.cadence.period}; a window of "
-                f"{period} waits for the windows that it overlaps, which are other runs. Write "
-                "depends_on yourself: `window: ended` waits for all windows up to its end"
+                f"{own.period} waits for the windows that it overlaps, or with `window: ended` "
+                "for the last ones up to its end, and these are other runs. Write depends_on with "
+                "the windows that you need, or `ordered: true` for a table that waits for its own "
+                "previous run"
             )
         if expectation.upstream in ("0", "-1"):
-            return other.last_tables
+            return window, other.last_tables
         if expectation.upstream not in other.tables:
             raise UntranslatableError(
                 f"{node}: workflow {other.workflow.name} has no task {expectation.upstream} that "
                 "does work"
             )
-        return [other.tables[expectation.upstream]]
+        return window, [other.tables[expectation.upstream]]
 
     def _job(self) -> None:
         workflow, cadence = self.workflow, self.prepared.cadence

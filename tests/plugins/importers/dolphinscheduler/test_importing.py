@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.planning.dependencies import find_awaited_range
 from logdriven_dagster.plugins.importers.dolphinscheduler.crontabs import read_crontab
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from tests.builders import at
@@ -298,13 +301,107 @@ def test_a_dependent_task_can_wait_for_one_task(folder: Folder, brought: Any):
     assert table(folder, "c")["depends_on"] == [{"table": "ds.first.a", "read": "none"}]
 
 
+DAY, HOUR, HALF = "0 30 2 * * ? *", "0 15 * * * ?", "0 0/30 * * * ? *"
+MONDAY, THURSDAY = "0 0 3 ? * 2 *", "0 0 3 ? * 5 *"
+MONTHLY, TENTH = "0 0 3 1 * ? *", "0 0 3 10 * ? *"
+
+
+def wait_for(date: str, theirs: str, own: str) -> tuple[Any, Any]:
+    """Return a workflow, and another one whose task waits for it."""
+    first = workflow(task("a"), schedule={**DAILY, "crontab": theirs}, name="first")
+    given = (dependent(first, 0, date), task("c"))
+    return first, workflow(*given, hops="w>c", schedule={**DAILY, "crontab": own})
+
+
 @pytest.mark.parametrize(
-    ("crontab", "date"), [("0 30 2 * * ? *", "last1Days"), ("0 15 * * * ?", "today")]
+    ("given", "window"),
+    [
+        (("last24Hours", HOUR, DAY), None),
+        (("today", DAY, HOUR), "ended"),
+        (("currentHour", HOUR, HOUR), None),
+        (("currentHour", HOUR, HALF), "ended"),
+        (("thisWeek", MONDAY, MONDAY), None),
+        (("today", THURSDAY, THURSDAY), None),
+        (("lastThursday", THURSDAY, MONDAY), "ended"),
+        (("thisMonth", MONTHLY, MONTHLY), None),
+        (("thisMonthBegin", MONTHLY, DAY), "ended"),
+        (("thisMonthBegin", MONTHLY, TENTH), "ended"),
+    ],
 )
-def test_a_dependent_task_of_other_runs_is_listed(brought: Any, crontab: str, date: str):
-    first = workflow(task("a"), schedule={**DAILY, "crontab": crontab}, name="first")
-    told = brought(first, workflow(dependent(first, 0, date), task("c"), hops="w>c"), code=1)
-    assert "window: ended" in listed(told)["c (SHELL)"]
+def test_the_runs_of_a_dependent_task_are_the_windows_that_are_waited_for(
+    folder: Folder, brought: Any, given: tuple[str, str, str], window: str | None
+):
+    """Source: DolphinScheduler, DependentDateUtils. A run has the window before it."""
+    brought(*wait_for(*given))
+    [awaited] = table(folder, "c")["depends_on"]
+    assert awaited.get("window") == window
+    tables = load_project(folder.root).tables
+    waiting, first = tables["ds.daily.c"], tables["ds.first.a"]
+    [dependency] = waiting.table_dependencies
+    begin = max(waiting.grid.index(first.grid.get_bound(2)), 0)
+    for n in range(begin, begin + 50):
+        window = waiting.grid.window(n)
+        found = find_awaited_range(first, dependency, window)
+        assert found is not None
+        bounds = range(first.grid.index(found.start) + 1, first.grid.index(found.end) + 1)
+        runs = [first.grid.get_bound(m) + first.delay for m in bounds]
+        assert runs == list_needed_runs(given[0], window.end + waiting.delay, first)
+
+
+def list_needed_runs(date: str, now: datetime, of: TableConfig) -> list[datetime]:
+    """Return the runs of a regular table that the date value of a run at `now` needs."""
+    day = now.replace(hour=0, minute=0)
+    hour = now.replace(minute=0)
+    monday = day - timedelta(days=day.weekday())
+    one_day, one_hour = timedelta(days=1), timedelta(hours=1)
+    spans = {
+        "last24Hours": [(day - n * one_hour, one_hour) for n in range(23, -1, -1)],
+        "today": [(day, one_day)],
+        "currentHour": [(hour, one_hour)],
+        "thisWeek": [(monday + n * one_day, one_day) for n in range(day.weekday() + 1)],
+        "lastThursday": [(monday - 4 * one_day, one_day)],
+        "thisMonth": [(day.replace(day=1) + n * one_day, one_day) for n in range(day.day)],
+        "thisMonthBegin": [(day.replace(day=1), one_day)],
+    }[date]
+    needed = []
+    for start, length in spans:
+        last = of.grid.get_bound(of.grid.index(start + length - timedelta(seconds=1) - of.delay))
+        assert start <= last + of.delay < start + length  # else it waits for ever
+        needed.append(last + of.delay)
+    return needed
+
+
+@pytest.mark.parametrize(
+    ("date", "theirs", "own"),
+    [
+        ("last1Days", DAY, DAY),
+        ("today", HOUR, DAY),
+        ("last24Hours", HALF, DAY),
+        ("last1Hour", HOUR, HOUR),
+        ("last7Days", DAY, MONDAY),
+        ("lastWeek", DAY, MONDAY),
+        ("thisWeek", THURSDAY, THURSDAY),
+        ("lastMonday", MONDAY, THURSDAY),
+        ("lastMonth", DAY, MONTHLY),
+        ("lastMonthEnd", DAY, DAY),
+        ("thisMonthBegin", TENTH, DAY),
+    ],
+)
+def test_a_dependent_task_of_other_runs_is_listed(brought: Any, date: str, theirs: str, own: str):
+    told = brought(*wait_for(date, theirs, own), code=1)
+    assert "these are other runs" in listed(told)["c (SHELL)"]
+
+
+@pytest.mark.parametrize(("crontab", "date"), [(DAY, "last1Days"), (HOUR, "last1Hour")])
+def test_a_task_that_waits_for_its_own_previous_run_is_ordered(
+    folder: Folder, brought: Any, crontab: str, date: str
+):
+    own = workflow(task("c"))
+    given = (dependent(own, code("c"), date), task("c"), task("d"))
+    brought(workflow(*given, hops="w>c c>d", schedule={**DAILY, "crontab": crontab}))
+    assert "ordered" not in table(folder, "c")
+    assert "depends_on" not in table(folder, "c")
+    assert table(folder, "d")["ordered"] == "false"
 
 
 def test_a_dependent_task_of_an_unknown_workflow_is_listed(brought: Any):
@@ -432,7 +529,7 @@ def test_weeks_that_begin_on_other_days_are_other_runs(brought: Any):
         hops="wait>b",
         schedule={**DAILY, "crontab": "0 0 3 ? * 2 *"},
     )
-    assert "which are other runs" in str(brought(first, second, code=1)["untranslated"])
+    assert "these are other runs" in str(brought(first, second, code=1)["untranslated"])
 
 
 def test_scripts_contain_days_before_the_window(folder: Folder, brought: Any):

@@ -2,8 +2,9 @@
 
 Java 25 keeps loaded classes and profiles of their methods in an "AOT cache", older releases keep
 classes alone ("class data sharing"). Archives are stored below `$XDG_CACHE_HOME/logdriven`. No run
-makes one: `logdriven spark warm` does (`training`). The executors of a cluster on this machine use
-the archive of their driver, since Spark starts both with one class path.
+records one: `logdriven spark warm` does (`training`), which a small run starts in the background.
+The executors of a cluster on this machine use the archive of their driver, since Spark starts both
+with one class path.
 """
 
 import json

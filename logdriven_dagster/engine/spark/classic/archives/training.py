@@ -1,13 +1,15 @@
-"""Training of class data archives of Spark, for `logdriven spark warm`."""
+"""Training of class data archives of Spark: by `logdriven spark warm`, or after a small run."""
 
+import atexit
 import fcntl
 import json
+import logging
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +37,13 @@ _MOST_ARCHIVES = 5
 """Number of archives to keep, of up to 220 MB each. A running JVM keeps the file that it uses."""
 _DRAFTS = ".training-"
 _LOG_TAIL = 2000
+_PAUSE_SECONDS = 86_400.0
+"""Time after which a training in the background that made no archive is repeated."""
+_LOWEST_PRIORITY = 19
+_CI = "CI"
+"""The variable that CI services set; their machines rarely keep an archive."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,40 @@ def train(project: Project) -> Trained:
     with _exclusive_lock(archive.file.parent):
         seconds = 0.0 if archive.can_be_used() else _train(archive)
     return Trained(archive.file, seconds)
+
+
+def train_at_exit(project: Project, settings: Mapping[str, str]) -> None:
+    """Let this process, when it ends, start a training in the background, if it is of use.
+
+    That is the case if a JVM with these settings can have an archive and has none,
+    `spark.archive` is auto, and this is no run in CI. The training has the lowest priority.
+    """
+    if project.config.spark.archive == "auto" and not os.environ.get(_CI):
+        archive = archive_for(settings)
+        if archive is not None and not archive.file.exists() and not _was_tried(archive):
+            atexit.register(_start_training, project.root)
+
+
+def _was_tried(archive: Archive) -> bool:
+    """Return whether a training is running, or has failed a short time ago."""
+    try:
+        return time.time() - archive.log.stat().st_mtime < _PAUSE_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def _start_training(root: Path) -> None:
+    command = [sys.executable, "-m", "logdriven_dagster.cli", "spark", "warm"]
+    started = psutil.Popen(
+        [*command, "--project", str(root)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with suppress(psutil.Error):
+        started.nice(_LOWEST_PRIORITY)
+    logger.info("archive_training_started", extra={"pid": started.pid})
 
 
 def copy_archive(archive: Path, place: Path) -> None:
