@@ -512,7 +512,8 @@ def _database(element: "Element") -> Database:
 def _number(step: "Element", name: str) -> int:
     text = read_text(step, name) or "0"
     if not is_whole(text):
-        raise UntranslatableError(f"{name}: {text} is not a number")
+        place = read_text(step, "name")
+        raise UntranslatableError(f"{place}: its {name} {text} must be a number; write it there")
     return int(text)
 
 
