@@ -18,6 +18,7 @@ from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowS
 from logdriven_dagster.plugins.importers.kettle.rows.queries import QUERIES
 from logdriven_dagster.plugins.importers.kettle.rows.routing import restrict
 from logdriven_dagster.plugins.importers.kettle.rows.sorting import refuse_sorted_comparisons
+from tests.plugins.importers.kettle.world import fields
 
 PEOPLE = "VALUES (1, 'Ann', 10D), (2, '', 20D), (3, NULL, NULL), (4, 'ann', 0D) AS t(id, name, x)"
 
@@ -406,15 +407,6 @@ def test_a_merge_join_of_unsorted_rows_is_refused():
     xml += "<keys_1><key>name</key></keys_1><keys_2><key>name</key></keys_2>"
     with pytest.raises(UntranslatableError, match="is not sorted by name"):
         query(row_step("MergeJoin", xml, "left", "right"), left="t", right="t")
-
-
-def fields(*given: dict[str, str], group: str = "fields", tag: str = "field") -> str:
-    """The fields of a step."""
-    inner = "".join(
-        f"<{tag}>{''.join(f'<{k}>{escape(v)}</{k}>' for k, v in each.items())}</{tag}>"
-        for each in given
-    )
-    return f"<{group}>{inner}</{group}>"
 
 
 def collect(spark: Any, step: RowStep, *before: RowStep, rows: str) -> list[tuple[Any, ...]]:
