@@ -30,9 +30,9 @@ def describe() -> dict[str, str | int | float]:
     }
 
 
-def peak_megabytes() -> float:
-    """Return the most memory that this program has had; `getrusage` counts its parent's as well."""
-    status = Path("/proc/self/status").read_text()
+def peak_megabytes(process: int | str = "self") -> float:
+    """Return the most memory that a process has had; `getrusage` counts its parent's as well."""
+    status = Path(f"/proc/{process}/status").read_text()
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert found is not None
     return int(found[1]) / 1024

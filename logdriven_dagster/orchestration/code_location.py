@@ -2,11 +2,12 @@
 
 import re
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from dagster import (
+    AssetsDefinition,
     BetaWarning,
     Definitions,
     ExecutorDefinition,
@@ -107,20 +108,36 @@ def build_definitions(
                 specs[table] = specs[table].merge_attributes(metadata=metadata)
         location = Location(project, {table: spec.key for table, spec in specs.items()}, prefix)
         location = replace(location, inputs=list_inputs(location, specs))
-        catch_up = catch_up_job(location)
-        jobs = {name: build_configured_job(location, project.jobs[name]) for name in shown.jobs}
-        return Definitions(
-            assets=build_assets(location, specs, execute, op),
-            asset_checks=freshness_checks(location),
-            jobs=[catch_up, *skipping_jobs(location), *jobs.values()],
-            schedules=job_schedules(location, jobs),
-            sensors=[catch_up_sensor(location, catch_up), mirror_sensor(location, catch_up)],
-            resources={
-                location.spark: spark or spark_resource(project),
-                location.io_manager: table_io_manager(location),
-            },
-            executor=executor,
-        )
+        assets = build_assets(location, specs, execute, op)
+        return _assemble(location, assets, shown.jobs, spark, executor)
+
+
+def _assemble(
+    location: Location,
+    assets: list[AssetsDefinition],
+    jobs: Iterable[str],
+    spark: ResourceDefinition | None,
+    executor: ExecutorDefinition | None,
+) -> Definitions:
+    """Return the definitions of assets with the project's jobs, schedules, sensors and resources.
+
+    Dagster keeps the local variables of the function that is the first to make a `Definitions`, so
+    the specifications of the assets, which it copies, must not be one of them.
+    """
+    project, catch_up = location.project, catch_up_job(location)
+    configured = {name: build_configured_job(location, project.jobs[name]) for name in jobs}
+    return Definitions(
+        assets=assets,
+        asset_checks=freshness_checks(location),
+        jobs=[catch_up, *skipping_jobs(location), *configured.values()],
+        schedules=job_schedules(location, configured),
+        sensors=[catch_up_sensor(location, catch_up), mirror_sensor(location, catch_up)],
+        resources={
+            location.spark: spark or spark_resource(project),
+            location.io_manager: table_io_manager(location),
+        },
+        executor=executor,
+    )
 
 
 def _find_notes(project: Project) -> Iterator[tuple[str, dict[str, str]]]:

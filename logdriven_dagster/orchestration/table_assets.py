@@ -63,6 +63,7 @@ logged per window; without any result it would skip the assets downstream."""
 _IO_MANAGER_KEY = "dagster/io_manager_key"
 """Set by `AssetSpec.with_io_manager_key`, which would make another copy of each table's spec."""
 
+_ONE_RUN = BackfillPolicy.single_run()
 _SIGNATURE = Signature([Parameter("context", Parameter.POSITIONAL_OR_KEYWORD)])
 Results: TypeAlias = Iterator[MaterializeResult[Any] | Output[None]]
 Execute: TypeAlias = Callable[[AssetExecutionContext, TableConfig, Location], Results]
@@ -101,7 +102,7 @@ def _asset(
         specs=[_with_upstreams(location, table, spec, partitions)],
         check_specs=check_specs(project, table, spec.key, partitions.definition),
         partitions_def=partitions.definition,
-        backfill_policy=op.backfill_policy or BackfillPolicy.single_run(),
+        backfill_policy=op.backfill_policy or _ONE_RUN,
         required_resource_keys={location.spark},
         op_tags={**run_tags(table), **(op.tags or {})},
         pool=op.pool,

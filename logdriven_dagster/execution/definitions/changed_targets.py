@@ -230,12 +230,13 @@ def _effect(changed: Collection[str], target: Target) -> str:
 
 
 def _way(table: str, target: Target) -> Mapping[str, str]:
-    """Return the way in which a target writes, as texts."""
+    """Return the way in which a target writes, as texts; the order of key columns means nothing."""
+    key = sorted(getattr(target, "key", ()), key=str.lower)
     return {
         "type": target.type,
         "place": target.place(table),
         "mode": target.mode,
-        "key": f"[{', '.join(getattr(target, 'key', ()))}]",
+        "key": f"[{', '.join(key)}]",
         "window_column": target.window_column or "_window_start",
     }
 

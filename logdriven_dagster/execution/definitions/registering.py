@@ -124,14 +124,15 @@ def load_for_code_location(
     if changed is not None:
         sources = replace(sources, config=changed(sources.config))
     project = build_project(sources)
-    applied: list[Project] = []
+    unapplied, applied = [sources], list[Project]()
     applying = Lock()
 
     def registering(run_log: RunLog) -> Project:
         with applying:
             if not applied:
-                folder = Folder.read(sources, project, run_log)
+                folder = Folder.read(unapplied[0], project, run_log)
                 applied.append(_register(folder, "code location").project)
+                unapplied.clear()  # the process keeps this function, but not the parsed files
             return applied[0]
 
     return replace(_apply_registry(sources, project), registering=registering)

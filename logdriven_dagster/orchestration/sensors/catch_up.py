@@ -115,10 +115,10 @@ def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         if reason := reason or _busy(runs, plan, now) or pause.reason(now):
             message = redact(reason + _describe_left_out(current, location.select()))
             return SensorResult(skip_reason=SkipReason(message), cursor=context.cursor)
-        request = RunRequest(
-            run_key=_digest(ready, runs[0].dagster_run.run_id if runs else ""),
-            run_config=_run_config(config, job.name, group),
-            tags=_tags(current, ready),
+        request = _build_request(
+            _digest(ready, runs[0].dagster_run.run_id if runs else ""),
+            _run_config(config, job.name, group),
+            _tags(current, ready),
         )
         return SensorResult(run_requests=[request], cursor=pause.next(now, config.interval))
 
@@ -226,6 +226,15 @@ def _of_one_group(
     chosen = groups[ready[0].table]
     names = [name for name, group in groups.items() if group == chosen]
     return [window for window in ready if groups[window.table] == chosen], names
+
+
+def _build_request(run_key: str, config: dict[str, Any], tags: dict[str, str]) -> RunRequest:
+    """Return the request of a run.
+
+    Dagster keeps the local variables of the function that is the first to make a `RunRequest`, so
+    the plan of thousands of tables must not be one of them.
+    """
+    return RunRequest(run_key=run_key, run_config=config, tags=tags)
 
 
 def _tags(project: Project, ready: Sequence[PlannedWindow]) -> dict[str, str]:

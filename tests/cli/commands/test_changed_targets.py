@@ -102,6 +102,13 @@ def test_another_case_of_a_key_column_is_no_change(folder: Path, logdriven):
     assert "were written with" not in logdriven("plan", "--now", "2022-01-03").out
 
 
+def test_another_order_of_key_columns_is_no_change(folder: Path, logdriven):
+    write(folder, UPSERT.replace("[id]", "[id, Day]"))
+    logdriven("refresh", "ods.a", "--from", "2022-01-01", "--to", "2022-01-03")
+    write(folder, UPSERT.replace("[id]", "[day, id]"))
+    assert "were written with" not in logdriven("plan", "--now", "2022-01-03").out
+
+
 def test_another_incremental_type_is_reported(folder: Path, logdriven):
     text = TABLE.format(target=UPSERT) + "incremental_type: full\n"
     (folder / "tables/a.yaml").write_text(text)

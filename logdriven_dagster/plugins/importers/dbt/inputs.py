@@ -17,6 +17,13 @@ def read_source(node: Node, manifest: Manifest, connections: Mapping[str, str]) 
     rows cannot be read.
     """
     theirs = str(node.values.get("source_name"))
+    meta = {**(node.values.get("meta") or {}), **node.config, **(node.config.get("meta") or {})}
+    files = meta.get("external_location")
+    if manifest.adapter == "duckdb" and (files or meta.get("plugin")):
+        raise UntranslatableError(
+            f"DuckDB reads it from {files or meta['plugin']}, and not from a table; write the "
+            "`source` of this table with the path and the type of the files"
+        )
     if theirs in connections:
         identifier = node.values.get("identifier") or node.name
         schema = node.values.get("schema")
@@ -24,9 +31,7 @@ def read_source(node: Node, manifest: Manifest, connections: Mapping[str, str]) 
         return {"type": "jdbc", "connection": connections[theirs], "table": table}
     if speaks_spark(manifest.adapter):
         return {"type": "table", "name": node.relation}
-    external = (node.values.get("external") or {}).get("location")
-    meta = {**(node.values.get("meta") or {}), **(node.config.get("meta") or {})}
-    place = external or meta.get("external_location") or node.relation
+    place = (node.values.get("external") or {}).get("location") or files or node.relation
     raise UntranslatableError(
         f"{place} of {manifest.adapter} cannot be read without a connection; pass "
         f"--map {theirs}=CONNECTION, or write the `source` of this table"

@@ -209,6 +209,8 @@ class _FolderImport:
                     }
                     for name, outcome in table.depends.items()
                 ]
+            if table.made.variables:
+                values["variables"] = dict(table.made.variables)
             values["steps"] = table.made.steps
             comments = {"steps.load": table.made.comments} if table.made.comments else {}
             origin = f"Made by `logdriven import-kettle` from {table.place}."

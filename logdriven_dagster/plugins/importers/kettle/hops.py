@@ -66,9 +66,8 @@ _DIMENSION = (
 )
 _WAYS = {
     **dict.fromkeys(("ScriptValueMod", "ScriptValue", "Janino", "Formula"), _IN_SQL),
-    **dict.fromkeys(("UserDefinedJavaClass", "RegexEval", "ReplaceString"), _IN_SQL),
-    **dict.fromkeys(("Denormaliser", "Normaliser", "SplitFieldToRows3", "JoinRows"), _IN_SQL),
-    **dict.fromkeys(("DBJoin", "MergeRows", "FieldSplitter", "NumberRange"), _IN_SQL),
+    **dict.fromkeys(("UserDefinedJavaClass", "RegexEval"), _IN_SQL),
+    **dict.fromkeys(("JoinRows", "DBJoin", "MergeRows"), _IN_SQL),
     **dict.fromkeys(
         ("Update", "Delete", "SynchronizeAfterMerge"), "write it as a statement of `pre_sql`"
     ),

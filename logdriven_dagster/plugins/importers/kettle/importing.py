@@ -148,6 +148,8 @@ class _KettleImport:
         values["default_start"] = self.wish.first_start(self.project, name)
         if depends := self._depends_on(table, first):
             values["depends_on"] = depends
+        if made.variables:
+            values["variables"] = dict(made.variables)
         values["steps"] = made.steps
         comments = {"steps.load": made.comments} if made.comments else {}
         origin = f"Made by `logdriven import-kettle` from {first.place}: {first.name}."

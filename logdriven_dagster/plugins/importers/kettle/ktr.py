@@ -157,6 +157,8 @@ class Ktr:
     refused: tuple[Refused, ...] = ()
     idle: tuple[str, ...] = ()
     """Steps that Kettle does not start: all of their hops are disabled, or they are not drawn."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Default of each named parameter."""
     is_transactional: bool = False
     """True if all steps share one transaction of their connection (`unique_connections`)."""
 
@@ -219,8 +221,18 @@ def read_ktr(path: Path) -> Ktr:
         tuple(flows),
         tuple(refused),
         tuple(sorted(idle)),
+        _read_parameters(root),
         is_transactional=root.findtext("info/unique_connections", "").strip() == "Y",
     )
+
+
+def _read_parameters(root: "Element") -> dict[str, str]:
+    """Return the default of each named parameter; an empty one is an empty text in Kettle."""
+    return {
+        name: each.findtext("default_value") or ""
+        for each in root.iterfind("info/parameters/parameter")
+        if (name := read_text(each, "name"))
+    }
 
 
 def _find_foreign(
@@ -500,7 +512,8 @@ def _database(element: "Element") -> Database:
 def _number(step: "Element", name: str) -> int:
     text = read_text(step, name) or "0"
     if not is_whole(text):
-        raise UntranslatableError(f"{name}: {text} is not a number")
+        place = read_text(step, "name")
+        raise UntranslatableError(f"{place}: its {name} {text} must be a number; write it there")
     return int(text)
 
 

@@ -1,8 +1,8 @@
 """Steps from transformations of Kettle, or stubs that fail with the reason."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,8 @@ class KtrStep:
     steps: list[Values]
     comments: tuple[str, ...] = ()
     incomplete: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the table: the named parameters that its SQL uses, with their defaults."""
     of_its_job: bool = False
     """True if its SQL uses the job's name and several jobs run it, which pass it as a parameter."""
 
@@ -112,7 +114,7 @@ class Translator:
         self, row: Transformation, found: ktr.Ktr, flow: ktr.Flow, jobs: Sequence[str]
     ) -> KtrStep:
         """Return the steps that load one output. Raises UntranslatableError for other meanings."""
-        names = _Variables(row, jobs)
+        names = self._variables(row, jobs, found)
         output = flow.output
         connection = self.connection(output.connection, found)
         backend = find_backend(self.project.config.connections[connection])
@@ -164,7 +166,7 @@ class Translator:
 
     def scripts_only(self, row: Transformation, found: ktr.Ktr) -> KtrStep:
         """Return the step of a transformation that only executes scripts."""
-        names = _Variables(row, [])
+        names = self._variables(row, [], found)
         try:
             scripts = [self._script(found, script, names) for script in found.scripts]
             scripts = [script for script in scripts if script["sql"]]
@@ -248,7 +250,8 @@ class Translator:
         places = {script.connection for script in found.scripts}
         if len(places) != 1:
             raise UntranslatableError(f"it has scripts on {len(places)} connections")
-        names = _Variables(row, [row.job])
+        # A job has no variables for the defaults of named parameters.
+        names = self._variables(row, [row.job], replace(found, parameters={}))
         texts = [text for script in found.scripts for text in _texts(found, script, names)]
         if not texts:
             raise UntranslatableError("its scripts are empty")
@@ -259,21 +262,34 @@ class Translator:
             step["transaction"] = False
         return self._build_step([step], row, names)
 
+    def _variables(self, row: Transformation, jobs: Sequence[str], found: ktr.Ktr) -> "_Variables":
+        return _Variables(row, jobs, found.parameters, self.project.config.variables)
+
     def _build_step(self, steps: list[Values], row: Transformation, names: "_Variables") -> KtrStep:
-        reasons = []
+        """Return steps with their variables. Raises UntranslatableError for those without a value.
+
+        A query with an unknown variable would make the whole project invalid.
+        """
         if names.unknown:
             variables = ", ".join(names.unknown)
-            reasons.append(f"the variables {variables} are not set; set them in variables")
-        if names.of_its_job:
-            jobs = ", ".join(names.jobs)
-            reasons.append(
-                f"{JOB_VARIABLE} is a parameter of the jobs {jobs}, without which the table "
-                "cannot run; set it in variables, or run the table only in these jobs"
+            raise UntranslatableError(
+                f"the variables {variables} have no value; set them in `variables` of "
+                "logdriven.yaml, and import again"
             )
-        for reason in reasons:
-            self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
-        comments = tuple(f"TODO: {reason}" for reason in reasons)
-        return KtrStep(steps, comments, bool(reasons), names.of_its_job)
+        if names.used:
+            given = ", ".join(f"{name}={value!r}" for name, value in names.used.items())
+            reason = f"defaults of its named parameters, which a job may set to others: {given}"
+            self.translation.note(row.place, f"{row.path}/{row.name}", reason)
+        if not names.of_its_job:
+            return KtrStep(steps, variables=names.used)
+        reason = (
+            f"{JOB_VARIABLE} is a parameter of the jobs {', '.join(names.jobs)}, without which the "
+            "table cannot run; set it in variables, or run the table only in these jobs"
+        )
+        self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
+        return KtrStep(
+            steps, (f"TODO: {reason}",), incomplete=True, variables=names.used, of_its_job=True
+        )
 
     def connection(self, name: str, found: ktr.Ktr) -> str:
         """Return the project's connection for Kettle's, and note options that it had there."""
@@ -441,10 +457,21 @@ class _FlowSteps:
 
 
 class _Variables:
-    """Kettle's variables in SQL: those of the guide have values, others are collected."""
+    """Kettle's variables in SQL: those of the guide have values, others are collected.
 
-    def __init__(self, row: Transformation, jobs: Sequence[str]) -> None:
+    The project's variables come before the defaults of named parameters.
+    """
+
+    def __init__(
+        self,
+        row: Transformation,
+        jobs: Sequence[str],
+        parameters: Mapping[str, str],
+        ours: Container[str],
+    ) -> None:
         self.jobs = jobs
+        self.used: dict[str, str] = {}
+        self._parameters, self._ours = parameters, ours
         self.of_its_job = False
         # The variables of the guide, which other jobs do not set.
         guide = {"KTR_NAME": row.name, "KTR_PATH": row.path, "TBL_NAME": row.table}
@@ -478,7 +505,12 @@ class _Variables:
         if name in self._known:
             return self._known[name]
         ours = identifier(name, otherwise="v")
-        if ours not in self.unknown:
+        default = self._parameters.get(name, "${")
+        if ours in self._ours:
+            return f"${{{ours}}}"
+        if not _VARIABLE.search(default) and "${" not in default:
+            self.used[ours] = default
+        elif ours not in self.unknown:
             self.unknown.append(ours)
         return f"${{{ours}}}"
 

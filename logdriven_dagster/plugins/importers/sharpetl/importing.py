@@ -17,6 +17,7 @@ from logdriven_dagster.plugins.importers.sharpetl.parser import Workflow
 from logdriven_dagster.plugins.importers.sharpetl.quality import notify, read_rules
 from logdriven_dagster.plugins.importers.sharpetl.sources import FILES, KAFKA
 from logdriven_dagster.plugins.importers.sharpetl.steps import Steps
+from logdriven_dagster.plugins.importers.sharpetl.uniting import unite_writers
 from logdriven_dagster.plugins.importers.sharpetl.variables import Variables, names_of_window
 
 _KINDS = {"timewindow": "time_window", "": "time_window", "diff": "time_window"}
@@ -55,6 +56,7 @@ def import_sharpetl(
     for workflow in workflows:
         one = _WorkflowDraft(project, workflow, translation, names, (connections, known))
         translation.drafts.append(one.draft())
+    unite_writers(translation)
     return translation
 
 

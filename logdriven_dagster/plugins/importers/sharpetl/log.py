@@ -55,7 +55,24 @@ def read_progress(
                 found.append(_of_windows(ours, place, rows))
         except ValueError as error:
             translation.leave(place, ours, f"its log is not imported: {error}")
-    return found
+    return list(_merge_united(found, names, translation))
+
+
+def _merge_united(
+    found: list[Progress], names: Mapping[str, str], translation: Translation
+) -> "Iterator[Progress]":
+    """Yield one progress for each table; several workflows of a table must be equally far."""
+    for table in dict.fromkeys(each.table for each in found):
+        own = [each for each in found if each.table == table]
+        workflows = [theirs for theirs, ours in names.items() if ours == table]
+        if len(own) == len(workflows) and len({(e.until, e.undone) for e in own}) == 1:
+            yield own[0]
+            continue
+        reason = (
+            f"its log is not imported, since its workflows {', '.join(workflows)} have not "
+            "succeeded up to the same time; run them in Sharp ETL until then, or set default_start"
+        )
+        translation.leave(own[0].place, table, reason)
 
 
 def _of_windows(table: str, place: str, rows: "list[RowMapping]") -> Progress:

@@ -155,6 +155,24 @@ def test_a_source_of_a_database_is_read_by_its_mapped_connection(dbt: Dbt, broug
     assert step(dbt, "raw/orders")["source"] == source
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"meta": {"external_location": "s3://lake/{name}/*.parquet"}},
+        {"config": {"external_location": "lake/orders.parquet"}},
+        {"config": {"meta": {"plugin": "excel"}}},
+    ],
+)
+def test_a_source_that_duckdb_reads_from_files_is_not_a_table_of_a_connection(
+    dbt: Dbt, brought: Import, given: dict[str, Any]
+):
+    dbt.adapter = "duckdb"
+    dbt.model("orders", "select id from {{ source('raw', 'orders') }}", dbt.source(**given))
+    report = brought("--map", "raw=shop", code=1)
+    assert "and not from a table" in reasons(report)
+    assert table(dbt, "raw/orders")["release_state"] == "offline"
+
+
 def test_a_source_of_a_warehouse_without_a_connection_fails(dbt: Dbt, brought: Import):
     dbt.adapter = "postgres"
     dbt.model("orders", "select id from {{ source('raw', 'orders') }}", dbt.source())

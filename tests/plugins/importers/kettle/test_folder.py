@@ -1,6 +1,7 @@
 """Tables and jobs from `.ktr` and `.kjb` files, without the tables of the guide."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from logdriven_dagster.config import load_project
 from tests.plugins.importers.conftest import Folder
-from tests.plugins.importers.kettle.world import Kettle, rows, step
+from tests.plugins.importers.kettle.world import Kettle, fields, rows, step
 
 START = "<entry><name>Start</name><type>SPECIAL</type><start>Y</start>{}</entry>"
 SELECT = "<fields><field><name>id</name><rename>k</rename></field></fields>"
@@ -75,7 +76,7 @@ def test_each_output_of_a_transformation_is_a_table(kettle: Kettle, brought: Any
         step("change", "SelectValues", below=SELECT),
         step("a", "TableOutput", table="a"),
         step("numbers", "TableInput", sql="SELECT 2 AS id"),
-        step("turn", "Denormaliser"),
+        step("turn", "JoinRows"),
         step("b", "TableOutput", table="b"),
         hops=(("read", "change"), ("change", "a"), ("numbers", "turn"), ("turn", "b")),
     )
@@ -83,7 +84,7 @@ def test_each_output_of_a_transformation_is_a_table(kettle: Kettle, brought: Any
     folder = kettle.folder
     assert [each["reason"] for each in told["untranslated"]] == [
         (
-            "b: steps without a counterpart here: turn (Denormaliser); write it in the query of "
+            "b: steps without a counterpart here: turn (JoinRows); write it in the query of "
             "the input, or as a `python` step"
         )
     ]
@@ -241,3 +242,54 @@ def test_imported_files_run(spark: Any, kettle: Kettle, brought: Any):
     folder.spark = spark
     folder.run_all()
     assert rows(folder.url, "SELECT id, code FROM target ORDER BY id") == [(1, 7), (3, 0)]
+
+
+def test_a_transformation_of_cuts_splits_and_pivots_runs(kettle: Kettle, brought: Any, spark: Any):
+    folder = kettle.folder
+    folder.spark = spark
+    folder.execute(
+        "CREATE TABLE src (id BIGINT, v VARCHAR(20), q1 BIGINT, q2 BIGINT)",
+        "INSERT INTO src VALUES (1, 'a_b', 10, 20), (2, 'c', NULL, 5)",
+        "CREATE TABLE dst (id BIGINT, k VARCHAR(9), q1 BIGINT, q2 BIGINT, one VARCHAR(9), "
+        "part VARCHAR(9))",
+    )
+    cut = {"in_stream_name": "v", "out_stream_name": "w", "cut_from": "0", "cut_to": "3"}
+    parts = ({"name": name, "type": "String"} for name in ("one", "two"))
+    types = ({"name": f"q{n}", "value": f"Q{n}", "norm": "amount"} for n in (1, 2))
+    names = [{"name": name} for name in ("id", "one", "w")]
+    keys = (
+        {"field_name": "amount", "key_value": f"Q{n}", "target_name": f"q{n}"}
+        | {"target_type": "Integer"}
+        for n in (1, 2)
+    )
+    range_ = {"lower_bound": "0", "upper_bound": "10", "value": "low"}
+    out = ({"name": name} for name in ("id", "k", "q1", "q2", "one", "part"))
+    given = {
+        "StringCut": fields(cut),
+        "FieldSplitter": "<splitfield>v</splitfield><delimiter>_</delimiter>" + fields(*parts),
+        "Normaliser": "<typefield>q</typefield>" + fields(*types),
+        "SelectValues": fields(*names, {"name": "q"}, {"name": "amount"}),
+        "SortRows": fields(*(name | {"ascending": "Y"} for name in names)),
+        "Denormaliser": "<key_field>q</key_field>" + fields(*names, group="group") + fields(*keys),
+        "SplitFieldToRows3": "<splitfield>w</splitfield><delimiter>_</delimiter>"
+        "<newfield>part</newfield>",
+        "NumberRange": "<inputField>q2</inputField><outputField>k</outputField>"
+        "<fallBackValue>x</fallBackValue>" + fields(range_, group="rules", tag="rule"),
+        "UniqueRowsByHashSet": "<fields/>",
+    }
+    steps = [
+        step("read", "TableInput", sql="SELECT id, v, q1, q2 FROM src"),
+        *(step(kind, kind, below=xml) for kind, xml in given.items()),
+        step("out", "SelectValues", below=fields(*out)),
+        step("write", "TableOutput", table="dst", truncate="Y"),
+    ]
+    hops = tuple(pairwise(["read", *given, "out", "write"]))
+    kettle.ktr("flow", *steps, hops=hops)
+    brought()
+    folder.run_all(tables=("kettle.flow",))
+    found = rows(folder.url, "SELECT id, k, q1, q2, one, part FROM dst ORDER BY id, part")
+    assert found == [
+        (1, "x", 10, 20, "a", "a"),
+        (1, "x", 10, 20, "a", "b"),
+        (2, "low", None, 5, "c", "c"),
+    ]

@@ -476,7 +476,8 @@ def test_a_text_whose_variables_are_not_replaced_keeps_them(
     query = "SELECT '%%TBL_NAME%%' AS n"
     path = kettle.copies("ktr_orders", query, "orders", before="DELETE FROM x -- %%A%%")
     path.write_text(path.read_text().replace(f"<{tag}>Y</{tag}>", value.format(tag, tag)))
-    brought(code=0 if before else 1)
+    kettle.folder.configure(variables={"A": "a"})
+    brought()
     (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
     if before:
         assert loaded["commit_before_read"][0]["sql"] == ["DELETE FROM x -- %%A%%"]
@@ -572,7 +573,7 @@ def test_a_key_that_kettle_would_not_insert_is_refused(kettle: Kettle, brought: 
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [
-        ([step("turn", "Denormaliser")], "turn (Denormaliser)"),
+        ([step("turn", "JoinRows")], "turn (JoinRows)"),
         ([step("read", "TableInput", sql="SELECT 1")], "1 inputs and 0 outputs"),
         (
             [
@@ -613,14 +614,48 @@ def test_an_unknown_connection_is_listed_with_the_fix(kettle: Kettle, brought: A
     assert loaded["target"]["connection"] == "shop"
 
 
-def test_variables_without_a_value_keep_a_table_offline(kettle: Kettle, brought: Any):
+def test_variables_without_a_value_are_named_in_a_stub(
+    kettle: Kettle, brought: Any, logdriven: Any
+):
     kettle.job("nightly")
     kettle.table("nightly", "orders")
     kettle.copies("ktr_orders", "SELECT '${AREA}' AS area", "${TBL_NAME}")
-    assert "variables AREA" in reasons(brought(code=1))
+    assert "the variables AREA have no value; set them in `variables`" in reasons(brought(code=1))
     table = load_project(kettle.folder.root).tables["kettle.orders"]
     assert table.release_state == "offline"
-    assert table.steps[0].target.table == "orders"  # type: ignore[union-attr]
+    assert "AREA" in str(table.steps[0].sql)
+    assert logdriven("validate", "--project", kettle.folder.root).code == 0
+
+
+def test_a_variable_of_the_project_is_used(kettle: Kettle, brought: Any, logdriven: Any):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    kettle.copies("ktr_orders", "SELECT '${AREA}' AS area", "${TBL_NAME}")
+    kettle.folder.configure(variables={"AREA": "north"})
+    brought()
+    (step,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    assert step["source"]["query"].strip() == "SELECT '${AREA}' AS area"
+    assert logdriven("validate", "--project", kettle.folder.root).code == 0
+
+
+def test_defaults_of_named_parameters_are_variables_of_the_table(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    path = kettle.copies("ktr_orders", "SELECT '${ETL_DATE}' AS a, '${X}' AS b, '%%E%%'", "orders")
+    given = {"ETL_DATE": "2020-10-19", "X": "007", "E": "", "UNUSED": "1", "Y": "${X}"}
+    texts = "".join(
+        f"<parameter><name>{name}</name><default_value>{value}</default_value></parameter>"
+        for name, value in given.items()
+    )
+    text = path.read_text().replace("</info>", f"<parameters>{texts}</parameters></info>")
+    path.write_text(text)
+    told = brought()
+    notes = "\n".join(each["reason"] for each in told["notes"])
+    assert "which a job may set to others: ETL_DATE='2020-10-19'" in notes
+    table = load_project(kettle.folder.root).tables["kettle.orders"]
+    assert dict(table.variables) == {"ETL_DATE": "2020-10-19", "X": "007", "E": ""}
+    path.write_text(text.replace("${X}' AS", "${Y}' AS"))
+    assert "the variables Y have no value" in reasons(brought("--overwrite", code=1))
 
 
 def test_entities_are_refused(kettle: Kettle, brought: Any):

@@ -18,6 +18,7 @@ from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowS
 from logdriven_dagster.plugins.importers.kettle.rows.queries import QUERIES
 from logdriven_dagster.plugins.importers.kettle.rows.routing import restrict
 from logdriven_dagster.plugins.importers.kettle.rows.sorting import refuse_sorted_comparisons
+from tests.plugins.importers.kettle.world import fields
 
 PEOPLE = "VALUES (1, 'Ann', 10D), (2, '', 20D), (3, NULL, NULL), (4, 'ann', 0D) AS t(id, name, x)"
 
@@ -406,3 +407,214 @@ def test_a_merge_join_of_unsorted_rows_is_refused():
     xml += "<keys_1><key>name</key></keys_1><keys_2><key>name</key></keys_2>"
     with pytest.raises(UntranslatableError, match="is not sorted by name"):
         query(row_step("MergeJoin", xml, "left", "right"), left="t", right="t")
+
+
+def collect(spark: Any, step: RowStep, *before: RowStep, rows: str) -> list[tuple[Any, ...]]:
+    found = [tuple(row) for row in spark.sql(query(step, *before, people=rows)).collect()]
+    return sorted(found, key=repr)
+
+
+def test_row_normaliser_gives_a_row_for_each_type(spark: Any):
+    """Source: Kettle, the sample `Row Normaliser`: products by month become rows."""
+    given = [
+        {"name": f"{month} {what}", "value": month, "norm": what}
+        for month in ("jan", "feb")
+        for what in ("sales", "count")
+    ]
+    it = row_step("Normaliser", "<typefield>month</typefield>" + fields(*given))
+    table = (
+        "VALUES ('a', 1D, 2L, NULL, 4L) AS t(product, `jan sales`, `jan count`, `feb sales`, "
+        "`feb count`)"
+    )
+    table = table.replace("NULL", "CAST(NULL AS DOUBLE)")
+    assert collect(spark, it, rows=table) == [("a", "feb", None, 4), ("a", "jan", 1.0, 2)]
+    texts = table.replace("CAST(NULL AS DOUBLE)", "'x'")
+    with pytest.raises(Exception, match="have different types"):
+        collect(spark, it, rows=texts)
+
+
+def test_row_normaliser_with_fields_in_another_order_is_refused():
+    """Kettle fills new fields in the order of the list, whatever their names."""
+    given = [
+        {"name": "a", "value": "1", "norm": "x"},
+        {"name": "b", "value": "1", "norm": "y"},
+        {"name": "c", "value": "2", "norm": "y"},
+        {"name": "d", "value": "2", "norm": "x"},
+    ]
+    with pytest.raises(UntranslatableError, match="same order"):
+        query(row_step("Normaliser", "<typefield>t</typefield>" + fields(*given)))
+
+
+def denormaliser(**more: str) -> tuple[RowStep, RowStep]:
+    sort = row_step("SortRows", fields({"name": "id", "ascending": "Y"}), "people")
+    sort = RowStep("sorted", sort.kind, sort.element, sort.sources)
+    targets = [
+        {
+            "field_name": "value",
+            "key_value": key,
+            "target_name": key.lower(),
+            "target_type": "String",
+            "target_aggregation_type": "-",
+            **more,
+        }
+        for key in ("Phone", "Mail")
+    ]
+    xml = "<key_field>kind</key_field>" + fields({"name": "id"}, group="group") + fields(*targets)
+    return row_step("Denormaliser", xml, "sorted"), sort
+
+
+def pivoted(spark: Any, rows: str, **more: str) -> list[tuple[Any, ...]]:
+    it, sort = denormaliser(**more)
+    reading = Reading(
+        {"sorted": f"(SELECT * FROM {rows})"}, {}, columns={"sorted": ["id", "kind", "value"]}
+    )
+    sql = QUERIES[it.kind](it, reading, {"sorted": sort, "it": it})
+    return sorted(tuple(row) for row in spark.sql(sql).collect())
+
+
+def test_row_denormaliser_gives_a_field_for_each_key(spark: Any):
+    """Source: Kettle, the sample `Row Denormaliser`. Keys that no field names are left out."""
+    rows = (
+        "VALUES (1, 'Phone', '12'), (1, 'Mail', 'a@b'), (1, 'phone', '99'), (2, 'Fax', '7'), "
+        "(2, NULL, '8') AS t(id, kind, value)"
+    )
+    assert pivoted(spark, rows) == [(1, "12", "a@b"), (2, None, None)]
+    twice = "VALUES (1, 'Phone', '12'), (1, 'Phone', NULL) AS t(id, kind, value)"
+    with pytest.raises(Exception, match="Kettle keeps the last one"):
+        pivoted(spark, twice)
+    with pytest.raises(Exception, match="has another type than"):
+        pivoted(spark, rows, target_type="Integer")
+
+
+def test_row_denormaliser_of_other_fields_or_aggregates_is_refused():
+    it, sort = denormaliser()
+    with pytest.raises(UntranslatableError, match="may have other fields"):
+        query(it, sort, sorted=PEOPLE)
+    it, sort = denormaliser(target_aggregation_type="SUM")
+    reading = Reading({"sorted": "t"}, {}, columns={"sorted": ["id", "kind", "value"]})
+    with pytest.raises(UntranslatableError, match="aggregated"):
+        QUERIES[it.kind](it, reading, {"sorted": sort, "it": it})
+
+
+TEXTS = "VALUES (1, 'a_b_'), (2, 'x'), (3, ''), (4, CAST(NULL AS STRING)) AS t(id, v)"
+
+
+def test_split_fields_gives_the_parts_in_place_of_the_text(spark: Any):
+    names = [{"name": n, "type": "String", "length": "-1"} for n in ("one", "two", "three")]
+    names[1]["ifnull"] = "-"
+    xml = "<splitfield>v</splitfield><delimiter>_</delimiter>" + fields(*names)
+    assert collect(spark, row_step("FieldSplitter", xml), rows=TEXTS) == [
+        (1, "a", "b", None),
+        (2, "x", "-", None),
+        (3, None, "-", None),
+        (4, None, "-", None),
+    ]
+    for wrong in ({"type": "Integer"}, {"trimtype": "both"}, {"id": "A="}, {"length": "2"}):
+        given = fields({**names[0], **wrong})
+        with pytest.raises(UntranslatableError, match="another type than String"):
+            query(row_step("FieldSplitter", xml.partition("<fields>")[0] + given))
+
+
+def test_split_field_to_rows_keeps_a_row_for_an_empty_text(spark: Any):
+    xml = (
+        "<splitfield>v</splitfield><delimiter>{}</delimiter><newfield>part</newfield>"
+        "<rownum>Y</rownum><rownum_field>n</rownum_field><resetrownumber>Y</resetrownumber>"
+        "<delimiter_is_regex>{}</delimiter_is_regex>"
+    )
+    expected = [
+        *[(1, "a_b_", "a", 1), (1, "a_b_", "b", 2), (1, "a_b_", None, 3)],
+        *[(2, "x", "x", 1), (3, "", None, 1), (4, None, None, 1)],
+    ]
+    for delimiter, pattern in (("_", "N"), ("[_]", "Y")):
+        it = row_step("SplitFieldToRows3", xml.format(delimiter, pattern))
+        assert collect(spark, it, rows=TEXTS) == expected
+    over = xml.format("_", "N").replace("<resetrownumber>Y", "<resetrownumber>N")
+    with pytest.raises(UntranslatableError, match="numbers the parts of all rows"):
+        query(row_step("SplitFieldToRows3", over))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"replace_string": "A", "replace_by_string": "c"}, ["cbcb", "x", None, None]),
+        (
+            {"replace_string": "A", "replace_by_string": "c", "case_sensitive": "yes"},
+            ["abab", "x", None, None],
+        ),
+        # Without a new text, only values that are equal to the old one become NULL.
+        ({"replace_string": "X", "replace_by_string": ""}, ["abab", None, None, None]),
+        ({"replace_string": "b", "set_empty_string": "Y"}, ["aa", "x", None, None]),
+    ],
+)
+def test_replace_in_string(spark: Any, settings: dict[str, str], expected: list[str | None]):
+    """Source: Kettle, ReplaceString.replaceString and buildPattern."""
+    it = row_step("ReplaceString", fields({"in_stream_name": "v", **settings}))
+    found = collect(spark, it, rows=TEXTS.replace("a_b_", "abab"))
+    assert [value for _, value in found] == expected
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"use_regex": "yes"},
+        {"whole_word": "yes"},
+        {"replace_by_string": "$1"},
+        {"replace_field_by_string": "id"},
+        {"replace_string": ""},
+    ],
+)
+def test_replace_in_string_by_patterns_and_fields_is_refused(settings: dict[str, str]):
+    given = {"in_stream_name": "v", "replace_string": "a", "replace_by_string": "b", **settings}
+    with pytest.raises(UntranslatableError):
+        query(row_step("ReplaceString", fields(given)))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        ("0", "2", "ab"),
+        ("1", "9", "bcd"),
+        ("4", "5", None),
+        ("9", "10", None),
+        ("0", "-3", "bcd"),
+        ("0", "-9", "abcd"),
+        ("", "", "abcd"),
+    ],
+)
+def test_strings_cut(spark: Any, start: str, end: str, expected: str | None):
+    """Source: Kettle, StringCut.CutString."""
+    given = {"in_stream_name": "v", "out_stream_name": "w", "cut_from": start, "cut_to": end}
+    it = row_step("StringCut", fields(given))
+    rows = "VALUES (1, 'abcd'), (2, NULL) AS t(id, v)"
+    assert collect(spark, it, rows=rows) == [(1, "abcd", expected), (2, None, None)]
+
+
+def test_strings_cut_fails_for_characters_of_two_units(spark: Any):
+    it = row_step("StringCut", fields({"in_stream_name": "v", "cut_from": "0", "cut_to": "1"}))
+    with pytest.raises(Exception, match="Java counts as two"):
+        collect(spark, it, rows="VALUES (1, '😀') AS t(id, v)")
+
+
+def test_number_range_takes_the_first_range_with_the_number(spark: Any):
+    """Source: Kettle, NumberRangeSet: the upper bound is not part of a range."""
+    rules = [
+        {"lower_bound": "-1.7976931348623157E308", "upper_bound": "5.0", "value": "low"},
+        {"lower_bound": "5.0", "upper_bound": "10.0", "value": "mid"},
+        {"lower_bound": "0.0", "upper_bound": "20.0", "value": ""},
+    ]
+    xml = (
+        "<inputField>x</inputField><outputField>range</outputField>"
+        "<fallBackValue>unknown</fallBackValue>" + fields(*rules, group="rules", tag="rule")
+    )
+    it = row_step("NumberRange", xml)
+    rows = "VALUES (4.9), (5), (10), (20), (NULL) AS t(x)"
+    found = {str(x): text for x, text in collect(spark, it, rows=rows)}
+    assert found == {"4.9": "low", "5.0": "mid", "10.0": None, "20.0": "unknown", "None": "unknown"}
+
+
+def test_unique_rows_by_hash_compares_all_fields(spark: Any):
+    it = row_step("UniqueRowsByHashSet", "<fields/>")
+    rows = "VALUES (1, 'a'), (1, 'a'), (1, 'A'), (NULL, NULL), (NULL, NULL) AS t(id, v)"
+    assert len(collect(spark, it, rows=rows)) == 3
+    with pytest.raises(UntranslatableError, match="compare all fields"):
+        query(row_step("UniqueRowsByHashSet", fields({"name": "id"})))

@@ -106,6 +106,15 @@ def step(name: str, kind: str, connection: str = "KettleShop", **fields: str) ->
     )
 
 
+def fields(*given: dict[str, str], group: str = "fields", tag: str = "field") -> str:
+    """Fields of a step as Spoon writes them."""
+    inner = "".join(
+        f"<{tag}>{''.join(f'<{k}>{escape(v)}</{k}>' for k, v in each.items())}</{tag}>"
+        for each in given
+    )
+    return f"<{group}>{inner}</{group}>"
+
+
 def rows(url: sa.URL, query: str) -> list[tuple[Any, ...]]:
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.connect() as conn:

@@ -176,6 +176,72 @@ def test_overwrite_of_a_temporary_table_asks_the_step_that_makes_it(folder: Fold
     assert step(folder)["target"]["mode"] == "overwrite_window"
 
 
+def appending(name: str, query: str, mode: str = "append", period: int = 1440) -> str:
+    head = HEAD.replace("=w", f"={name}").replace("1440", str(period))
+    lines = f"""
+    -- step=1
+    -- source=h2
+    --  dbName=shop
+    -- target=h2
+    --  dbName=shop
+    --  tableName=sales
+    -- writeMode={mode}
+    {query};
+    """
+    return head + lines
+
+
+ONLINE = "SELECT id, name FROM online WHERE day >= '${DATA_RANGE_START}'"
+STORES = "SELECT name, id FROM stores WHERE day < '${DATA_RANGE_END}'"
+
+
+def test_workflows_that_append_to_one_table_are_steps_of_one(
+    folder: Folder, brought: Any, spark: Any
+):
+    folder.spark = spark
+    folder.execute(
+        "CREATE TABLE online (id BIGINT, name VARCHAR(9), day VARCHAR(19))",
+        "CREATE TABLE stores (id BIGINT, name VARCHAR(9), day VARCHAR(19))",
+        "CREATE TABLE sales (id BIGINT, name VARCHAR(9))",
+        "INSERT INTO online VALUES (1, 'a', '2022-01-09 00:00:00')",
+        "INSERT INTO online VALUES (2, 'b', '2022-01-09 10:00:00')",
+        "INSERT INTO stores VALUES (1, 'a', '2022-01-09 00:00:00')",
+        "INSERT INTO stores VALUES (7, NULL, '2022-01-09 00:00:00')",
+        "INSERT INTO sales VALUES (0, 'old')",
+    )
+    after = header("--  dependsOn=dim.stores", HEAD.replace("=w", "=z"))
+    start = "logDrivenType=timewindow\n    --  defaultStart=20220109"
+    texts = (appending("online", ONLINE), appending("dim.stores", STORES), after)
+    told = brought(*(text.replace("logDrivenType=timewindow", start) for text in texts))
+    assert "append to the same one" in str(told["notes"])
+    assert folder.tables == ["online", "z"]
+    assert folder.values("tables/z.yaml")["depends_on"][0]["table"] == "online"
+    folder.run_all()
+    found = rows(folder.url, "SELECT id, name FROM sales ORDER BY id, name")
+    assert found == [(0, "old"), (1, "a"), (1, "a"), (2, "b"), (7, None)]
+
+
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        (appending("z", STORES, period=60), "with another period"),
+        (appending("z", STORES) + STEP.replace("step=1", "step=2"), "to others as well"),
+        (
+            appending("z", STORES).replace("loadType=inc", "dependsOn=y\n    --  loadType=inc"),
+            "depends_on",
+        ),
+    ],
+)
+def test_workflows_of_one_table_with_other_settings_are_stubs(
+    folder: Folder, brought: Any, other: str, problem: str
+):
+    told = brought(appending("a", ONLINE), other, code=1)
+    assert problem in str(told["untranslated"])
+    tables = load_project(folder.root).tables
+    assert tables["z"].release_state == "offline"
+    assert tables["a"].release_state == "online"
+
+
 def test_the_second_of_two_workflows_with_one_target_is_a_stub(folder: Folder, brought: Any):
     other = header("", HEAD.replace("workflow=w", "workflow=z"))
     told = brought(header(""), other, code=1)

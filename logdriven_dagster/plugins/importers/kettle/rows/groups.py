@@ -34,6 +34,7 @@ _AGGREGATES |= {"MIN": "min({})", "MAX": "max({})", "SUM": "sum({})"}
 _OF_TEXTS = {"COUNT_ALL", "COUNT_DISTINCT", "MIN", "MAX"}
 _KEEPING_ORDER = frozenset({"Dummy", "WriteToLog", "FilterRows", "Constant", "ValueMapper"})
 _KEEPING_ORDER |= {"SelectValues", "SwitchCase", "Sequence", "DBLookup", "StreamLookup", *COMPUTING}
+_KEEPING_ORDER |= {"ReplaceString", "StringCut", "NumberRange", "FieldSplitter"}
 """Types of steps with one source that send rows in the order in which they get them."""
 
 
@@ -147,3 +148,17 @@ def deduplicate(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep])
         raise UntranslatableError(f"{step.name}: the rows are not sorted by all of its fields")
     kept = ", ".join(f"{empty_as_null(quote(name))} AS {quote(name)}" for name in columns)
     return f"SELECT DISTINCT {kept} FROM {reading.get_source(step)}"
+
+
+def deduplicate_all(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
+    """Return the query of Unique rows (HashSet), if it compares all fields of the rows."""
+    names = {read_text(each, "name").lower() for each in step.element.iterfind("fields/field")}
+    columns = reading.columns.get(step.sources[0])
+    if read_text(step.element, "reject_duplicate_row").upper() == "Y":
+        raise UntranslatableError(f"{step.name}: duplicates are sent to another step; use SQL")
+    if names and (columns is None or {each.lower() for each in columns} != names):
+        raise UntranslatableError(
+            f"{step.name}: the kept row depends on the order of the rows; compare all fields, or "
+            "write row_number() in SQL"
+        )
+    return f"SELECT DISTINCT * FROM {reading.get_source(step)}"

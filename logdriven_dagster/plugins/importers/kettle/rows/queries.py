@@ -3,7 +3,7 @@
 Only steps whose meaning does not depend on the order of rows or on unknown types are translated.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from logdriven_dagster.plugins.importers.kettle.calculations import COMPUTING, list_computed
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
@@ -16,6 +16,7 @@ from logdriven_dagster.plugins.importers.kettle.rows.fields import (
 )
 from logdriven_dagster.plugins.importers.kettle.rows.groups import (
     deduplicate,
+    deduplicate_all,
     group_rows,
     number_rows,
 )
@@ -27,6 +28,22 @@ from logdriven_dagster.plugins.importers.kettle.rows.joins import (
     read_values,
 )
 from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowStep
+from logdriven_dagster.plugins.importers.kettle.rows.pivots import (
+    list_pivoted,
+    list_unpivoted,
+    pivot,
+    unpivot,
+)
+from logdriven_dagster.plugins.importers.kettle.rows.texts import (
+    classify,
+    cut_texts,
+    list_changed,
+    list_split,
+    list_split_to_rows,
+    replace_texts,
+    split_field,
+    split_to_rows,
+)
 
 
 def list_fields(step: RowStep, reading: Reading) -> list[str] | None:
@@ -41,10 +58,22 @@ def list_fields(step: RowStep, reading: Reading) -> list[str] | None:
     if step.kind in ("GroupBy", "MemoryGroupBy"):
         names = [read_text(each, "name") for each in element.iterfind("group/field")]
         return names + [read_text(each, "aggregate") for each in element.iterfind("fields/field")]
+    if step.kind == "Denormaliser":
+        return list_pivoted(step)
     if before is None:
         return None
     if step.kind == "MergeJoin":
         return list_joined(step, reading)
+    if step.kind in _FIELDS:
+        return _FIELDS[step.kind](step, before)
+    return _list_computed(step, reading, source, before)
+
+
+def _list_computed(
+    step: RowStep, reading: Reading, source: str, before: Sequence[str]
+) -> list[str]:
+    """Return the fields of a step that adds fields to those `before` it, or replaces them."""
+    element = step.element
     added: list[str] = []
     if step.kind in COMPUTING:
         added, removed = list_computed(step.kind, element)
@@ -59,6 +88,13 @@ def list_fields(step: RowStep, reading: Reading) -> list[str] | None:
     return [*before, *reading.rename(source, [name for name in added if name])]
 
 
+_FIELDS: Mapping[str, Callable[[RowStep, Sequence[str]], list[str]]] = {
+    **dict.fromkeys(("ReplaceString", "StringCut", "NumberRange"), list_changed),
+    "FieldSplitter": list_split,
+    "SplitFieldToRows3": list_split_to_rows,
+    "Normaliser": list_unpivoted,
+}
+
 QUERIES: Mapping[str, Callable[[RowStep, Reading, Mapping[str, RowStep]], str]] = {
     "SelectValues": select_fields,
     "Constant": add_constants,
@@ -69,6 +105,14 @@ QUERIES: Mapping[str, Callable[[RowStep, Reading, Mapping[str, RowStep]], str]] 
     "GroupBy": group_rows,
     "MemoryGroupBy": group_rows,
     "Unique": deduplicate,
+    "UniqueRowsByHashSet": deduplicate_all,
+    "ReplaceString": replace_texts,
+    "StringCut": cut_texts,
+    "NumberRange": classify,
+    "FieldSplitter": split_field,
+    "SplitFieldToRows3": split_to_rows,
+    "Normaliser": unpivot,
+    "Denormaliser": pivot,
     "Sequence": number_rows,
     **dict.fromkeys(COMPUTING, compute_values),
 }
