@@ -31,7 +31,7 @@ from logdriven_dagster.config.models.types.iceberg import IcebergSource, Iceberg
 from logdriven_dagster.config.models.types.jdbc import JdbcSource, JdbcTarget
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.spark_table import CatalogSource
-from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.models.types.targets import HistoryTarget, Target
 from logdriven_dagster.config.models.types.time_columns import TimeColumn
 
 
@@ -131,6 +131,11 @@ _FIELDS: Mapping[type[BaseModel], Mapping[Effect, str]] = {
         _COSMETIC: "existing_rows",
         _VALUES: "window_column options",
         _GRAIN: "mode key",
+    },
+    HistoryTarget: {
+        _VALUES: "deleted_when snapshot",
+        _GRAIN: "sequence_by track",
+        _SHAPE: "valid_from valid_to",
     },
     IcebergTarget: {_SHAPE: "type name"},
     FileTarget: {_SHAPE: "type path"},

@@ -11,7 +11,7 @@ from logdriven_dagster.config.models.types.registered import TARGETS
 from logdriven_dagster.config.models.types.write_modes import WriteMode, write_mode
 
 PACKAGE = Path(logdriven_dagster.__file__).parent
-WORDS = ("append", "overwrite_window", "overwrite", "upsert")
+WORDS = ("append", "overwrite_window", "overwrite", "upsert", "history")
 
 
 def test_every_word_that_a_target_takes_is_a_mode():
@@ -27,6 +27,7 @@ def test_every_word_that_a_target_takes_is_a_mode():
         ("overwrite_window", {"keeps_windows_apart", "replaces_own_range"}),
         ("overwrite", {"replaces_whole_table"}),
         ("upsert", {"merges_by_key"}),
+        ("history", {"merges_by_key", "keeps_history"}),
         ("a_word_of_a_package", {"keeps_windows_apart"}),
     ],
 )
