@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.targets import HistoryTarget
+from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.instants import instant, instant_text
-from logdriven_dagster.engine.queries.quoting import quote_name
+from logdriven_dagster.engine.queries.quoting import quote_name, text_literal
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-_NEW, _DELETED, _SAME, _SEEN = "_logdriven_new", "_logdriven_deleted", "_same", "_seen"
+_NEW, _DELETED = "_logdriven_new", "_logdriven_deleted"
+_SAME, _SEEN = "_logdriven_same", "_logdriven_seen"
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
@@ -52,6 +54,11 @@ def add_version_columns(
                 f"{name}: the result has a column {added}, which mode {target.mode} adds; choose "
                 f"another name for one of them, such as valid_from: since in the target"
             )
+    if used := sorted({_NEW, _DELETED, _SAME, _SEEN} & kinds.keys()):
+        raise TerminalStepError(
+            f"{name}: the result has a column {used[0]}, a name that mode {target.mode} uses "
+            "itself; rename the column in the step's SQL"
+        )
     named = [*target.key, *target.track, *filter(None, [target.sequence_by])]
     if missing := [column for column in named if column.lower() not in kinds]:
         raise TerminalStepError(
@@ -72,7 +79,25 @@ def add_version_columns(
             )
         since = sf.col(quote_name(target.sequence_by)).cast("timestamp")
     until = sf.lit(None).cast("timestamp")
-    return frame.withColumn(target.valid_from, since).withColumn(target.valid_to, until)
+    versions = frame.withColumn(target.valid_from, since).withColumn(target.valid_to, until)
+    _refuse_bad_condition(versions, target, name)
+    return versions
+
+
+def _refuse_bad_condition(versions: "DataFrame", target: HistoryTarget, name: str) -> None:
+    """Raise TerminalStepError if `deleted_when` is not a condition on columns of the result."""
+    if target.deleted_when is None:
+        return
+    try:
+        with step_errors():
+            (field,) = versions.select(sf.expr(target.deleted_when)).schema.fields
+    except TerminalStepError as error:
+        raise TerminalStepError(f"{name}: deleted_when: {error}") from error
+    if field.dataType.typeName() not in ("boolean", "void"):
+        raise TerminalStepError(
+            f"{name}: deleted_when is {field.dataType.simpleString()}; it must be a condition, "
+            "such as op = 'D'"
+        )
 
 
 def refuse_bad_keys(
@@ -218,11 +243,23 @@ class _Fold:
         before = old.where(f"{self._from} < {self._start}").withColumn(
             self._target.valid_to, sf.expr(reopened)
         )
-        current = before.where(f"{self._to} IS NULL")
+        current = self._refuse_ambiguous(before.where(f"{self._to} IS NULL"))
         current = current.withColumn(_NEW, sf.lit(0)).withColumn(_DELETED, sf.expr("false"))
         events = current.unionByName(changes, allowMissingColumns=True)
         closed = before.where(f"{self._to} IS NOT NULL")
         return closed.unionByName(self._build_versions(events))
+
+    def _refuse_ambiguous(self, current: "DataFrame") -> "DataFrame":
+        """Fail the query at a key with several current versions, which would close each other."""
+        key = ", ".join(self._target.key)
+        problem = (
+            f"{self._staged.run.table}: two current versions have one key ({key}); the key of the "
+            "target has changed, or another writer added them; load a new table"
+        )
+        is_only = f"count(1) OVER (PARTITION BY {', '.join(self._key)}) = 1"
+        failed = f"CAST(raise_error({text_literal(problem)}) AS BOOLEAN)"
+        checked = current.withColumn(_SAME, sf.expr(is_only))
+        return checked.where(f"{_SAME} OR {failed}").drop(_SAME)
 
     def _is_deleted(self) -> "Column":
         return sf.expr(f"coalesce({self._target.deleted_when or 'false'}, false)")

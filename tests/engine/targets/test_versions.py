@@ -151,3 +151,28 @@ def test_nested_values_are_tracked(lab: Lab):
     for n, value in enumerate(("array(1, NULL)", "array(1, NULL)", "array(1, 2)"), 1):
         load(lab, n, f"(1, struct({value} AS a))", HISTORIES["iceberg"])
     assert sorted(row[2:] for row in versions(lab)) == [(1, 3), (3, None)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "problem"),
+    [("op = 'D'", "dim.t: deleted_when: unknown column op"), ("v", "deleted_when is string")],
+)
+def test_deleted_when_must_be_a_condition_on_the_result(lab: Lab, condition: str, problem: str):
+    with pytest.raises(TerminalStepError, match=problem):
+        load(lab, 1, "(1, 'a')", {**HISTORIES["iceberg"], "deleted_when": condition})
+
+
+def test_a_key_of_fewer_columns_than_that_of_the_table_closes_no_other_version(lab: Lab):
+    both = {**HISTORIES["iceberg"], "key": ["id", "part"]}
+    load(lab, 1, "(1, 1, 'a'), (1, 2, 'a')", both, "id, part, v")
+    with pytest.raises(TerminalStepError, match=r"two current versions have one key \(id\)"):
+        load(lab, 2, "(1, 1, 'b')", HISTORIES["iceberg"], "id, part, v")
+    assert versions(lab) == [(1, 1, "a", 1, None), (1, 2, "a", 1, None)]
+
+
+def test_a_column_with_a_name_of_our_own_is_refused_and_others_are_kept(lab: Lab):
+    load(lab, 1, "(1, 'a', 1)", HISTORIES["iceberg"], "id, _same, _seen")
+    load(lab, 2, "(1, 'b', 2)", HISTORIES["iceberg"], "id, _same, _seen")
+    assert versions(lab) == [(1, "a", 1, 1, 2), (1, "b", 2, 2, None)]
+    with pytest.raises(TerminalStepError, match="rename the column in the step's SQL"):
+        load(lab, 3, "(1, 'a')", HISTORIES["iceberg"], "id, _logdriven_NEW")
