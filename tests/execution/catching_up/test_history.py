@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import URL
 
 from logdriven_dagster.errors import EarlierWindowError, RefusedError, UsageError
 from logdriven_dagster.testing import NullEngine, Sandbox
@@ -47,8 +48,10 @@ READER = {
 }
 
 
-def open_sandbox(folder: Path, **history: Any) -> Sandbox:
+def open_sandbox(folder: Path, run_log: str | None = None, **history: Any) -> Sandbox:
     sandbox = Sandbox(folder, engine=NullEngine())
+    if run_log is not None:
+        sandbox.write("logdriven.yaml", {"project": "shop", "run_log": run_log})
     for table in (SOURCE, {**HISTORY, **history}, READER):
         sandbox.write(f"tables/{table['table']}.yaml", table)
     return sandbox
@@ -77,7 +80,14 @@ def sandbox(tmp_path: Path) -> Sandbox:
     return sandbox
 
 
-def test_a_rerun_makes_the_later_windows_pending_and_they_follow_in_order(sandbox: Sandbox):
+@pytest.mark.sampled("database_url")
+def test_a_rerun_makes_the_later_windows_pending_and_they_follow_in_order(
+    tmp_path: Path, database_url: URL, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RUN_LOG", database_url.render_as_string(hide_password=False))
+    sandbox = open_sandbox(tmp_path, "${env:RUN_LOG}")
+    sandbox.run(now=NOW)
+    assert days(sandbox) == [1, 2, 3, 4, 5, 6]
     sandbox.refresh("dim.customers", "2022-01-03", "2022-01-04", now=NOW)
     assert pending(sandbox) == [(4, "ready"), (5, "blocked"), (6, "blocked")]
     sandbox.run(now=NOW)
