@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.frozen import Option
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.targets import HistoryTarget, Target
 from logdriven_dagster.config.project import Project, suggest_nearest
 from logdriven_dagster.config.yaml.documents import Location
 from logdriven_dagster.errors import ConfigError, RefusedError, StepError, UnmetNeedError
@@ -234,9 +235,8 @@ class _Scene:
         found = reader.read(self.test, rows, ("existing",), declared)
         grid = self.table.grid
         before = grid.window((grid.index(first[0].start) if first else 0) - 1)
-        output = project.table(name).output
-        column = output.window_column if output.write_mode.keeps_windows_apart else None
         try:
+            column = _find_window_column(project.table(name).output)
             groups = split_by_window(found, column, grid, before)
         except ValueError as error:
             raise self.test.build_error(("existing",), str(error)) from None
@@ -261,3 +261,10 @@ class _Scene:
 
     def _find_line(self, location: Location) -> int:
         return self.test.build_error(location, "").line or 1
+
+
+def _find_window_column(target: Target) -> str | None:
+    """Return the column whose value assigns an existing row to a window; None if there is none."""
+    if isinstance(target, HistoryTarget) and target.write_mode.keeps_history:
+        return target.valid_from
+    return target.window_column if target.write_mode.keeps_windows_apart else None

@@ -194,9 +194,15 @@ def _find_with_upstreams(project: Project, names: Collection[str]) -> set[str]:
 
 
 def with_existing_rows(project: Project, table: TableConfig, start: datetime) -> Project:
-    """Return the project in which a table is written by frames, in windows from `start` on."""
+    """Return the project in which a table is written by frames, in windows from `start` on.
+
+    Rows of a table that keeps history are versions, which are written as they are.
+    """
     step = next(step for step in reversed(table.steps) if step.target is table.output)
-    written = StepConfig.model_construct(step=step.step, python="given:rows", target=step.target)
+    target = table.output
+    if target.write_mode.keeps_history:
+        target = target.model_copy(update={"mode": "append"})
+    written = StepConfig.model_construct(step=step.step, python="given:rows", target=target)
     update: dict[str, Any] = {"steps": (written,), "checks": (), "default_start": start}
     if table.is_sliced:
         update |= {"incremental_type": "time_window"}
@@ -279,8 +285,8 @@ def _build_target(target: Target) -> Target:
         return target
     if isinstance(target, FolderTarget):
         return target.model_copy(update={"path": None})
-    known = {"mode", "key", "window_column", "existing_rows"} & target.model_fields_set
-    values = {name: getattr(target, name) for name in known}
+    fields = IcebergTarget.model_fields.keys() - {"type", "name", "options"}
+    values = {name: getattr(target, name) for name in target.model_fields_set & fields}
     return IcebergTarget.model_validate({"type": "iceberg", "mode": "append", **values})
 
 

@@ -188,6 +188,48 @@ def test_rows_of_an_upsert_are_merged_with_the_existing_ones(bench: Bench):
     """)
 
 
+def test_existing_rows_of_a_history_are_versions(bench: Bench):
+    bench.table("""
+        table: dim.customers
+        steps:
+          - step: load
+            source:
+              type: csv
+              path: nowhere/customers.csv
+              columns: id INT, city STRING, op STRING, at TIMESTAMP
+              window_column: at
+            sql: SELECT * FROM source
+            target:
+              type: delta
+              mode: history
+              key: [id]
+              sequence_by: at
+              deleted_when: op = 'D'
+              track: [city]
+              valid_from: since
+    """)
+    assert not bench.problems("""
+        test: two changes of a day and a deletion
+        table: dim.customers
+        existing:
+          - {id: 1, city: Gouda, since: 2021-12-30 05:00, valid_to: 2022-01-01 05:00}
+          - {id: 1, city: Delft, since: 2022-01-01 05:00}
+          - {id: 2, city: Breda, since: 2022-01-01 06:00}
+        window: 2022-01-02
+        given:
+          source:
+            - {id: 1, city: Ghent, op: U, at: 2022-01-02 06:00}
+            - {id: 1, city: Ghent, op: D, at: 2022-01-02 08:00}
+        expect:
+          counts: {inserted: 1, updated: 1}
+          rows:
+            - {id: 1, city: Gouda, since: 2021-12-30 05:00, valid_to: 2022-01-01 05:00}
+            - {id: 1, city: Delft, since: 2022-01-01 05:00, valid_to: 2022-01-02 06:00}
+            - {id: 1, city: Ghent, since: 2022-01-02 06:00, valid_to: 2022-01-02 08:00}
+            - {id: 2, city: Breda, since: 2022-01-01 06:00, valid_to: null}
+    """)
+
+
 @pytest.mark.parametrize(
     ("mode", "rows"),
     [("append", "[1, 2, 4]"), ("overwrite_window", "[1, 2, 4]"), ("overwrite", "[4]")],
