@@ -22,6 +22,7 @@ from logdriven_dagster.plugins.importers.dbt.models import (
     is_microbatch,
     with_windows,
 )
+from logdriven_dagster.plugins.importers.dbt.snapshots import get_history, refuse_absent_columns
 from logdriven_dagster.plugins.importers.dbt.variables import Variables, read_variables
 from logdriven_dagster.plugins.importers.drafts import (
     DraftFile,
@@ -240,12 +241,8 @@ class _DbtImport:
         return str(node.config.get("batch_size")).lower() == "hour"
 
     def _build(self, node: Node) -> "_Made":
-        if node.kind == "model":
+        if node.kind in ("model", "snapshot"):
             return _ModelSteps(self, node).build()
-        if node.kind == "snapshot":
-            raise UntranslatableError(
-                "a snapshot keeps former versions of rows, for which there is no write mode"
-            )
         if node.kind == "source":
             if _has_freshness(node):
                 reason = "its freshness is not checked here; use `freshness` of the table"
@@ -351,6 +348,7 @@ class _ModelSteps:
                 "dbt's batches are in UTC, and the windows of this project are in "
                 f"{work.project.zone}; set `timezone: UTC` in logdriven.yaml"
             )
+        found += [shape.review] if shape.review else []
         found += [
             f"its {key} is not translated; write it as `pre_sql` or as a step"
             for key in ("pre-hook", "post-hook")
@@ -366,7 +364,10 @@ class _ModelSteps:
     def _resolve(self) -> tuple[Shape, str]:
         work, node = self._work, self._node
         self._steps, self._read = {}, {}
-        shape = get_shape(node, work.manifest.adapter, work.wish.schedule)
+        if node.kind == "snapshot":
+            shape = get_history(node, work.wish.schedule)
+        else:
+            shape = get_shape(node, work.manifest.adapter, work.wish.schedule)
         resolved = self._resolve_code(node, shape.incremental, node)
         filtered = ":data_range_start" in dialects.without_texts(resolved.sql)
         if shape.is_microbatch and not filtered:
@@ -385,6 +386,7 @@ class _ModelSteps:
             return self._find(of, function, arguments)
 
         code = str(node.values.get("raw_code") or "")
+        refuse_absent_columns(code, self._work.list_read(node))
         resolved = jinja.resolve(code.replace("\r\n", "\n"), find, incremental)
         if not resolved.problems:
             return resolved
@@ -403,6 +405,7 @@ class _ModelSteps:
             return "load" if upstream.id == tested.id else work.names[upstream.id]
 
         code = str(test.values.get("raw_code") or "")
+        refuse_absent_columns(code, work.list_read(test))
         resolved = jinja.resolve(code.replace("\r\n", "\n"), find, "never")
         if resolved.problems:
             raise _JinjaError(test, resolved.problems)

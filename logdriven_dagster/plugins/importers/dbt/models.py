@@ -52,6 +52,8 @@ class Shape:
     target: Values
     incremental: Incremental
     notes: tuple[str, ...] = ()
+    review: str = ""
+    """A difference to review before the table gets a schedule."""
 
     @property
     def is_microbatch(self) -> bool:
@@ -178,10 +180,16 @@ def _get_incremental(node: Node, adapter: str, schedule: Schedule) -> Shape:
 
 
 def _upsert(config: Mapping[str, Any], what: str) -> Values:
-    key = config.get("unique_key")
-    columns = [key] if isinstance(key, str) else list(key or ())
+    key = list_columns(config, "unique_key", what)
+    return {"type": "iceberg", "mode": "upsert", "key": key}
+
+
+def list_columns(config: Mapping[str, Any], setting: str, what: str) -> list[str]:
+    """Return the columns that a setting names. Raises UntranslatableError for expressions."""
+    given = config.get(setting)
+    columns = [given] if isinstance(given, str) else list(given or ())
     if not columns:
-        raise UntranslatableError(f"{what} needs a unique_key")
+        raise UntranslatableError(f"{what} needs {setting}")
     if wrong := [each for each in columns if not str(each).isidentifier()]:
-        raise UntranslatableError(f"unique_key {wrong[0]} is not a column; add one to the query")
-    return {"type": "iceberg", "mode": "upsert", "key": columns}
+        raise UntranslatableError(f"{setting} {wrong[0]} is not a column; add one to the query")
+    return columns

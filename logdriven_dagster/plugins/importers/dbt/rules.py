@@ -13,6 +13,10 @@ from typing import Any
 from logdriven_dagster.plugins.importers import naming
 from logdriven_dagster.plugins.importers.dbt.dialects import SPARK_TYPE, as_spark
 from logdriven_dagster.plugins.importers.dbt.manifest import Manifest, Node
+from logdriven_dagster.plugins.importers.dbt.snapshots import (
+    refuse_absent_columns,
+    refuse_added_columns,
+)
 from logdriven_dagster.plugins.importers.drafts import Translation, UntranslatableError, Values
 
 _CHECK = "write it as a query in `checks` of the table"
@@ -123,6 +127,7 @@ def _add_rule(
     if of_rows is None and kind not in known:
         raise UntranslatableError(f"there is no rule with its meaning; {_CHECK}")
     _refuse_settings(test)
+    refuse_added_columns(f"{column} {given}", table.node)
     if of_rows is not None:
         of_rows(manifest, test, table, given, column, rules)
         if given:
@@ -326,8 +331,8 @@ def _not_null(*_: Any) -> Values:
 
 def _unique(_m: Manifest, _t: Node, table: TestedTable, *rest: Any) -> Values:
     column = rest[-1]
-    target = table.target
-    if target.get("mode") != "overwrite" and target.get("key") != [column]:
+    mode, key = table.target.get("mode"), table.target.get("key")
+    if mode != "overwrite" and not (mode == "upsert" and key == [column]):
         raise UntranslatableError(
             f"unique compares the rows of one window, and the test those of all windows; {_CHECK}"
         )
@@ -362,6 +367,7 @@ def _relationships(
     given.pop("to", None)
     referenced = given.pop("field", None)
     parent = manifest.nodes.get(_find_parent(test, table))
+    refuse_absent_columns(str(referenced), [parent] if parent else [])
     if parent is None or parent.id not in names:
         raise UntranslatableError("the table that it refers to is not translated")
     if table.node.id in manifest.find_ancestors(parent):

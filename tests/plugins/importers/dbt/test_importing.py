@@ -754,11 +754,9 @@ def test_a_seed_with_declared_types_is_read_from_its_file(dbt: Dbt, brought: Imp
     assert "raise_error" in step(dbt, "other")["sql"]
 
 
-def test_snapshots_and_python_models_fail(dbt: Dbt, brought: Import):
-    dbt.model("history", "select 1", resource_type="snapshot")
+def test_python_models_fail(dbt: Dbt, brought: Import):
     dbt.model("model", "def model(dbt, session): ...", language="python")
     report = brought(code=1)
-    assert "keeps former versions of rows" in reasons(report)
     assert "it is Python of dbt" in reasons(report)
 
 
