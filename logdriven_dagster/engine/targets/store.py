@@ -49,8 +49,9 @@ class StoreContext:
         It would replace the newer one's rows, or its snapshot shows the rows of today.
         """
         mode = target.write_mode
-        is_snapshot = self.project.table(table).incremental.is_snapshot
-        return mode.replaces_whole_table or (mode.keeps_history and is_snapshot)
+        if not mode.keeps_history:
+            return mode.replaces_whole_table
+        return self.project.table(table).incremental.is_snapshot
 
     def is_frozen(self, table: str, target: Target) -> bool:
         """Return True if a target has the frozen columns of a table."""

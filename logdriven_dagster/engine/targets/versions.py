@@ -217,18 +217,28 @@ class _Fold:
         start, since, until = self._start, f"old.{self._from}", f"old.{self._to}"
         is_met = "true" if self._is_snapshot else f"{_NEW} IS NOT NULL"
         later = f"({since} >= {start} OR {until} >= {start})"
-        foreign = f"({since} IS NULL OR ({since} >= {start} AND old.{WINDOW_START} IS NULL))"
-        met = joined.where(f"{later} OR {since} IS NULL OR ({until} IS NULL AND {is_met})")
-        found = met.groupBy(FILE).agg(sf.expr(f"count_if({foreign})").alias("foreign"))
-        rows = run_action(self._spark, f"{self._staged.run.label}: match", found.collect)
-        if foreign_rows := sum(row["foreign"] for row in rows):
+        is_hit = f"{later} OR {since} IS NULL OR ({until} IS NULL AND {is_met})"
+        unowned = f"old.{WINDOW_START} IS NULL"
+        lost = f"{since} IS NULL OR ({since} >= {start} AND {unowned})"
+        counts = {"hit": is_hit, "own": f"NOT {unowned}", "lost": lost}
+        # Once a window has run, it may be the one that closed the row of another system.
+        counts["ended"] = f"{unowned} AND {since} < {start} AND {until} >= {start}"
+        counted = [sf.expr(f"count_if({each})").alias(name) for name, each in counts.items()]
+        query = joined.groupBy(FILE).agg(*counted)
+        rows = run_action(self._spark, f"{self._staged.run.label}: match", query.collect)
+        foreign = sum(row["lost"] for row in rows)
+        if not any(row["own"] for row in rows):
+            foreign += sum(row["ended"] for row in rows)
+        if foreign:
             raise TerminalStepError(
-                f"{self._staged.run.table}: {foreign_rows} rows that no window wrote have no "
-                f"{self._target.valid_from}, or one after the start of the window "
-                f"{self._staged.run.window}, which would remove them; start the table after them "
-                "(default_start), or write to a new table"
+                f"{self._staged.run.table}: {foreign} rows that no window wrote have no "
+                f"{self._target.valid_from}, or one of {self._target.valid_from} and "
+                f"{self._target.valid_to} lies after the start of the window "
+                f"{self._staged.run.window}, which would remove it; set {self._target.valid_to} of "
+                "current versions to NULL, start the table after the others (default_start), or "
+                "write to a new table"
             )
-        return files_named(files, {row[FILE] for row in rows})
+        return files_named(files, {row[FILE] for row in rows if row["hit"]})
 
     def _fold(self, hit: Sequence[str]) -> "DataFrame":
         """Return all remaining rows of the files, and the new versions."""

@@ -3,7 +3,9 @@
 from datetime import datetime, timezone
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
@@ -176,3 +178,25 @@ def test_a_column_with_a_name_of_our_own_is_refused_and_others_are_kept(lab: Lab
     assert versions(lab) == [(1, "a", 1, 1, 2), (1, "b", 2, 2, None)]
     with pytest.raises(TerminalStepError, match="rename the column in the step's SQL"):
         load(lab, 3, "(1, 'a')", HISTORIES["iceberg"], "id, _logdriven_NEW")
+
+
+def test_the_end_of_a_version_of_another_system_is_not_lost(lab: Lab):
+    write_versions(lab, (1, "a", day(-30).start, day(4).start))
+    with pytest.raises(TerminalStepError, match="1 rows that no window wrote"):
+        load(lab, 1, "(3, 'd')", HISTORIES["delta"])
+
+
+def test_a_window_closes_a_version_of_another_system_again_when_it_reruns(lab: Lab):
+    write_versions(lab, (3, "c", day(-30).start, None))
+    for _ in range(2):
+        load(lab, 2, "(3, 'd')", HISTORIES["delta"])
+        assert [row[1:] for row in versions(lab)] == [("c", 1, 2), ("d", 2, None)]
+
+
+def write_versions(lab: Lab, *rows: tuple[int, str, datetime, datetime | None]) -> None:
+    """Write versions as another system does, without `_window_start`."""
+    time = pa.timestamp("us", "UTC")
+    schema = pa.schema({"id": pa.int32(), "v": pa.string(), "valid_from": time, "valid_to": time})
+    names = schema.names
+    table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema)
+    write_deltalake(str(lab.warehouse / "dim" / "t"), table)
