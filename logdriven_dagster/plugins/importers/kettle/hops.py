@@ -61,8 +61,8 @@ def describe_foreign(name: str, kind: str) -> str:
 
 _IN_SQL = "write it in the query of the input, or as a `python` step"
 _DIMENSION = (
-    "it keeps versions of rows; build them in SQL from the last rows of the table itself "
-    "(docs/steps.md, a table that reads its own rows)"
+    "it keeps versions of rows; write the query of these rows with a target of mode history, which "
+    "has no technical key (docs/steps.md, History of changes)"
 )
 _WAYS = {
     **dict.fromkeys(("ScriptValueMod", "ScriptValue", "Janino", "Formula"), _IN_SQL),

@@ -86,8 +86,8 @@ def _transformation(end: End) -> str:
         return "`logdriven report` replaces DailyJobsSummaryReportTransformer"
     if name in _HISTORIES:
         return (
-            f"{name} is not a write mode here; build the rows in SQL from the last state of the "
-            "table, which its queries can read by its name if the table has `columns`"
+            f"{name} is not translated; write the query of its rows with a target of mode history, "
+            "which adds valid_from and valid_to"
         )
     return f"{name or 'the class'} is Scala; write the step in Python, `python: file.py:function`"
 
