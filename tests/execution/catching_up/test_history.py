@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import URL
 
 from logdriven_dagster.errors import EarlierWindowError, RefusedError, UsageError
+from logdriven_dagster.execution.inspection.comparing import find_key
 from logdriven_dagster.testing import NullEngine, Sandbox
 from tests.builders import day
 from tests.random_examples import examples
@@ -142,6 +143,12 @@ def test_a_skipped_window_that_runs_after_all_is_followed_by_the_later_ones(tmp_
     sandbox.refresh("dim.customers", "2022-01-02", "2022-01-03", now=NOW)
     sandbox.run(now=NOW)
     assert days(sandbox) == [1, 3, 4, 5, 6, 2, 3, 4, 5, 6]
+
+
+def test_versions_are_compared_by_their_key_and_their_start(sandbox: Sandbox):
+    project = sandbox.runner.project
+    found = find_key(project, project.table("dim.customers"))
+    assert found == (("id", "valid_from"), "the key of its target")
 
 
 ACTIONS = st.lists(
