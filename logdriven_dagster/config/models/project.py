@@ -69,7 +69,7 @@ class SparkConfig(Model):
     archive: Literal["auto", "manual"] = Field(
         "auto",
         description="auto: a small run of classic Spark without an archive of Spark's classes "
-        "starts its making in the background when it ends; manual: only `logdriven spark warm` "
+        "starts to make one in the background when it ends; manual: only `logdriven spark warm` "
         "makes one",
         examples=["manual"],
     )

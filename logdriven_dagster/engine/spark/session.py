@@ -14,7 +14,7 @@ import psutil
 
 from logdriven_dagster.config.checking.engines import EngineContext
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.spark.classic.archives.archive import with_archive
+from logdriven_dagster.engine.spark.classic.archives.archive import archive_for
 from logdriven_dagster.engine.spark.classic.archives.training import train_at_exit
 from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
 from logdriven_dagster.engine.spark.classic.java import ensure_java
@@ -71,13 +71,15 @@ def spark_session(project: Project, expected: ExpectedWork | None = None) -> "Sp
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = launch_settings(project, expected)
-    if is_little_work(project, expected):
-        train_at_exit(project, settings)
+    if archive := archive_for(settings):
+        settings = archive.settings_to_use(settings)
+        if is_little_work(project, expected):
+            train_at_exit(project, archive)
     quieten()
     # PySpark's first call of Java would import this module and pandas, while Java waits.
     Thread(target=import_module, args=("pyspark.testing",), daemon=True).start()
     with _no_orphans(), _signals_as_they_were(), java_noise_hidden():
-        return start_session(with_archive(settings))
+        return start_session(settings)
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def refuse_bad_keys(
     """Raise TerminalStepError if the keys of staged rows do not identify rows or changes."""
     if target.sequence_by is not None:
         _refuse_bad_changes(context.spark, target, staged, name)
-    elif target.write_mode.merges_by_key:
+    else:
         refuse_duplicate_keys(context.spark, staged, target.key, name, folder.storage)
 
 

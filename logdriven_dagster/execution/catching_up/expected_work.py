@@ -12,7 +12,8 @@ _MOST_WINDOWS = 100
 def expect_work(run_log: RunLog, plan: Plan) -> ExpectedWork | None:
     """Return the expected work for all pending windows of a plan.
 
-    Returns None if there are no or many windows, or if one of their tables has never succeeded.
+    Returns None if no window is pending, or too many are, or a window of a table that has never
+    succeeded.
     """
     pending = {name: table.pending for name, table in plan.tables.items() if table.pending}
     if not 0 < sum(pending.values()) <= _MOST_WINDOWS:

@@ -80,10 +80,8 @@ def compare(
 def find_key(project: Project, table: TableConfig) -> tuple[tuple[str, ...], str | None]:
     """Return the columns that identify a row of a table, and their origin; none if not known."""
     target = table.output
-    if key := tuple(getattr(target, "key", ())):
-        # The versions of a key have their own starts.
-        start = [*target.added_columns][:1] if target.write_mode.keeps_history else []
-        return (*key, *start), "the key of its target"
+    if target.row_key:
+        return target.row_key, "the key of its target"
     step = next(step for step in table.steps if step.target is target)
     if step.quality is not None and step.quality.id:
         return step.quality.id, "the id of its quality rules"

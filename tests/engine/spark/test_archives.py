@@ -268,8 +268,9 @@ spark:
 A_SMALL_RUN = """
 import sys
 from logdriven_dagster.config import load_project
+from logdriven_dagster.engine.spark.classic.archives.archive import archive_for
 from logdriven_dagster.engine.spark.classic.archives.training import train_at_exit
-train_at_exit(load_project(sys.argv[1]), {})
+train_at_exit(load_project(sys.argv[1]), archive_for({}))
 """
 
 
@@ -288,7 +289,7 @@ def started(monkeypatch: pytest.MonkeyPatch, project: Project) -> Callable[[], b
     def ask() -> bool:
         registered: list[object] = []
         monkeypatch.setattr(training.atexit, "register", lambda *given: registered.append(given))
-        training.train_at_exit(project, {})
+        training.train_at_exit(project, archive())
         return bool(registered)
 
     return ask
@@ -321,5 +322,5 @@ def test_no_training_starts_by_itself_if_archives_are_made_by_hand(java: Path, t
     (tmp_path / "shop" / "logdriven.yaml").write_text("project: shop\nspark: {archive: manual}")
     by_hand = load_project(tmp_path / "shop")
     before = atexit._ncallbacks()
-    training.train_at_exit(by_hand, {})
+    training.train_at_exit(by_hand, archive())
     assert atexit._ncallbacks() == before

@@ -97,6 +97,11 @@ class Target(Part):
         return not self.write_mode.merges_by_key
 
     @property
+    def row_key(self) -> tuple[str, ...]:
+        """The columns that identify a row of it; empty if they are not known."""
+        return ()
+
+    @property
     def added_columns(self) -> Mapping[str, str]:
         """Columns that its rows have in addition to those of a result, with their types."""
         return {}
@@ -162,6 +167,10 @@ class TableTarget(Target):
         description="modes upsert and history: the columns that identify a row",
         examples=[["id"]],
     )
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        return self.key
 
     @model_validator(mode="after")
     def _check_mode(self) -> Self:
@@ -273,6 +282,10 @@ class HistoryTarget(TableTarget):
                     f"{name} is the name of a column that mode history adds; choose other names "
                     "for these with valid_from and valid_to"
                 )
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        return (*self.key, self.valid_from) if self.write_mode.keeps_history else self.key
 
     @property
     def added_columns(self) -> Mapping[str, str]:

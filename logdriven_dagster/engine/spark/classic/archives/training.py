@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,16 +76,15 @@ def train(project: Project) -> Trained:
     return Trained(archive.file, seconds)
 
 
-def train_at_exit(project: Project, settings: Mapping[str, str]) -> None:
-    """Let this process, when it ends, start a training in the background, if it is of use.
+def train_at_exit(project: Project, archive: Archive) -> None:
+    """Start a training in the background when this process ends, if the archive is missing.
 
-    That is the case if a JVM with these settings can have an archive and has none,
-    `spark.archive` is auto, and this is no run in CI. The training has the lowest priority.
+    Does nothing if `spark.archive` is manual, in CI, or if a training is running or has failed
+    within a day. The training has the lowest priority.
     """
-    if project.config.spark.archive == "auto" and not os.environ.get(_CI):
-        archive = archive_for(settings)
-        if archive is not None and not archive.file.exists() and not _was_tried(archive):
-            atexit.register(_start_training, project.root)
+    is_wanted = project.config.spark.archive == "auto" and not os.environ.get(_CI)
+    if is_wanted and not archive.file.exists() and not _was_tried(archive):
+        atexit.register(_start_training, project.root)
 
 
 def _was_tried(archive: Archive) -> bool:
