@@ -232,8 +232,8 @@ class HistoryTarget(TableTarget):
     track: tuple[str, ...] = Field(
         (),
         description="mode history: the columns whose changes start a new version; the others have "
-        "the values of the first change of a version. Default: all but the key and sequence_by; with "
-        "sequence_by, every change starts a version",
+        "the values of the first change of a version. Default: all but the key and sequence_by; "
+        "with sequence_by, every change starts a version",
         examples=[["city", "status"]],
     )
     valid_from: str = Field(
