@@ -324,7 +324,8 @@ def _find_ranges_by_spark(
 
 
 def _same_key(key: tuple[str, ...]) -> "Column":
-    return reduce(and_, (sf.col(f"old.{quote_name(name)}") == sf.col(f"new.{quote_name(name)}") for name in key))
+    columns = map(quote_name, key)
+    return reduce(and_, (sf.col(f"old.{each}") == sf.col(f"new.{each}") for each in columns))
 
 
 def _is_newer(window_start: str, staged: StagedRows) -> "Column":
