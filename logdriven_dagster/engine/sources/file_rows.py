@@ -42,7 +42,12 @@ class FileSelection:
     """True to add the name of its file to each row, for `group_by_file`."""
 
     def apply(self, frame: "DataFrame") -> "DataFrame":
-        """Return the rows of the selected files; Spark opens no others."""
+        """Return the rows of the selected files; Spark opens no others.
+
+        Of too many files, all rows are returned: the filter of a window keeps its own.
+        """
+        if len(self.locations) > _MOST_CHOSEN and not self.is_inverted:
+            return self.add_name(frame)
         if self.locations or not self.is_inverted:
             names = ", ".join(map(text_literal, sorted(self.locations))) or "NULL"
             frame = frame.where(f"{_NAME} {'NOT ' if self.is_inverted else ''}IN ({names})")
@@ -133,6 +138,6 @@ def choose_files(
         for file in files
         if file.may_hold(first, end) or (keeps_unplaced and file.unplaced)
     )
-    if len(chosen) > _MOST_CHOSEN or len(chosen) == sum(1 for file in files if file.total):
+    if len(chosen) == sum(1 for file in files if file.total):
         return None
     return FileSelection(chosen)

@@ -211,7 +211,7 @@ def test_a_later_process_reads_the_footers_of_new_files_only(
 ):
     deliveries = Deliveries(world, "parquet", batch_size=1)
     world.catch_up(now=at("2022-01-04"))
-    footers._footer.cache_clear()
+    footers._known.clear()
     opened = []
     read = footers._read_footer
     monkeypatch.setattr(

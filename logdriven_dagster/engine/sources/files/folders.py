@@ -17,12 +17,12 @@ from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.locations import as_path, resolve_location
 from logdriven_dagster.engine.sources.file_rows import local_path
-from logdriven_dagster.engine.sources.known_sources import Fingerprint, is_hidden
+from logdriven_dagster.engine.sources.known_sources import MOST_FILES, Fingerprint, is_hidden
 from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _NUMBER = re.compile(r"[-+]?(\d+[.]?\d*|[.]\d+)([eE][-+]?\d+)?")
@@ -80,6 +80,7 @@ def find_typical(paths: Iterable[str], base: str) -> Sequence[str] | None:
     return typical if len(typical) <= _MOST_TYPICAL else None
 
 
+@lru_cache(maxsize=MOST_FILES)
 def _kind(text: str) -> Hashable:
     """Return the same for texts of which Spark infers the same type."""
     if _DATE.fullmatch(text):
@@ -94,11 +95,12 @@ def faithful(schema: "StructType", values: Values, zone: ZoneInfo) -> "StructTyp
     """Return the schema with text for types that would change a value; None if none would."""
     from pyspark.sql.types import StringType, StructField, StructType
 
+    kinds = ((field, field.dataType.simpleString()) for field in schema.fields)
     changed = [
         field.name
-        for field in schema.fields
+        for field, kind in kinds
         if not all(
-            _reads_back(text, field.dataType, zone) for text in values.get(field.name.lower(), ())
+            _reads_back(text, kind, zone) for text in values.get(field.name.lower(), ())
         )
     ]
     fields = [
@@ -111,10 +113,11 @@ def faithful(schema: "StructType", values: Values, zone: ZoneInfo) -> "StructTyp
 def refuse_changed_values(columns: "StructType", values: Values, zone: ZoneInfo) -> None:
     """Raise TerminalStepError for a folder value that its type in `columns` would change."""
     for field in columns.fields:
+        kind = field.dataType.simpleString()
         for text in sorted(values.get(field.name.lower(), ())):
-            if not _is_of(text, field.dataType, zone):
+            if not _is_of(text, kind, zone):
                 raise TerminalStepError(
-                    f"the folder {field.name}={text} is not a {field.dataType.simpleString()} "
+                    f"the folder {field.name}={text} is not a {kind} "
                     f"that Spark reads exactly; write {field.name} STRING in `columns`, and "
                     "CAST in the query"
                 )
@@ -136,11 +139,14 @@ def refuse_hidden_columns(files: Fingerprint, base: str, names: Collection[str],
                 )
 
 
-def _pairs(folder: str, base: str) -> Iterable[tuple[str, str]]:
-    for part in names_below(folder, base):
-        name, sign, text = part.partition("=")
-        if sign and name and unquote(text) != _NULL:
-            yield unquote(name).lower(), unquote(text)
+@lru_cache(maxsize=MOST_FILES)
+def _pairs(folder: str, base: str) -> tuple[tuple[str, str], ...]:
+    parts = (part.partition("=") for part in names_below(folder, base))
+    return tuple(
+        (unquote(name).lower(), unquote(text))
+        for name, sign, text in parts
+        if sign and name and unquote(text) != _NULL
+    )
 
 
 def _refuse_escaped_bytes(folder: str, base: str) -> None:
@@ -178,19 +184,19 @@ def _count_names(path: str) -> int:
     return as_path(resolve_location(path)).rstrip("/").count("/") + 1
 
 
-def _reads_back(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
+@lru_cache(maxsize=MOST_FILES)
+def _reads_back(text: str, name: str, zone: ZoneInfo) -> bool:
     """Return True if a value of the type that Spark inferred is shown as its original text."""
-    name = kind.simpleString()
     if name in _INTEGERS or name.startswith("decimal"):
         return re.fullmatch(r"0|-?[1-9]\d*", text) is not None
     if name == "double":
         return _NUMBER.fullmatch(text) is not None and repr(float(text)) == text
-    return _is_of(text, kind, zone)
+    return _is_of(text, name, zone)
 
 
-def _is_of(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
-    """Return True if users and Spark both read a text as the same value of a type."""
-    name = kind.simpleString()
+@lru_cache(maxsize=MOST_FILES)
+def _is_of(text: str, name: str, zone: ZoneInfo) -> bool:
+    """Return True if users and Spark both read a text as the same value of a named type."""
     if bits := _INTEGERS.get(name):
         # Spark turns 300 into the TINYINT 44.
         limit = 2 ** (bits - 1)

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 CARRIED = "_logdriven_metadata"
 """The column with Spark's facts about the file of a row, where the hidden one would be lost."""
-_MOST_PATHS = 1_000
-"""The maximum number of files that Spark is given by name; more are faster by their folder."""
+_MOST_PATHS = 100_000
+"""The maximum number of files that Spark is given by name: it lists more by a job of its own."""
 
 
 def carry_facts(source: FilesSource, frame: "DataFrame") -> "DataFrame":

@@ -55,7 +55,7 @@ def test_a_later_process_opens_no_file_of_a_known_version(
     assert versions is not None
     read = footers.footers(files, form)
     texts = [footers.describe_footer(version, form) for version in versions]
-    footers._footer.cache_clear()
+    footers._known.clear()
     known = [
         FileRows("", version, 1, 0, 0, 0, footer=text)
         for version, text in zip(versions, texts, strict=True)
@@ -63,4 +63,4 @@ def test_a_later_process_opens_no_file_of_a_known_version(
     footers.learn_footers(known, form)
     monkeypatch.setattr(footers, "_read_footer", lambda path, _form: pytest.fail(f"opens {path}"))
     assert footers.footers(files, form) == read
-    footers._footer.cache_clear()
+    footers._known.clear()

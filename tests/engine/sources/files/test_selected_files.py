@@ -215,6 +215,20 @@ def test_a_pattern_that_matches_a_folder_is_listed_by_spark(lab: Lab):
     assert files_below(reading, build_cache_key(reading, source)) is None
 
 
+def test_spark_lists_a_thousand_selected_files_and_no_others(lab: Lab):
+    paths = [lab.file(f"in/ds=2026-01-{n % 28 + 1:02}/{n}.csv", f"{n}\n") for n in range(1_500)]
+    reading, source = reading_of(lab, {"type": "csv", "path": "in", "columns": "a INT"})
+    before = files_discovered(lab.spark)
+    found = read_source(replace(reading, files=select(paths[:1_100])), source)
+    assert files_discovered(lab.spark) - before <= 1_101  # and the file with the types
+    assert sorted(row.a for row in found.collect()) == list(range(1_100))
+
+
+def test_a_condition_on_the_names_of_very_many_files_is_left_to_the_filter_of_a_window(lab: Lab):
+    selection = FileSelection(frozenset(f"file:/in/{n}" for n in range(5_001)))
+    assert selection.apply(lab.spark.range(3)).count() == 3
+
+
 @pytest.mark.parametrize("kind", SOURCES)
 def test_spark_lists_the_selected_files_and_no_others(lab: Lab, kind: str):
     rows = lab.spark.range(40).selectExpr("id AS a", "DATE'2026-01-01' + CAST(id AS INT) AS ds")

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.engine.sources.files.typed.footer_texts import parse_footer, write_footer
 from logdriven_dagster.engine.sources.files.typed.held_types import (
@@ -130,17 +131,22 @@ def column_names(found: Sequence[Footer]) -> frozenset[str]:
     return frozenset(name.lower() for footer in found for name, _ in footer.columns.fields)
 
 
-_known: dict[tuple[str, int, int, str], Footer] = {}
-"""Footers that earlier processes have read; each is used once, as `_footer` keeps it."""
+_Version: TypeAlias = tuple[str, int, int, str]
+"""Path, size, time of change and format of a file."""
+_known: dict[_Version, Footer | None] = {}
+"""Footers by version of a file, which this process or an earlier one has read; the oldest first."""
+_adding = Lock()
 
 
 def learn_footers(files: Iterable[FileRows], form: str) -> None:
     """Use the recorded footers of files, whose versions are the present ones."""
     for path, size, _, modified, text in ((*file.version, file.footer) for file in files):
-        if text is not None and (content := parse_footer(text)) is not None:
+        if text is None or (path, size, modified, form) in _known:
+            continue
+        if (content := parse_footer(text)) is not None:
             columns, newer, is_of_java = content
             footer = Footer(path, _share(columns), is_of_java, form=form, newer=newer)
-            _known[path, size, modified, form] = footer
+            _keep((path, size, modified, form), footer)
 
 
 def describe_footer(version: FileVersion, form: str) -> str | None:
@@ -151,9 +157,21 @@ def describe_footer(version: FileVersion, form: str) -> str | None:
     return write_footer(footer.columns, footer.newer, is_of_java=footer.is_of_java)
 
 
-@lru_cache(maxsize=MOST_FILES)
 def _footer(path: str, size: int, changed: int, form: str) -> Footer | None:
-    return _known.pop((path, size, changed, form), None) or _read_footer(path, form)
+    version = path, size, changed, form
+    try:
+        return _known[version]
+    except KeyError:
+        footer = _read_footer(path, form)
+    _keep(version, footer)
+    return footer
+
+
+def _keep(version: _Version, footer: Footer | None) -> None:
+    with _adding:  # concurrent windows share the footers
+        _known[version] = footer
+        if len(_known) > MOST_FILES:
+            del _known[next(iter(_known))]
 
 
 def _read_footer(path: str, form: str) -> Footer | None:
