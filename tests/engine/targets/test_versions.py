@@ -144,6 +144,18 @@ def test_only_tracked_columns_begin_a_version(lab: Lab):
     assert versions(lab) == [(1, "a", {1: 2}, 1, None)]
 
 
+def test_every_change_begins_a_version_if_its_time_is_tracked(lab: Lab):
+    target = {**HISTORIES["iceberg"], "sequence_by": "at", "track": ["at"]}
+    at = "TIMESTAMP '2022-01-0{} {}:00:00Z'".format
+    load(lab, 1, f"(1, 'a', {at(1, '06')}), (1, 'a', {at(1, 12)})", target, "id, v, at")
+    load(lab, 2, f"(1, 'a', {at(2, 12)}), (1, 'a', {at(2, 12)})", target, "id, v, at")
+    assert sorted(versions(lab), key=lambda row: row[2]) == [
+        (1, "a", 1.25, 1.25, 1.5),
+        (1, "a", 1.5, 1.5, 2.5),
+        (1, "a", 2.5, 2.5, None),
+    ]
+
+
 def test_a_map_cannot_be_tracked(lab: Lab):
     with pytest.raises(TerminalStepError, match="column v is a map, and maps cannot be compared"):
         load(lab, 1, "(1, map(1, 2))", HISTORIES["iceberg"])

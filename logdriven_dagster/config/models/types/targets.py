@@ -232,7 +232,8 @@ class HistoryTarget(TableTarget):
     track: tuple[str, ...] = Field(
         (),
         description="mode history: the columns whose changes start a new version; the others have "
-        "the values of the first change of a version. Default: all but the key and sequence_by",
+        "the values of the first change of a version. Default: all but the key and sequence_by; "
+        "with sequence_by, every change starts a version",
         examples=[["city", "status"]],
     )
     valid_from: str = Field(
@@ -271,10 +272,9 @@ class HistoryTarget(TableTarget):
             raise ValueError("valid_from and valid_to must be two columns")
         keys = [name.lower() for name in self.key]
         for name in self.track:
-            if name.lower() in (*keys, *own, (self.sequence_by or "").lower()):
+            if name.lower() in (*keys, *own):
                 raise ValueError(
-                    f"track: {name} must not be a column of the key, sequence_by, valid_from or "
-                    "valid_to"
+                    f"track: {name} must not be a column of the key, valid_from or valid_to"
                 )
         for name in (*self.key, *filter(None, [self.sequence_by])):
             if name.lower() in own:

@@ -15,7 +15,8 @@ from logdriven_dagster.plugins.importers.sharpetl.sources import SPARK
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_TABLES = frozenset({"hive", "spark_sql", "delta_lake"})
+LAKE = frozenset({"hive", "spark_sql", "delta_lake"})
+"""Targets that are tables of Spark's catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def find_replacement(workflow: Workflow, step: Step) -> str | None:
 
 def find_created(workflow: Workflow, step: Step) -> CreatedTable | None:
     """Return the table that an earlier statement creates for the target of a step, or None."""
-    if step.target.kind not in _TABLES:
+    if step.target.kind not in LAKE:
         return None
     for other in reversed(workflow.steps[: workflow.steps.index(step)]):
         statement = _parse(other)
@@ -133,10 +134,7 @@ def _read(statement: "exp.Create") -> CreatedTable | None:
 
 
 def _target_name(step: Step) -> str | None:
-    if step.target.kind not in _TABLES or not step.target.get("tableName"):
-        return None
-    parts = (step.target.get("dbName"), step.target.get("tableName"))
-    return ".".join(part.strip("`'\"") for part in parts if part).lower()
+    return (step.target.table or None) if step.target.kind in LAKE else None
 
 
 def _write_mode(step: Step) -> str:

@@ -53,6 +53,24 @@ def load_by_key(context: Context, step: Step) -> tuple[WorkflowStep, str]:
     return WorkflowStep(sql=sql, target=target), reason
 
 
+def explain_load(end: End) -> str:
+    """Return the reason why a load of a dimension is not translated, with the shortest way on."""
+    is_full = end.get("updateType").lower() != "incremental"
+    if not end.is_true("slowChanging"):
+        return (
+            "JdbcLoadTransformer with updateType=full replaces the rows of the table; write the "
+            "query of its rows with a target of mode overwrite"
+        )
+    key, time = end.get("primaryFields"), end.get("businessUpdateTime")
+    dated = "snapshot: true" if is_full else f"sequence_by: {time}"
+    begin = "the start of the window" if is_full else time
+    return (
+        "JdbcLoadTransformer keeps versions in a database, which has no mode history; write the "
+        f"query of its rows with the target {{type: iceberg, mode: history, key: [{key}], {dated}, "
+        f"valid_from: start_time, valid_to: end_time}}, whose versions begin at {begin}"
+    )
+
+
 def _list_columns(text: str) -> list[str]:
     """Return the names of the columns. Raises UntranslatableError if they are not an object."""
     try:

@@ -18,7 +18,11 @@ from logdriven_dagster.plugins.importers.sharpetl.quality import notify, read_ru
 from logdriven_dagster.plugins.importers.sharpetl.sources import FILES, KAFKA
 from logdriven_dagster.plugins.importers.sharpetl.steps import Steps
 from logdriven_dagster.plugins.importers.sharpetl.uniting import unite_writers
-from logdriven_dagster.plugins.importers.sharpetl.variables import Variables, names_of_window
+from logdriven_dagster.plugins.importers.sharpetl.variables import (
+    Variables,
+    names_of_start,
+    names_of_window,
+)
 
 _KINDS = {"timewindow": "time_window", "": "time_window", "diff": "time_window"}
 _KINDS |= {name: name for name in ("auto_inc_id", "kafka_offset", "upstream", "time_window")}
@@ -94,12 +98,30 @@ class _WorkflowDraft:
         if any(step.source.kind in KAFKA for step in workflow.steps):
             return "kafka_offset"
         if kind == "upstream":
-            return "upstream" if self._upstream() else "time_window"
+            return self._upstream_kind(translation)
         if kind in (None, "time_window") and self._is_of_files():
             return "files"
         if kind == "time_window" and workflow.get("loadType").lower() == "full":
             return self._full(translation)
         return kind or "time_window"
+
+    def _upstream_kind(self, translation: Translation) -> str:
+        """Return time_window if a text names a part of the window's start, such as `${YEAR}`.
+
+        Sharp ETL has these parts only for windows of time, for example with
+        `--log-driven-type=timewindow`.
+        """
+        workflow = self._workflow
+        named = names_of_start(workflow.texts())
+        if named:
+            header = workflow.headers.get("logDrivenType") or workflow.headers["incrementalType"]
+            reason = (
+                f"its texts contain {', '.join(named)}, which Sharp ETL has only for windows of "
+                "time; they are used instead"
+            )
+            place = workflow.place(header.line)
+            translation.note(place, f"{header.key}={header.value}", reason)
+        return "upstream" if self._upstream() and not named else "time_window"
 
     def _full(self, translation: Translation) -> str:
         """Return the incremental type of a full load: `full` unless its texts use the window.
@@ -239,6 +261,8 @@ class _WorkflowDraft:
         name = self._workflow.get("upstream")
         if name and (ours := self._ours(name)):
             depends[ours] = {"table": ours}
+            if self._context.kind != "upstream":
+                depends[ours]["read"] = "none"
             if "${DATA_RANGE_START}" in " ".join(step.sql for step in self._workflow.steps):
                 self._incomplete = True
                 line = self._workflow.headers["upstream"].line

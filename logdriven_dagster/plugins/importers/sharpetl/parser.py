@@ -43,6 +43,12 @@ class End:
     def is_true(self, key: str) -> bool:
         return self.get(key).lower() == "true"
 
+    @property
+    def table(self) -> str:
+        """The table with its database, without quotes and in lower case; "" if it has none."""
+        names = (self.get("dbName"), self.get("tableName")) if self.get("tableName") else ()
+        return ".".join(name.strip("`'\"") for name in names if name).lower()
+
 
 @dataclass(slots=True)
 class Step:

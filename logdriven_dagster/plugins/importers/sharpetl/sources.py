@@ -9,6 +9,7 @@ from logdriven_dagster.plugins.importers.sharpetl.context import (
     WorkflowStep,
     option,
 )
+from logdriven_dagster.plugins.importers.sharpetl.dimensions import explain_load
 from logdriven_dagster.plugins.importers.sharpetl.parser import End, Step
 from logdriven_dagster.plugins.importers.yaml_text import block
 
@@ -31,9 +32,6 @@ _WAYS = {
     **dict.fromkeys(("class", "object", "pmml"), _FUNCTION),
 }
 
-_HISTORIES = frozenset(
-    {"SCDTransformer", "NonSCDTransformer", "JdbcLoadTransformer", "JdbcAutoCreateDimTransformer"}
-)
 _QUERY = re.compile(
     r"\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*|\(\s*)*(select|with|from|values)\b",
     re.IGNORECASE | re.DOTALL,
@@ -84,11 +82,13 @@ def _transformation(end: End) -> str:
     name = end.get("className").rpartition(".")[2]
     if name == "DailyJobsSummaryReportTransformer":
         return "`logdriven report` replaces DailyJobsSummaryReportTransformer"
-    if name in _HISTORIES:
+    if name == "JdbcAutoCreateDimTransformer":
         return (
-            f"{name} is not translated; write the query of its rows with a target of mode history, "
-            "which adds valid_from and valid_to"
+            f"{name} adds unknown keys of a fact to a dimension of a database; write a table of "
+            f"mode upsert or history for {end.get('dimTable') or 'it'}, and add it to depends_on"
         )
+    if name == "JdbcLoadTransformer":
+        return explain_load(end)
     return f"{name or 'the class'} is Scala; write the step in Python, `python: file.py:function`"
 
 

@@ -18,6 +18,11 @@ from logdriven_dagster.plugins.importers.sharpetl.ddl import (
     find_replacement,
 )
 from logdriven_dagster.plugins.importers.sharpetl.dimensions import load_by_key, loads_by_key
+from logdriven_dagster.plugins.importers.sharpetl.histories import (
+    find_merge_reader,
+    merge_rows,
+    merges_rows,
+)
 from logdriven_dagster.plugins.importers.sharpetl.parser import Step
 from logdriven_dagster.plugins.importers.sharpetl.quality import quality
 from logdriven_dagster.plugins.importers.sharpetl.sources import (
@@ -27,6 +32,7 @@ from logdriven_dagster.plugins.importers.sharpetl.sources import (
     read_from,
 )
 from logdriven_dagster.plugins.importers.sharpetl.targets import (
+    find_own_tables,
     find_unknown_overwrite,
     write_to,
 )
@@ -57,12 +63,16 @@ class Steps:
     def add(self, step: Step) -> None:
         """Translate one step; an untranslatable step becomes a stub that fails, and is recorded."""
         self._list(step)
+        workflow = self.context.workflow
+        reason = find_merge_reader(workflow, step) or find_replacement(workflow, step)
+        if reason is None and step.target.kind == "console" and find_own_tables(workflow, step):
+            reason = "the step is left out: it only shows rows that the workflow has written"
+        if reason:
+            self.context.note(step.line, f"step {step.name}", reason)
+            return
         if step.target.kind == "variables":
             self.context.leave_unknown(step.target.headers.values(), (), "target variables")
             self._define(step)
-            return
-        if reason := find_replacement(self.context.workflow, step):
-            self.context.note(step.line, f"step {step.name}", reason)
             return
         if step.source.get("className").endswith("JobDependencyCheckTransformer"):
             known = _DEPENDENCY_CHECK
@@ -94,10 +104,14 @@ class Steps:
 
     def _build_step(self, step: Step) -> WorkflowStep:
         if loads_by_key(step):
-            self.incomplete = True
-            made, differences = load_by_key(self.context, step)
-            self.context.leave(step.line, "JdbcLoadTransformer", differences)
-            made.comments.append(f"TODO: {differences}")
+            made, difference = load_by_key(self.context, step)
+            self._review(step.line, "JdbcLoadTransformer", difference, made)
+            return made
+        if merges_rows(step):
+            made, differences = merge_rows(self.context, step)
+            for difference in differences:
+                self._review(step.line, f"step {step.name}", difference, made)
+            self.checks += made.checks
             return made
         made = read_from(self.context, step)
         made.target = write_to(self.context, step)
@@ -105,12 +119,17 @@ class Steps:
             raise UntranslatableError("it has no source")
         if created := find_created(self.context.workflow, step):
             made.sql = convert_to_declared(made.sql, created)
+        if reason := find_own_tables(self.context.workflow, step):
+            self._review(step.line, f"step {step.name}", reason, made)
         if reason := find_unknown_overwrite(self.context, step):
-            self.incomplete = True
-            line = step.headers["writeMode"].line
-            self.context.leave(line, "writeMode=overwrite", reason)
-            made.comments.append(f"TODO: {reason}")
+            self._review(step.headers["writeMode"].line, "writeMode=overwrite", reason, made)
         return made
+
+    def _review(self, line: int, item: str, reason: str, made: WorkflowStep) -> None:
+        """Record a difference that must be reviewed before the table can replace the workflow."""
+        self.incomplete = True
+        self.context.leave(line, item, reason)
+        made.comments.append(f"TODO: {reason}")
 
     def _stub(self, step: Step, reason: str) -> WorkflowStep:
         self.incomplete = True

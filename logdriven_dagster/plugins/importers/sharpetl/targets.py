@@ -1,21 +1,21 @@
 """Translation of the targets of Sharp ETL's steps."""
 
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query
 from logdriven_dagster.plugins.importers.database.reflection import open_database
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError, Values
 from logdriven_dagster.plugins.importers.naming import table_name
 from logdriven_dagster.plugins.importers.sharpetl.context import Context, option
-from logdriven_dagster.plugins.importers.sharpetl.ddl import find_created
-from logdriven_dagster.plugins.importers.sharpetl.parser import Step
+from logdriven_dagster.plugins.importers.sharpetl.ddl import LAKE, find_created
+from logdriven_dagster.plugins.importers.sharpetl.parser import End, Step, Workflow
 from logdriven_dagster.plugins.importers.sharpetl.partitions import (
     has_window_column,
     list_temps,
 )
-from logdriven_dagster.plugins.importers.sharpetl.sources import JDBC
+from logdriven_dagster.plugins.importers.sharpetl.sources import JDBC, SPARK
 
 NOWHERE = frozenset({"temp", "console", "do_nothing"})
 _DATABASE = frozenset({"connectionName", "dbName", "tableName", "transaction", "batchSize"})
-_LAKE = frozenset({"hive", "spark_sql", "delta_lake"})
 _KAFKA = frozenset({"topics"})
 _FILES = frozenset({"filePath", "fileDir", "sep", "header", "encoding"})
 
@@ -30,7 +30,7 @@ def write_to(context: Context, step: Step) -> Values | None:
         return None
     if kind in JDBC:
         target = _database(context, step)
-    elif kind in _LAKE:
+    elif kind in LAKE:
         target = _lake(context, step)
     elif kind in ("csv", "json", "parquet", "orc"):
         target = _files(context, step)
@@ -90,17 +90,7 @@ def _lake(context: Context, step: Step) -> Values:
     context.leave_unknown(end.headers.values(), _DATABASE, "a target")
     if mode not in ("append", "overwrite"):
         raise UntranslatableError(f"writeMode {mode or 'none'} of {end.kind}")
-    if not end.get("tableName"):
-        raise UntranslatableError("the target has no tableName")
-    database = end.get("dbName")
-    given = f"{database}.{end.get('tableName')}" if database else end.get("tableName")
-    name = table_name(context.variables.constant(given))
-    reason = (
-        "it is an Iceberg table of the project now, because a window cannot be "
-        "published atomically in Spark's catalog; existing rows stay there, and "
-        "queries read it by depends_on"
-    )
-    context.note(end.line, f"{end.kind} {given}", reason)
+    name = name_lake_table(context, end)
     if mode == "overwrite":
         empty = "an empty result replaces them, too, of which Sharp ETL writes nothing"
         replaced = "it replaces all rows"
@@ -115,12 +105,57 @@ def _lake(context: Context, step: Step) -> Values:
     return {"type": "iceberg", "name": name, "mode": mode}
 
 
+def name_lake_table(context: Context, end: End) -> str:
+    """Return the name of the Iceberg table that replaces one of Spark's catalog, and note it."""
+    if not end.get("tableName"):
+        raise UntranslatableError("the target has no tableName")
+    database = end.get("dbName")
+    given = f"{database}.{end.get('tableName')}" if database else end.get("tableName")
+    reason = (
+        "it is an Iceberg table of the project now, because a window cannot be "
+        "published atomically in Spark's catalog; existing rows stay there, and "
+        "queries read it by depends_on"
+    )
+    context.note(end.line, f"{end.kind} {given}", reason)
+    return table_name(context.variables.constant(given))
+
+
+def find_own_tables(workflow: Workflow, step: Step) -> str | None:
+    """Return the reason why a step must not read a table that its own workflow writes, or None.
+
+    Sharp ETL's query reads the rows in Spark's catalog, into which no step writes here.
+    """
+    written = {each.target.table for each in workflow.steps if each.target.kind in LAKE}
+    names = sorted(_list_tables(step) & written)
+    if not names:
+        return None
+    return (
+        f"it reads {', '.join(names)}, which the workflow writes into a table of the project now; "
+        "read the rows of the earlier step, or make this step a table of its own with depends_on"
+    )
+
+
+def _list_tables(step: Step) -> set[str]:
+    """Return the tables of Spark's catalog that a step reads, in lower case."""
+    from sqlglot import exp
+
+    if step.source.kind not in SPARK:
+        return set()
+    if not step.sql:
+        return {step.source.table}
+    try:
+        tree = parse_query(step.sql)
+    except UnreadableSqlError:
+        return set()
+    return {exp.table_name(table).lower() for table in tree.find_all(exp.Table)}
+
+
 def find_unknown_overwrite(context: Context, step: Step) -> str | None:
     """Return the reason if a file does not contain which rows `overwrite` replaces, else None.
 
     Such a target has the mode `overwrite`, which is right for a table without partitions.
     """
-    if step.target.kind not in _LAKE or _mode(step) != "overwrite" or _replaces_all(context, step):
+    if step.target.kind not in LAKE or _mode(step) != "overwrite" or _replaces_all(context, step):
         return None
     if _has_window_column(context, step):
         return None

@@ -37,6 +37,11 @@ def names_of_window(texts: Iterable[str]) -> list[str]:
     return [name for name in named if name in _OF_WINDOW]
 
 
+def names_of_start(texts: Iterable[str]) -> list[str]:
+    """Return the parts of the window's start that texts use, such as `YEAR`."""
+    return [name for name in names_of_window(texts) if name in _OURS]
+
+
 class NoVariablesError(ValueError):
     """A query whose columns cannot be variables; the message gives the reason."""
 
