@@ -206,11 +206,11 @@ def test_a_folder_that_names_the_window_needs_no_window_column(world: World):
     assert [row["run_trigger"] for row in world.log()] == ["pending"] * 4 + ["source"] * 2
 
 
-@pytest.mark.parametrize("is_remote", [False, True])
+@pytest.mark.parametrize("place", ["a folder", "a bucket"])
 def test_a_later_process_reads_the_footers_of_new_files_only(
-    world: World, lake: Lake, is_remote: bool, monkeypatch: pytest.MonkeyPatch
+    world: World, lake: Lake, place: str, monkeypatch: pytest.MonkeyPatch
 ):
-    path = lake.url(world.root / "in") if is_remote else "in"
+    path = lake.url(world.root / "in") if place == "a bucket" else "in"
     deliveries = Deliveries(world, "parquet", path=path, batch_size=1)
     text = {"project": "world", "storage": lake.settings(world.root)["storage"]}
     world.write("logdriven.yaml", json.dumps(text))
