@@ -1,10 +1,13 @@
-"""Validation of conditions, delays and relations that can never be satisfied."""
+"""Validation of conditions, delays and relations."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
 from logdriven_dagster.config.models.jobs import Relation, StandardJob
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.targets import HistoryTarget
+from logdriven_dagster.config.sql.references import UnreadableSqlError
+from logdriven_dagster.config.sql.row_conditions import find_changing_part
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import ConfigError
 
@@ -41,6 +44,23 @@ def check_conditions(
             if item is not None and item.is_sliced:
                 problem = f"condition and delay need time windows; {_name_slices(item)}"
                 yield document.error(("depends_on", n), problem)
+
+
+def check_deletions(table: TableConfig, document: Document) -> Iterator[ConfigError]:
+    """Yield mistakes in `deleted_when`: a rerun of a window must delete the same rows."""
+    for n, step in enumerate(table.steps):
+        if not isinstance(step.target, HistoryTarget) or step.target.deleted_when is None:
+            continue
+        place = ("steps", n, "target", "deleted_when")
+        try:
+            found = find_changing_part(step.target.deleted_when)
+        except UnreadableSqlError as error:
+            yield document.error(place, f"cannot read this SQL: {error}")
+            continue
+        if found is not None:
+            problem = f"must depend on the columns of a row only, not on {found}"
+            fix = "a rerun would delete other rows; load the value as a column of the changes"
+            yield document.error(place, problem, fix)
 
 
 def check_relations(

@@ -6,9 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from logdriven_dagster.config.checking.conditions import check_conditions, check_relations
+from logdriven_dagster.config.checking.conditions import (
+    check_conditions,
+    check_deletions,
+    check_relations,
+)
 from logdriven_dagster.config.checking.plain_secrets import find_definition_secrets
-from logdriven_dagster.config.checking.quality import check_quality, list_rule_queries
+from logdriven_dagster.config.checking.quality import (
+    check_quality,
+    check_whole_snapshots,
+    list_rule_queries,
+)
 from logdriven_dagster.config.checking.renames import (
     check_renames,
     format_rename_hint,
@@ -60,9 +68,11 @@ def find_mistakes(
         document = tables.origins[name]
         yield from _check_dependencies(table, document, tables.items, known)
         yield from check_conditions(table, document, tables.items)
+        yield from check_deletions(table, document)
         yield from _check_steps(table, document, lowered, config)
         yield from check_statements(table, document, config)
         yield from check_quality(table, document, config)
+        yield from check_whole_snapshots(table, document, config)
         yield from find_unknown_recipients(document, ("notify",), table.notify, config.recipients)
         yield from find_definition_secrets(document)
     for name, job in jobs.items.items():

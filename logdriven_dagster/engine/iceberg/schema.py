@@ -79,7 +79,8 @@ def _to_iceberg(kind: "DataType", numbers: "count[int]") -> "IcebergType":
                 for name, part in parts
             )
         )
-    primitive: IcebergType = _primitives()[kind.typeName()]()
+    # A type name has no collation, and a table has none either.
+    primitive: IcebergType = _primitives()[str(kind.jsonValue())]()
     return primitive
 
 

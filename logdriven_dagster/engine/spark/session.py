@@ -72,8 +72,9 @@ def spark_session(project: Project, expected: ExpectedWork | None = None) -> "Sp
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = launch_settings(project, expected)
     if archive := archive_for(settings):
-        settings = archive.settings_to_use(settings)
-        if is_little_work(project, expected):
+        if archive.can_be_used():
+            settings = archive.settings_to_use(settings)
+        elif is_little_work(project, expected):
             train_at_exit(project, archive)
     quieten()
     # PySpark's first call of Java would import this module and pandas, while Java waits.

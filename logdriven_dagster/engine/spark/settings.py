@@ -1,6 +1,7 @@
 """Spark settings: those of the JVM's start, and those of every session."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -241,7 +242,8 @@ def _cores() -> int:
 
 
 def _log_option() -> str:
-    return f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+    file = Path(__file__).with_name("log4j2.properties")
+    return shlex.quote(f"-Dlog4j2.configurationFile={file}")
 
 
 def _drivers(project: Project) -> set[str]:

@@ -132,8 +132,9 @@ def _find_bad_key(
 ) -> tuple[Mapping[str, Any], int] | None:
     """Return a key that is NULL or occurs several times, with its number of rows; None if none."""
     rows = read_files(spark, "parquet", staged.files, staged.schema)
-    empty = " OR ".join(f"`{name}` IS NULL" for name in key)
-    bad = rows.groupBy(*key).count().where(f"count > 1 OR {empty}").limit(1)
+    keys = [quote_name(name) for name in key]
+    empty = " OR ".join(f"{name} IS NULL" for name in keys)
+    bad = rows.groupBy(*keys).count().where(f"count > 1 OR {empty}").limit(1)
     for row in run_action(spark, f"{table}: keys", bad.collect):
         return {name.lower(): row[name] for name in key}, row["count"]
     return None
@@ -232,7 +233,7 @@ def _merge_by_spark(
     if hit.newer:
         winners = new.alias("new").join(old.alias("old"), _same_key(key) & newer, "left_anti")
     if kept := [name for name in old.columns if name not in new.columns]:
-        columns = old.dropDuplicates(list(key)).select(*key, *map(quote_name, kept))
+        columns = old.dropDuplicates(list(key)).select(*map(quote_name, [*key, *kept]))
         winners = winners.join(columns, list(key), "left")
     return survivors.unionByName(winners)
 
@@ -273,7 +274,7 @@ def _match_by_spark(
         old = old.withColumn(WINDOW_START, sf.lit(None).cast("timestamp"))
     matching = old.alias("old").join(new.alias("new"), _same_key(key), "left_semi")
     # A table that other programs filled may hold a key in several rows and files.
-    keys = matching.groupBy(*key).agg(
+    keys = matching.groupBy(*map(quote_name, key)).agg(
         sf.collect_set(FILE).alias("files"),
         sf.bool_or(_is_newer(WINDOW_START, staged)).alias("newer"),
     )
@@ -315,7 +316,7 @@ def _find_ranges_by_spark(
     spark: "SparkSession", names: Sequence[str], staged: StagedRows
 ) -> KeyRanges:
     new = read_files(spark, "parquet", staged.files, staged.schema)
-    wanted = [limit(name) for name in names for limit in (sf.min, sf.max)]
+    wanted = [limit(quote_name(name)) for name in names for limit in (sf.min, sf.max)]
     query = new.agg(sf.count("*"), *wanted)
     row = run_action(spark, f"{staged.run.label}: match", query.first)
     assert row is not None
@@ -323,7 +324,8 @@ def _find_ranges_by_spark(
 
 
 def _same_key(key: tuple[str, ...]) -> "Column":
-    return reduce(and_, (sf.col(f"old.`{name}`") == sf.col(f"new.`{name}`") for name in key))
+    columns = map(quote_name, key)
+    return reduce(and_, (sf.col(f"old.{each}") == sf.col(f"new.{each}") for each in columns))
 
 
 def _is_newer(window_start: str, staged: StagedRows) -> "Column":

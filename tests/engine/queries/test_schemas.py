@@ -187,6 +187,8 @@ def test_nested_types_come_back_as_they_were(lab: Lab, kind: str):
 def test_a_type_that_a_target_cannot_hold_is_named(lab: Lab):
     with pytest.raises(TerminalStepError, match="column v: an Iceberg table cannot store interval"):
         load(lab, 1, "INTERVAL 1 DAY AS v", GROWING["iceberg"])
+    with pytest.raises(TerminalStepError, match="column v: an Iceberg table cannot store string c"):
+        load(lab, 1, "'a' COLLATE UTF8_LCASE AS v", GROWING["iceberg"])
     with pytest.raises(TerminalStepError, match="column v: a database table cannot store array"):
         load(lab, 1, "array(1) AS v", GROWING["sqlite"])
 

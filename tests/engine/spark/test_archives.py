@@ -4,20 +4,29 @@ import atexit
 import json
 import logging
 import os
+import pwd
+import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.engine.spark.classic.archives import training
-from logdriven_dagster.engine.spark.classic.archives.archive import Archive, archive_for
+from logdriven_dagster.engine.spark.classic.archives.archive import (
+    Archive,
+    archive_for,
+    with_archive,
+)
 from logdriven_dagster.engine.spark.settings import launch_settings
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.processes import available_memory
 from tests.classes import FIRST_COMPILER
 from tests.patience import PATIENCE
 
@@ -42,7 +51,8 @@ print(spark.range(9).repartition(2).count())
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv("CI", raising=False)
+    for name in training._CI:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", FIRST_COMPILER)  # without the archive of the tests
     return tmp_path / "logdriven"
 
@@ -56,6 +66,8 @@ def java(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     (home / "bin" / "java").write_text(program)
     (home / "bin" / "java").chmod(0o700)
     (home / "release").write_text('JAVA_VERSION="17.0.1"')
+    (home / "lib" / "server").mkdir(parents=True)
+    (home / "lib" / "server" / "classes.jsa").touch()
     monkeypatch.setenv("JAVA_HOME", str(home))
     return home
 
@@ -74,9 +86,15 @@ def archive(settings: dict[str, str] | None = None) -> Archive:
 
 
 def made(own: Archive) -> Archive:
-    own.file.write_bytes(b"classes")
-    own.file.chmod(0o600)
+    draft = own.file.with_name("draft")
+    draft.write_bytes(b"classes")
+    own.replace(draft)
     return own
+
+
+def used(settings: dict[str, str] | None = None) -> bool:
+    """Whether a JVM with these settings starts with an archive."""
+    return with_archive(settings or {}) != (settings or {})
 
 
 def run(settings: dict[str, str]) -> "subprocess.Popen[str]":
@@ -105,13 +123,13 @@ def test_a_jvm_of_another_java_class_path_or_heap_has_another_archive(java, tmp_
 
 def test_java_25_has_profiles_in_its_archives(java, tmp_path):
     assert archive().settings_to_make(Path("a"))[OPTIONS] == "-XX:ArchiveClassesAtExit=a"
-    used = made(archive()).settings_to_use({})[OPTIONS]
-    assert used.startswith(f"-XX:SharedArchiveFile={archive().file} ")
+    options = made(archive()).settings_to_use({})[OPTIONS]
+    assert options.startswith(f"-XX:SharedArchiveFile={archive().file} ")
     (java / "release").write_text('JAVA_VERSION="25.0.1"')
     assert archive().settings_to_make(Path("a"))[OPTIONS] == "-XX:AOTCacheOutput=a"
-    used = made(archive()).settings_to_use({OPTIONS: "-Da=b"})[OPTIONS]
-    assert used.startswith(f"-XX:AOTCache={archive().file} ")
-    assert used.endswith(" -Da=b")
+    options = made(archive()).settings_to_use({OPTIONS: "-Da=b"})[OPTIONS]
+    assert options.startswith(f"-XX:AOTCache={archive().file} ")
+    assert options.endswith(" -Da=b")
 
 
 def test_a_training_gets_neither_secrets_nor_options_that_write_files(java):
@@ -126,8 +144,8 @@ def test_a_training_gets_neither_secrets_nor_options_that_write_files(java):
 def test_executors_on_this_machine_use_the_archive_of_their_driver(java, master):
     own = made(archive())
     settings = A_CLUSTER | {"spark.master": master, OF_EXECUTORS: "-Da=b"}
-    used = own.settings_to_use(settings)[OF_EXECUTORS]
-    assert used == f"-XX:SharedArchiveFile={own.file} -Da=b"
+    options = own.settings_to_use(settings)[OF_EXECUTORS]
+    assert options == f"-XX:SharedArchiveFile={own.file} -Da=b"
 
 
 def test_executors_of_another_java_start_all_the_same(java, tmp_path):
@@ -149,8 +167,8 @@ def test_executors_of_another_java_start_all_the_same(java, tmp_path):
 )
 def test_executors_elsewhere_or_with_options_of_archives_are_left_alone(java, other):
     settings = A_CLUSTER | other
-    used = made(archive()).settings_to_use(settings)
-    assert used.get(OF_EXECUTORS) == settings.get(OF_EXECUTORS)
+    found = made(archive()).settings_to_use(settings)
+    assert found.get(OF_EXECUTORS) == settings.get(OF_EXECUTORS)
 
 
 @pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=own.jsa"])
@@ -171,14 +189,66 @@ def test_an_archive_that_others_can_write_is_not_used(java, mode, caplog):
     own = made(archive())
     own.file.chmod(mode)
     with caplog.at_level(logging.DEBUG):
-        assert own.settings_to_use({}) == {}
+        assert not used()
     assert caplog.records[-1].message == "archive_refused"
 
 
 def test_no_archive_is_used_from_a_folder_that_others_can_write(java, cache):
     own = made(archive())
     cache.chmod(0o770)
-    assert own.settings_to_use({}) == {}
+    assert not own.can_be_used()
+
+
+def remove_checksum(file: Path) -> None:
+    file.with_suffix(".crc32").unlink()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_bytes(b"class"),
+        lambda file: file.write_bytes(b"classes of another Java"),
+        lambda file: file.write_bytes(b"\0\0asses"),
+        remove_checksum,
+    ],
+    ids=["empty", "truncated", "another", "zeroed", "without its checksum"],
+)
+def test_a_damaged_archive_is_not_used_and_made_again(java, started, damage):
+    """Java 17 crashes on a truncated archive (SIGBUS), and on one with zeros (SIGSEGV)."""
+    own = made(archive())
+    assert used()
+    damage(own.file)
+    own.file.chmod(0o600)
+    assert not used()
+    assert started()
+
+
+def test_an_archive_below_a_path_with_a_space_is_one_option(java, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
+    own = made(archive())
+    option = f"-XX:SharedArchiveFile={own.file}"
+    found = own.settings_to_use(A_CLUSTER)
+    assert shlex.split(found[OPTIONS])[0] == shlex.split(found[OF_EXECUTORS])[0] == option
+    draft = tmp_path / "my draft"
+    assert shlex.split(own.settings_to_make(draft)[OPTIONS]) == [
+        f"-XX:ArchiveClassesAtExit={draft}"
+    ]
+
+
+def test_a_java_without_an_archive_of_its_own_has_none_before_java_25(java):
+    (java / "lib" / "server" / "classes.jsa").unlink()
+    assert archive_for({}) is None
+    (java / "release").write_text('JAVA_VERSION="25.0.1"')
+    assert archive_for({}) is not None
+
+
+def test_a_user_without_a_home_folder_has_no_archive(java, monkeypatch):
+    """As in a container whose user id has no name."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert archive_for({}) is None
 
 
 def test_a_run_without_an_archive_makes_none(java, cache, project):
@@ -232,6 +302,7 @@ def test_spark_warm_makes_an_archive_once_which_runs_then_use(cache, project):
     assert own is not None
     assert own.file.stat().st_mode & 0o777 == 0o644  # a link to the copy
     assert len(list(cache.glob("*.jsa"))) + len(list(cache.glob("*.aot"))) == 5
+    assert len(list(cache.glob("*.crc32"))) == 1  # the others were made by hand
     assert (project.root / "copy").read_bytes() == own.file.read_bytes()
     assert trainings(cache) == []
     _assert_executors_use(project)
@@ -267,19 +338,79 @@ spark:
 
 A_SMALL_RUN = """
 import sys
+print("written")
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine.spark.classic.archives.archive import archive_for
 from logdriven_dagster.engine.spark.classic.archives.training import train_at_exit
-train_at_exit(load_project(sys.argv[1]), archive_for({}))
+from logdriven_dagster.engine.spark.settings import launch_settings
+project = load_project(sys.argv[1])
+train_at_exit(project, archive_for(launch_settings(project)))
 """
 
 
-def test_a_small_run_starts_the_training_when_it_ends(java: Path, cache: Path, project: Project):
-    subprocess.run([sys.executable, "-c", A_SMALL_RUN, str(project.root)], check=True)
-    deadline = time.monotonic() + PATIENCE
-    while not (found := list(cache.glob("*.log"))) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert found  # this Java cannot start, so the output of the training remains
+def small_run(project: Project) -> "subprocess.Popen[str]":
+    words = [sys.executable, "-c", A_SMALL_RUN, str(project.root)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.fixture
+def trainings_of_runs(cache: Path) -> Iterator[Callable[[], list[psutil.Process]]]:
+    """The processes of trainings that go on. They work in the folder of archives or below.
+
+    They end with the test: on a busy machine, work of the lowest priority takes long.
+    """
+
+    def ask() -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if Path(process.cwd()).is_relative_to(cache):
+                    found.append(process)
+        return found
+
+    yield ask
+    for process in ask():
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def test_the_end_of_a_run_does_not_wait_for_the_training(java, project, trainings_of_runs):
+    """A reader of the run's output sees its end, as `logdriven run | cat` or Dagster does."""
+    out, _ = small_run(project).communicate(timeout=PATIENCE)
+    assert out == "written\n"
+    assert trainings_of_runs()
+
+
+def test_runs_that_end_at_once_start_one_training(java, project, trainings_of_runs):
+    for run in [small_run(project) for _ in range(3)]:
+        run.communicate(timeout=PATIENCE)
+    going = [process.cmdline() for process in trainings_of_runs()]
+    assert sum(training.__name__ in words for words in going) == 1
+
+
+def test_a_training_does_without_the_project_and_leaves_the_reason_of_its_failure(
+    java, cache, project
+):
+    own = archive_for(launch_settings(project))
+    assert own is not None
+    shutil.rmtree(project.root)
+    words = [sys.executable, "-m", training.__name__, training._serialize(own)]
+    subprocess.run(words, capture_output=True, check=False)
+    assert "JAVA_GATEWAY_EXITED" in own.log.read_text()  # this Java cannot start
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="these files belong to Linux")
+def test_a_training_gives_way_to_all_sessions_and_linux_ends_it_first(
+    java, project, trainings_of_runs
+):
+    """Linux divides processor time among sessions before it looks at priorities."""
+    small_run(project).communicate(timeout=PATIENCE)
+    (process, *_) = trainings_of_runs()
+    files = [Path(f"/proc/{process.pid}/{name}") for name in ("oom_score_adj", "autogroup")]
+    found = [file.read_text().split()[-1] for file in files if file.exists()]
+    assert process.nice() == 19
+    assert found[0] == "1000"
+    assert set(found[1:]) <= {"19"}
 
 
 @pytest.fixture
@@ -299,14 +430,69 @@ def test_a_training_starts_by_itself_if_it_has_never_been_tried(java: Path, star
     assert started()
 
 
-def test_no_training_starts_by_itself_in_ci(java: Path, started, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("CI", "true")
+@pytest.mark.parametrize("variable", ["CI", "JENKINS_URL", "TF_BUILD"])
+def test_no_training_starts_by_itself_in_ci(
+    java: Path, started, monkeypatch: pytest.MonkeyPatch, variable: str
+):
+    monkeypatch.setenv(variable, "true")
     assert not started()
 
 
-def test_no_training_starts_by_itself_if_there_is_an_archive(java: Path, started):
-    made(archive())
+def test_no_training_starts_by_itself_in_a_container_that_ends_with_the_run(
+    java: Path, started, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "getpid", lambda: 1)
     assert not started()
+
+
+@pytest.mark.parametrize(
+    ("folder", "limit", "usage", "cache"),
+    [
+        ("", "memory.max", "memory.current", "file 300"),
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache 300"),
+    ],
+    ids=["v2", "v1"],
+)
+def test_available_memory_ends_at_the_limit_of_the_container(
+    tmp_path: Path, folder: str, limit: str, usage: str, cache: str
+):
+    group = tmp_path / "groups" / folder
+    group.mkdir(parents=True)
+    (group / limit).write_text("1000\n")
+    (group / usage).write_text("900\n")
+    (group / "memory.stat").write_text(f"anon 600\n{cache}\n")
+    assert available_memory(tmp_path / "groups") == 400
+    (group / limit).write_text(str(2**63 - 4096))
+    assert available_memory(tmp_path / "groups") > 1000
+    if not folder:
+        (group / limit).write_text("max\n")
+        assert available_memory(tmp_path / "groups") > 1000
+
+
+@pytest.mark.parametrize("missing", ["memory", "disk", "log"])
+def test_no_training_starts_without_memory_disk_or_a_place_for_its_log(
+    java: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+):
+    begun: list[object] = []
+    monkeypatch.setattr(training.psutil, "Popen", lambda *given, **_: begun.append(given))
+    own = archive()
+    if missing == "memory":
+        monkeypatch.setattr(training, "available_memory", lambda: 1_900_000_000)
+    elif missing == "disk":
+        usage = shutil._ntuple_diskusage(10**12, 10**12, 10**8)
+        monkeypatch.setattr(training.shutil, "disk_usage", lambda _: usage)
+    else:
+        own.log.mkdir()
+        os.utime(own.log, (0, 0))
+    training._start_training(own)
+    assert begun == []
+
+
+def test_no_training_starts_if_another_run_has_made_the_archive(java: Path, monkeypatch):
+    begun: list[object] = []
+    monkeypatch.setattr(training.psutil, "Popen", lambda *given, **_: begun.append(given))
+    training._start_training(made(archive()))
+    assert begun == []
 
 
 def test_a_training_that_failed_is_repeated_after_a_day(java: Path, started):
@@ -314,6 +500,9 @@ def test_a_training_that_failed_is_repeated_after_a_day(java: Path, started):
     assert not started()
     yesterday = time.time() - 86_401
     os.utime(archive().log, (yesterday, yesterday))
+    assert started()
+    tomorrow = time.time() + 86_401
+    os.utime(archive().log, (tomorrow, tomorrow))  # the clock was wrong
     assert started()
 
 

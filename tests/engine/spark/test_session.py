@@ -80,17 +80,18 @@ def test_options_of_the_project_come_after_those_of_every_jvm(lab: Lab):
 
 
 @pytest.mark.usefixtures("long")
-def test_the_jvm_is_started_without_a_fork_and_out_of_reach_of_ctrl_c(spark_processes):
+@pytest.mark.parametrize("own", [True, False])
+def test_the_jvm_is_started_without_a_fork_and_out_of_reach_of_ctrl_c(spark_processes, own):
     """gRPC, which works in every process on Sail, kills a few of a hundred forked children."""
     code = (
         "import os\n"
         "os.register_at_fork(before=lambda: print('forked'))\n"
         "from logdriven_dagster.engine.spark.classic import internals, launching\n"
-        "launching.start_java({'spark.driver.bindAddress': '127.0.0.1'})\n"
+        f"launching.start_java({{'spark.driver.bindAddress': '127.0.0.1'}}, own_session={own})\n"
         "print(os.getsid(internals.gateway().proc.pid) != os.getsid(0))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True"]
+    assert done.stdout.split() == [str(own)]
 
 
 def test_a_jvm_for_little_work_has_the_first_compiler_alone(lab: Lab):

@@ -161,7 +161,7 @@ def files(lab: Lab) -> set[str]:
 def test_keys_compared_by_arrow_match_as_those_compared_by_spark(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, kind: str
 ):
-    target = {"type": kind, "mode": "upsert", "key": ["ID", "day", "amount"]}
+    target = {"type": kind, "mode": "upsert", "key": ["ID", "the.day", "amount"]}
     windows = {
         1: "(1, DATE'2022-01-01', 1.50, 'a'), (2, DATE'2022-01-01', 1.50, 'a')",
         3: "(2, DATE'2022-01-01', 1.50, 'c'), (2, DATE'2022-01-02', 1.50, 'c')",
@@ -173,7 +173,7 @@ def test_keys_compared_by_arrow_match_as_those_compared_by_spark(
         monkeypatch.setattr(upserted_files, "FEW_ROWS", most)
         merged = []
         for n, values in windows.items():
-            sql = f"SELECT * FROM VALUES {values} AS t(id, day, amount, v)"
+            sql = f"SELECT * FROM VALUES {values} AS t(id, `the.day`, amount, v)"
             lab.table(f"ods.{name}", {"sql": sql, "target": target})
             merged.append(lab.run(f"ods.{name}", day(n)).published[0].merged)
         done.append((merged, lab.rows(f"ods.{name}")))

@@ -99,9 +99,7 @@ def faithful(schema: "StructType", values: Values, zone: ZoneInfo) -> "StructTyp
     changed = [
         field.name
         for field, kind in kinds
-        if not all(
-            _reads_back(text, kind, zone) for text in values.get(field.name.lower(), ())
-        )
+        if not all(_reads_back(text, kind, zone) for text in values.get(field.name.lower(), ()))
     ]
     fields = [
         StructField(field.name, StringType()) if field.name in changed else field

@@ -23,8 +23,8 @@ def machine() -> Any:
     return _context()._gateway.jvm
 
 
-def start_machine() -> None:
-    """Start the JVM as `SparkContext` does, in a process session that Ctrl-C does not reach.
+def start_machine(*, own_session: bool) -> None:
+    """Start the JVM as `SparkContext` does; Ctrl-C does not reach it in a session of its own.
 
     It is not forked, as in PySpark: where gRPC is active, as it is with Spark Connect, one of fifty
     forked children dies before it becomes Java.
@@ -32,7 +32,7 @@ def start_machine() -> None:
     from pyspark.java_gateway import launch_gateway
 
     launch: Any = launch_gateway
-    arguments = _WithoutFork(start_new_session=True)
+    arguments = _WithoutFork(start_new_session=own_session)
     _context()._ensure_initialized(gateway=launch(popen_kwargs=arguments))
 
 

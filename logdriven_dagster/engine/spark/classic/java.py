@@ -101,9 +101,15 @@ def _is_ours(home: Path) -> bool:
 
 
 def cache_folder() -> Path:
-    """Return this user's cache folder for programs and archives; only this user can write to it."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return private_folder(caches, "logdriven")
+    """Return this user's cache folder for programs and archives; only this user can write to it.
+
+    Raises OSError if there is none.
+    """
+    try:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:  # such as a user of a container without a name and HOME
+        raise FileNotFoundError("this user has no home folder") from error
+    return private_folder(caches.absolute(), "logdriven")
 
 
 def _build(home: Path, runtime: Path) -> None:

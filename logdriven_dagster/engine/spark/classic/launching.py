@@ -15,19 +15,22 @@ if TYPE_CHECKING:
 _BOUND_TO = "spark.driver.bindAddress"
 
 
-def start_session(settings: Mapping[str, str]) -> "SparkSession":
-    """Start a JVM with these settings and return a classic session in it."""
+def start_session(settings: Mapping[str, str], *, own_session: bool = True) -> "SparkSession":
+    """Start a JVM with these settings and return a classic session in it.
+
+    `own_session`: whether the JVM gets a process session of its own, which Ctrl-C does not reach.
+    """
     from pyspark.sql import SparkSession
 
-    start_java(settings)
+    start_java(settings, own_session=own_session)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def start_java(settings: Mapping[str, str]) -> None:
-    """Start the JVM that PySpark uses from now on, unless it has one."""
+def start_java(settings: Mapping[str, str], *, own_session: bool = True) -> None:
+    """Start the JVM that PySpark uses from now on, unless it has one. See `start_session`."""
     if internals.gateway() is not None:
         return
     given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
@@ -38,7 +41,7 @@ def start_java(settings: Mapping[str, str]) -> None:
         # of its machine first, which DNS may not know.
         changes["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP") or settings[_BOUND_TO]
         with _environment(changes):
-            internals.start_machine()
+            internals.start_machine(own_session=own_session)
 
 
 @contextmanager

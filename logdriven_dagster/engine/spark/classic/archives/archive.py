@@ -13,7 +13,8 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,11 +24,14 @@ from pathlib import Path
 from logdriven_dagster.engine.spark.classic.installation import pyspark_version
 from logdriven_dagster.engine.spark.classic.java import cache_folder
 from logdriven_dagster.engine.spark.mode import is_one_jvm
-from logdriven_dagster.private_files import is_ours
+from logdriven_dagster.private_files import is_ours, private_file
 
 _PROFILING_JAVA = 25
 """The oldest Java version whose archives hold method profiles."""
 _AOT, _CDS = ".aot", ".jsa"
+_BASE_ARCHIVES = "lib/server/classes*.jsa"
+"""Java's own archives, which an archive of an older Java extends."""
+_CHUNK = 1 << 20
 _TO_USE = {_AOT: "-XX:AOTCache", _CDS: "-XX:SharedArchiveFile"}
 _TO_MAKE = {_AOT: "-XX:AOTCacheOutput", _CDS: "-XX:ArchiveClassesAtExit"}
 _QUIET = {
@@ -75,14 +79,45 @@ class Archive:
         """Output of the training run; the file remains if the training failed."""
         return self.file.with_suffix(".log")
 
+    @property
+    def _checksum(self) -> Path:
+        return self.file.with_suffix(".crc32")
+
     def can_be_used(self) -> bool:
-        """Return whether the archive exists and no other user could have written it."""
+        """Return whether the archive exists, is intact, and no other user could have written it.
+
+        Java does not check the contents: it would crash on an archive that lost a part.
+        """
         if not self.file.exists():
             return False
-        if is_ours(self.file.parent) and is_ours(self.file):
+        if not (is_ours(self.file.parent) and is_ours(self.file)):
+            reason = "not only ours"
+        elif not self._is_intact():
+            reason = "damaged"
+        else:
             return True
-        logger.debug("archive_refused", extra={"file": str(self.file), "reason": "not only ours"})
+        logger.debug("archive_refused", extra={"file": str(self.file), "reason": reason})
         return False
+
+    def _is_intact(self) -> bool:
+        try:
+            return self._checksum.read_text() == _crc32(self.file)
+        except (OSError, ValueError):
+            return False
+
+    def replace(self, draft: Path) -> None:
+        """Move a new archive here. After a power failure, it is complete or it is not used."""
+        draft.chmod(0o600)
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
+        with private_file(self._checksum) as file:
+            file.write(_crc32(draft))
+        draft.replace(self.file)
+
+    def remove(self) -> None:
+        """Delete the archive with its checksum. A JVM that uses it keeps its contents."""
+        self.file.unlink(missing_ok=True)
+        self._checksum.unlink(missing_ok=True)
 
     def settings_to_use(self, settings: Mapping[str, str]) -> dict[str, str]:
         """Return the settings of a JVM with this archive; mark it as most recently used.
@@ -91,25 +126,24 @@ class Archive:
         another version of Java or Spark, only adds a line to a file of the worker. That line is not
         silenced: an older Java would not start with the log names of a newer one.
         """
-        if not self.can_be_used():
-            return dict(settings)
         with suppress(OSError):
             os.utime(self.file)
-        use = f"{_TO_USE[self.file.suffix]}={self.file}"
+        use = shlex.quote(f"{_TO_USE[self.file.suffix]}={self.file}")
         found = _with_options(settings, _OPTIONS, use, *_QUIET[self.file.suffix])
         return _with_options(found, _EXECUTORS_OPTIONS, use) if _has_executors(found) else found
 
     def settings_to_make(self, draft: Path) -> dict[str, str]:
         """Return the settings of a JVM that writes an archive to `draft` when it ends."""
-        return _with_options(self.settings, _OPTIONS, f"{_TO_MAKE[self.file.suffix]}={draft}")
+        make = shlex.quote(f"{_TO_MAKE[self.file.suffix]}={draft}")
+        return _with_options(self.settings, _OPTIONS, make)
 
 
 def archive_for(settings: Mapping[str, str]) -> Archive | None:
     """Find the archive of a JVM with such settings; return None if it cannot have one.
 
     That is the case if its options configure archives already (`-Xshare:off` disables them for a
-    project), if its class path has a folder with files, which Java keeps out of archives, or if
-    there is no cache folder.
+    project), if its class path has a folder with files, which Java keeps out of archives, if its
+    Java has no archive of its own that another could extend, or if there is no cache folder.
     """
     try:
         options = shlex.split(settings.get(_OPTIONS, ""))
@@ -123,6 +157,10 @@ def archive_for(settings: Mapping[str, str]) -> Archive | None:
     java = re.search(r'JAVA_VERSION="(\d+)', release.read_text())
     if java is None:
         return None
+    suffix = _AOT if int(java[1]) >= _PROFILING_JAVA else _CDS
+    base = _described(sorted(home.glob(_BASE_ARCHIVES)))
+    if suffix == _CDS and not base:
+        return None
     try:
         folder = cache_folder()
     except OSError:
@@ -130,10 +168,9 @@ def archive_for(settings: Mapping[str, str]) -> Archive | None:
     shaping = [option for option in options if _SHAPES_CLASSES.match(option)]
     kept = {name: settings[name] for name in _KEPT if name in settings}
     identity: list[object] = [str(home), release.read_text(), pyspark_version()]
-    identity += [shaping, class_path]
+    identity += [shaping, class_path, base]
     identity += [kept.get("spark.driver.memory"), *map(os.environ.get, _OPTIONS_OF_EVERY_JAVA)]
     key = sha256(json.dumps(identity).encode()).hexdigest()[:12]
-    suffix = _AOT if int(java[1]) >= _PROFILING_JAVA else _CDS
     name = f"spark-{pyspark_version()}-java-{java[1]}-{key}{suffix}"
     return Archive(folder / name, kept | {_OPTIONS: shlex.join(shaping)})
 
@@ -141,13 +178,14 @@ def archive_for(settings: Mapping[str, str]) -> Archive | None:
 def with_archive(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a JVM, with its archive if there is one that it can use."""
     archive = archive_for(settings)
-    return dict(settings) if archive is None else archive.settings_to_use(settings)
+    usable = archive is not None and archive.can_be_used()
+    return archive.settings_to_use(settings) if archive and usable else dict(settings)
 
 
-def archives_in(folder: Path) -> list[Path]:
+def archives_in(folder: Path) -> list[Archive]:
     """Return all archives of a folder, the most recently used ones last."""
     found = [path for suffix in _TO_USE for path in folder.glob(f"spark-*{suffix}")]
-    return sorted(found, key=lambda path: path.stat().st_mtime)
+    return [Archive(path, {}) for path in sorted(found, key=lambda path: path.stat().st_mtime)]
 
 
 def _class_path(extra: str) -> list[tuple[str, int, int]] | None:
@@ -157,8 +195,22 @@ def _class_path(extra: str) -> list[tuple[str, int, int]] | None:
     paths = [home / "conf", *map(Path, filter(None, given.split(os.pathsep)))]
     if any(path.is_dir() and any(path.iterdir()) for path in paths):
         return None
-    files = [path for path in (*paths, *sorted((home / "jars").glob("*.jar"))) if path.is_file()]
-    return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    jars = sorted((home / "jars").glob("*.jar"))
+    return _described(path for path in (*paths, *jars) if path.is_file())
+
+
+def _described(files: Iterable[Path]) -> list[tuple[str, int, int]]:
+    """Return path, size and time of each file."""
+    return [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
+
+
+def _crc32(file: Path) -> str:
+    """Return the CRC-32 of a file; 200 MB take a tenth of a second."""
+    value = 0
+    with file.open("rb") as contents:
+        while chunk := contents.read(_CHUNK):
+            value = zlib.crc32(chunk, value)
+    return f"{value:08x}"
 
 
 def _spark_home() -> Path:

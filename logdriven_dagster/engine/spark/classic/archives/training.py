@@ -31,17 +31,22 @@ from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.settings import launch_settings
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.private_files import private_file
+from logdriven_dagster.processes import available_memory, lower_priority
 
-_LONGEST_SECONDS = 600.0
+_LONGEST_SECONDS = 3600.0
+"""On a busy machine, a training in the background takes many times its minute."""
 _MOST_ARCHIVES = 5
 """Number of archives to keep, of up to 220 MB each. A running JVM keeps the file that it uses."""
 _DRAFTS = ".training-"
 _LOG_TAIL = 2000
 _PAUSE_SECONDS = 86_400.0
 """Time after which a training in the background that made no archive is repeated."""
-_LOWEST_PRIORITY = 19
-_CI = "CI"
-"""The variable that CI services set; their machines rarely keep an archive."""
+_NEEDED_MEMORY, _NEEDED_DISK = 2_000_000_000, 1_000_000_000
+"""Bytes that must be available when a training starts in the background."""
+_CI = ("CI", "JENKINS_URL", "TEAMCITY_VERSION", "TF_BUILD", "CODEBUILD_BUILD_ID")
+"""Variables that CI services set; their machines rarely keep an archive."""
+_FIRST_PROCESS = 1
+"""The process id of the first process of a container, which ends with it."""
 
 logger = logging.getLogger(__name__)
 
@@ -68,45 +73,63 @@ def train(project: Project) -> Trained:
         raise UsageError(
             "cannot make an archive of Spark's classes: XDG_CACHE_HOME is not a "
             "writable folder, a folder on Spark's class path has files (conf, "
-            "SPARK_CONF_DIR, HADOOP_CONF_DIR), or spark.driver.extraJavaOptions has "
-            "options for archives"
+            "SPARK_CONF_DIR, HADOOP_CONF_DIR), spark.driver.extraJavaOptions has "
+            "options for archives, or this Java has no archive of its own (run "
+            "`java -Xshare:dump`, or use Java 25)"
         )
-    with _exclusive_lock(archive.file.parent):
-        seconds = 0.0 if archive.can_be_used() else _train(archive)
-    return Trained(archive.file, seconds)
+    return _ensure(archive)
 
 
 def train_at_exit(project: Project, archive: Archive) -> None:
-    """Start a training in the background when this process ends, if the archive is missing.
+    """Start a training in the background when this process ends, for a JVM without an archive.
 
-    Does nothing if `spark.archive` is manual, in CI, or if a training is running or has failed
-    within a day. The training has the lowest priority.
+    Does nothing if `spark.archive` is manual, in CI, in the first process of a container, or if a
+    training is running or has failed within a day. When the process ends, enough memory and disk
+    must be available. The training has the lowest priority. It does not need the project.
     """
-    is_wanted = project.config.spark.archive == "auto" and not os.environ.get(_CI)
-    if is_wanted and not archive.file.exists() and not _was_tried(archive):
-        atexit.register(_start_training, project.root)
+    is_wanted = project.config.spark.archive == "auto" and os.getpid() != _FIRST_PROCESS
+    if is_wanted and not any(map(os.environ.get, _CI)) and not _was_tried(archive):
+        atexit.register(_start_training, archive)
 
 
 def _was_tried(archive: Archive) -> bool:
     """Return whether a training is running, or has failed a short time ago."""
     try:
-        return time.time() - archive.log.stat().st_mtime < _PAUSE_SECONDS
-    except FileNotFoundError:
+        age = time.time() - archive.log.stat().st_mtime
+    except OSError:
         return False
+    return 0 <= age < _PAUSE_SECONDS
 
 
-def _start_training(root: Path) -> None:
-    command = [sys.executable, "-m", "logdriven_dagster.cli", "spark", "warm"]
-    started = psutil.Popen(
-        [*command, "--project", str(root)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    with suppress(psutil.Error):
-        started.nice(_LOWEST_PRIORITY)
-    logger.info("archive_training_started", extra={"pid": started.pid})
+def _start_training(archive: Archive) -> None:
+    """Start a training in a process of its own, unless another run has started one.
+
+    The log of the training marks the attempt: without a place for it, none starts.
+    """
+    folder = archive.file.parent
+    with suppress(OSError):
+        if _was_tried(archive) or archive.can_be_used() or not _has_room(folder):
+            return
+        with private_file(archive.log) as log:
+            started = psutil.Popen(
+                [sys.executable, "-m", __name__, _serialize(archive)],
+                cwd=folder,  # that of the run may be removed or unmounted
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        lower_priority(started)
+        logger.info("archive_training_started", extra={"pid": started.pid})
+
+
+def _has_room(folder: Path) -> bool:
+    disk = shutil.disk_usage(folder).free
+    return disk >= _NEEDED_DISK and available_memory() >= _NEEDED_MEMORY
+
+
+def _serialize(archive: Archive) -> str:
+    return json.dumps([str(archive.file), dict(archive.settings)])
 
 
 def copy_archive(archive: Path, place: Path) -> None:
@@ -134,6 +157,13 @@ def _without_secrets(project: Project) -> Project:
     )
 
 
+def _ensure(archive: Archive) -> Trained:
+    with _exclusive_lock(archive.file.parent):
+        seconds = 0.0 if archive.can_be_used() else _train(archive)
+        archive.log.unlink(missing_ok=True)
+    return Trained(archive.file, seconds)
+
+
 def _train(archive: Archive) -> float:
     began, folder = time.monotonic(), archive.file.parent
     for left in folder.glob(f"{_DRAFTS}*"):  # of a training that was killed
@@ -159,9 +189,7 @@ def _train(archive: Archive) -> float:
             said = redact(archive.log.read_text(errors="replace").strip()[-_LOG_TAIL:])
             problem = f"Java did not write an archive of Spark's classes; output in {archive.log}"
             raise UsageError(f"{problem}:\n{said or 'nothing'}")
-        draft.chmod(0o600)
-        draft.replace(archive.file)
-    archive.log.unlink()
+        archive.replace(draft)
     _tidy(folder)
     return time.monotonic() - began
 
@@ -177,8 +205,8 @@ def _kill(process: psutil.Popen) -> None:
 def _tidy(folder: Path) -> None:
     """Remove the least recently used archives."""
     with suppress(OSError):
-        for path in archives_in(folder)[:-_MOST_ARCHIVES]:
-            path.unlink()
+        for archive in archives_in(folder)[:-_MOST_ARCHIVES]:
+            archive.remove()
 
 
 @contextmanager
@@ -187,3 +215,8 @@ def _exclusive_lock(folder: Path) -> Iterator[None]:
     with (folder / "training.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+if __name__ == "__main__":  # started by `_start_training`, with the log as its output
+    name, settings = json.loads(sys.argv[1])
+    _ensure(Archive(Path(name), settings))

@@ -61,7 +61,9 @@ def _run_window(session: "SparkSession", rows: str, out: Path) -> None:
 def main(settings: dict[str, str], folder: Path) -> int:
     """Run the workload and return the exit code of the JVM, which writes its archive at exit."""
     ensure_java()
-    spark = start_session(settings | {"spark.master": "local[2]", "spark.local.dir": str(folder)})
+    settings |= {"spark.master": "local[2]", "spark.local.dir": str(folder)}
+    # In the session of a training in the background: Linux divides processor time among sessions.
+    spark = start_session(settings, own_session=False)
     run_windows(spark, folder)
     gateway = internals.gateway()
     assert gateway is not None
