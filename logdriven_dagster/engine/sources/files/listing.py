@@ -1,9 +1,11 @@
 """The files that a source's path or pattern matches in Spark."""
 
 import re
+from collections.abc import Collection
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FilesSource
@@ -17,11 +19,13 @@ from logdriven_dagster.engine.sources.known_sources import (
     FileVersions,
     Fingerprint,
     Key,
+    fingerprint,
     is_hidden,
 )
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
-from logdriven_dagster.engine.storage.locations import name_of
+from logdriven_dagster.engine.storage.data_files import DataFile
+from logdriven_dagster.engine.storage.locations import file_system, name_of
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.source_rows import FileVersion
@@ -72,6 +76,38 @@ def _list_by_spark(key: Key, spark: "SparkSession") -> Fingerprint | None:
     return frozenset(found)
 
 
+def find_data_files(reading: Reading, source: FilesSource, key: Key) -> Collection[DataFile] | None:
+    """Return the files of a source; None if they are not cheap to list, or only by Spark.
+
+    Files in object stores need the project's `storage` settings, and a path without a pattern.
+    """
+    if reading.table.incremental.registers_files:
+        found = [_find_registered(reading, file) for file in reading.run.files]
+        return [file for file in found if file is not None] if None not in found else None
+    if not is_remote(key.path):
+        local = local_files(reading, key)
+        return None if local is None else [DataFile(*each) for each in local]
+    if list_remote_versions(reading, source, key) is None:
+        return None
+    return [_open_remote(reading, file) for file in remote_files(reading, source, key)]
+
+
+def _find_registered(reading: Reading, file: FoundFile) -> DataFile | None:
+    if is_remote(file.location):
+        return _open_remote(reading, file) if reading.project.storage else None
+    return next((DataFile(*each) for each in fingerprint(file.location) or ()), None)
+
+
+def _open_remote(reading: Reading, file: FoundFile) -> DataFile:
+    """Return a file of an object store; its system is PyIceberg's one for the whole store."""
+    system = reading.listed.remember(
+        ("system", urlsplit(file.location)[:2]),
+        lambda: file_system(file.location, reading.project.storage),
+    )
+    changed = round(file.created.timestamp() * 1e9)
+    return DataFile(file.location, file.size, changed, system)
+
+
 def files_below(reading: Reading, key: Key) -> Fingerprint | None:
     """Return the files that Spark reads at a local path; None if only Spark can list them."""
     capabilities = mode_of(reading.spark).capabilities
@@ -87,17 +123,23 @@ def files_below(reading: Reading, key: Key) -> Fingerprint | None:
     )
 
 
-def refuse_files_too_deep(reading: Reading, key: Key) -> None:
-    """Raise TerminalStepError if all files of a local folder lie in plain folders below it.
+def refuse_files_too_deep(reading: Reading, source: FilesSource, key: Key) -> None:
+    """Raise TerminalStepError if all files of a folder lie in plain folders below it.
 
     Spark reads folders below the path only if their names have columns, such as `day=1`.
     """
-    if is_remote(key.path) or _chooses_files(key) or PATTERN & set(key.path):
+    if _chooses_files(key) or PATTERN & set(key.path):
         return
-    if any(_is_data(path) for path, _, _ in _below(reading, key.path) or ()):
-        return
-    files = reading.listed.find_files(key.path) or ()
-    if found := [path for path, _, _ in files if not is_hidden(name_of(path))]:
+    if is_remote(key.path):
+        if not reading.project.storage or remote_files(reading, source, key):
+            return
+        found = [file.location for file in reading.listed.remote.get(key.path, ())]
+    else:
+        if any(_is_data(path) for path, _, _ in _below(reading, key.path) or ()):
+            return
+        files = reading.listed.find_files(key.path) or ()
+        found = [path for path, _, _ in files if not is_hidden(name_of(path))]
+    if found:
         raise TerminalStepError(
             f"{min(found)}: Spark does not read files in folders below {key.path}; add "
             "options: {recursiveFileLookup: true} to the source"
