@@ -12,7 +12,11 @@ from logdriven_dagster.config.checking.conditions import (
     check_relations,
 )
 from logdriven_dagster.config.checking.plain_secrets import find_definition_secrets
-from logdriven_dagster.config.checking.quality import check_quality, list_rule_queries
+from logdriven_dagster.config.checking.quality import (
+    check_quality,
+    check_whole_snapshots,
+    list_rule_queries,
+)
 from logdriven_dagster.config.checking.renames import (
     check_renames,
     format_rename_hint,
@@ -68,6 +72,7 @@ def find_mistakes(
         yield from _check_steps(table, document, lowered, config)
         yield from check_statements(table, document, config)
         yield from check_quality(table, document, config)
+        yield from check_whole_snapshots(table, document, config)
         yield from find_unknown_recipients(document, ("notify",), table.notify, config.recipients)
         yield from find_definition_secrets(document)
     for name, job in jobs.items.items():

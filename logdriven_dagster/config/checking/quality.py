@@ -5,6 +5,7 @@ Source: Sharp ETL, DataQualityCheckRuleMissing, which is raised when a step begi
 
 import difflib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,11 +19,15 @@ from logdriven_dagster.config.models.quality import (
     resolve_rule,
 )
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.files import RecordsSource
+from logdriven_dagster.config.models.types.targets import HistoryTarget
 from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query
 from logdriven_dagster.config.yaml.documents import Document, Location, explain_absence
 from logdriven_dagster.errors import ConfigError
 
 _Placed: TypeAlias = tuple[Location, Rule]
+
+_OF_SNAPSHOT = "of a snapshot, whose keys would count as deleted"
 
 
 def check_quality(
@@ -65,13 +70,9 @@ def list_rule_texts(
     for n, step in enumerate(table.steps):
         if step.quality is None:
             continue
-        for place, column, use in step.quality.uses():
-            try:
-                rule = resolve_rule(use, column, config.quality_rules, step.quality)
-            except BadRuleError:
-                continue
+        for place, rule in _list_valid_rules(step.quality, ("steps", n, "quality"), config):
             if rule.kind == kind:
-                yield ("steps", n, "quality", *place, field), rule.text
+                yield (*place, field), rule.text
 
 
 def _check_names(
@@ -95,6 +96,46 @@ def _check_names(
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else None
             yield document.error((*place, "blocking", n), f"unknown rule {name!r}", hint)
+
+
+def check_whole_snapshots(
+    table: TableConfig, document: Document, config: ProjectConfig
+) -> Iterator[ConfigError]:
+    """Yield an error for each field that leaves rows out of snapshots of a history.
+
+    A key that the rows of such a window lack counts as deleted.
+    """
+    of_snapshots = table.incremental.is_snapshot
+    for n, step in enumerate(table.steps):
+        target, quality = step.target, step.quality
+        if not isinstance(target, HistoryTarget) or not target.has_all_rows(
+            of_snapshots=of_snapshots
+        ):
+            continue
+        for number, each in enumerate(table.steps):
+            if isinstance(each.source, RecordsSource) and each.source.mode == "DROPMALFORMED":
+                place = ("steps", number, "source", "mode")
+                yield document.error(place, f"drops records {_OF_SNAPSHOT}", "use FAILFAST")
+        if quality is None:
+            continue
+        for where, rule in _list_valid_rules(quality, ("steps", n, "quality"), config):
+            if rule.level == "error" and not rule.blocking:
+                problem = f"{rule.name} rejects rows {_OF_SNAPSHOT}"
+                yield document.error(where, problem, "set blocking: true or level: warn")
+        if quality.deduplicate_order_by is not None:
+            ids = {each.lower() for each in quality.id}
+            if lacking := [name for name in target.key if name.lower() not in ids]:
+                problem = f"deduplicate_order_by rejects rows of other keys {_OF_SNAPSHOT}"
+                fix = f"add {', '.join(lacking)} of the target's key"
+                yield document.error(("steps", n, "quality", "id"), problem, fix)
+
+
+def _list_valid_rules(
+    quality: QualityConfig, place: Location, config: ProjectConfig
+) -> Iterator[_Placed]:
+    for part, column, use in quality.uses():
+        with suppress(BadRuleError):
+            yield (*place, *part), resolve_rule(use, column, config.quality_rules, quality)
 
 
 def _check_rule(

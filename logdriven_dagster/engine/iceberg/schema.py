@@ -80,7 +80,7 @@ def _to_iceberg(kind: "DataType", numbers: "count[int]") -> "IcebergType":
             )
         )
     # A type name has no collation, and a table has none either.
-    primitive: IcebergType = _primitives()[kind.jsonValue()]()
+    primitive: IcebergType = _primitives()[str(kind.jsonValue())]()
     return primitive
 
 

@@ -158,11 +158,9 @@ def merge_rows(
     """
     if not target.write_mode.keeps_history:
         return merge(context.spark, table, target.key, staged, data)
-    snapshot = target.snapshot
-    if snapshot is None:
-        config = context.project.table(staged.run.table)
-        snapshot = config.incremental.is_snapshot and target.sequence_by is None
-    return _Fold(context.spark, table, target, staged, is_snapshot=snapshot).merge(data)
+    of_snapshots = context.project.table(staged.run.table).incremental.is_snapshot
+    is_snapshot = target.has_all_rows(of_snapshots=of_snapshots)
+    return _Fold(context.spark, table, target, staged, is_snapshot=is_snapshot).merge(data)
 
 
 class _Fold:

@@ -3,6 +3,7 @@
 import pytest
 
 from logdriven_dagster.config.models.quality import resolve_rules
+from logdriven_dagster.errors import InvalidProjectError
 
 STEP = """
 steps:
@@ -70,6 +71,45 @@ def test_a_rule_that_cannot_be_is_refused(folder, rule, told):
 )
 def test_contradictions_of_a_step_are_refused(folder, quality, told):
     assert told in mistakes(folder, quality)
+
+
+SNAPSHOT = """\
+table: t
+period: 1 day
+default_start: 2022-01-01
+incremental_type: {kind}
+steps:
+  - step: s
+    source: {{type: json, path: a.json, columns: id INT, mode: {mode}}}
+    target: {{type: iceberg, mode: history, key: [id, shop]}}
+    quality: {quality}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "quality", "problem"),
+    [
+        ("FAILFAST", "{columns: {v: [not_null]}}", "not_null rejects rows of a snapshot, whose"),
+        ("FAILFAST", "{columns: {v: [{rule: not_null, level: warn}]}}", ""),
+        ("FAILFAST", "{blocking: true, columns: {v: [not_null]}}", ""),
+        ("FAILFAST", "{id: [ID, Shop], deduplicate_order_by: at}", ""),
+        ("FAILFAST", "{id: [id], deduplicate_order_by: at}", "add shop of the target's key"),
+        ("DROPMALFORMED", "{blocking: true, columns: {v: [not_null]}}", "source.mode: drops rec"),
+    ],
+)
+def test_a_snapshot_of_a_history_leaves_no_key_out(folder, mode, quality, problem):
+    def refused(kind):
+        text = SNAPSHOT.format(kind=kind, mode=mode, quality=quality)
+        written = folder.write("tables/t.yaml", text)
+        try:
+            written.load()
+        except InvalidProjectError as error:
+            return str(error)
+        return ""
+
+    assert problem in refused("full")
+    assert (refused("full") == "") == (problem == "")
+    assert refused("time_window") == ""
 
 
 def test_a_query_that_reads_a_table_without_waiting_for_it_is_refused(folder):

@@ -206,10 +206,14 @@ def test_a_folder_that_names_the_window_needs_no_window_column(world: World):
     assert [row["run_trigger"] for row in world.log()] == ["pending"] * 4 + ["source"] * 2
 
 
+@pytest.mark.parametrize("place", ["a folder", "a bucket"])
 def test_a_later_process_reads_the_footers_of_new_files_only(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, lake: Lake, place: str, monkeypatch: pytest.MonkeyPatch
 ):
-    deliveries = Deliveries(world, "parquet", batch_size=1)
+    path = lake.url(world.root / "in") if place == "a bucket" else "in"
+    deliveries = Deliveries(world, "parquet", path=path, batch_size=1)
+    text = {"project": "world", "storage": lake.settings(world.root)["storage"]}
+    world.write("logdriven.yaml", json.dumps(text))
     world.catch_up(now=at("2022-01-04"))
     footers._known.clear()
     opened = []
@@ -217,7 +221,7 @@ def test_a_later_process_reads_the_footers_of_new_files_only(
     monkeypatch.setattr(
         footers,
         "_read_footer",
-        lambda path, form: opened.append(Path(path).stem) or read(path, form),
+        lambda file, form: opened.append(Path(file.path).stem) or read(file, form),
     )
     deliveries.deliver("05", (5, _time(4)))
     assert deliveries.run() == [day(4)]

@@ -18,11 +18,9 @@ ON_THIS_MACHINE = {
     "engine/queries/transforms.py",  # the folder of a table's code
     "engine/sources/files/arrivals.py",  # names of source files, told from their paths
     "engine/sources/files/plain/files.py",  # source files
-    "engine/sources/files/typed/footers.py",  # names of source files
     "engine/sources/files/listing.py",  # source files
     "engine/sources/files/text_files.py",  # source files
     "engine/sources/files/plain/columns.py",  # source files
-    "engine/sources/files/typed/spark_schemas.py",  # source files
     "engine/sources/known_sources.py",  # source files
     "engine/spark/classic/archives/archive.py",
     "engine/spark/classic/archives/training.py",
@@ -41,6 +39,7 @@ ON_THIS_MACHINE = {
 }
 """Modules of the engine with paths of things that every host has for itself."""
 LOCAL_BY_NATURE = {
+    "engine/spark/classic/archives/archive.py": {"fsync"},  # an archive for this machine
     "engine/spark/classic/archives/training.py": {"rmtree"},  # what a training left on this machine
     "engine/spark/classic/java.py": {"rmtree", "rename"},  # a Java that was put together here
     "engine/spark/classic/settings_files.py": {"rmtree"},  # what a killed start of a JVM left here

@@ -248,6 +248,15 @@ class HistoryTarget(TableTarget):
         examples=["until"],
     )
 
+    def has_all_rows(self, *, of_snapshots: bool) -> bool:
+        """Return True if a window has all rows of its source, so that a missing key was deleted.
+
+        `of_snapshots` is True if each window of the table is a snapshot.
+        """
+        if not self.write_mode.keeps_history:
+            return False
+        return of_snapshots and self.sequence_by is None if self.snapshot is None else self.snapshot
+
     @model_validator(mode="after")
     def _check_history(self) -> Self:
         if not self.write_mode.keeps_history:

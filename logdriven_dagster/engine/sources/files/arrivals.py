@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FilesSource
@@ -188,11 +189,16 @@ def _is_hidden(path: str, base: str) -> bool:
 
 
 def _file(url: str, system: Any, path: str, info: Mapping[str, Any], version: str) -> FoundFile:
-    server = url.partition("://")[0] + "://" if "://" in url else ""
+    place = urlsplit(url)
+    server = f"{place.scheme}://" if "://" in url else ""
     modified = _get_modification_time(info)
     tag = next((str(info[name]) for name in _TAGS if info.get(name)), "")
     token = _digest(system, path) if version == "hash" else f"{info['size']}-{modified}{tag}"
-    location = system.unstrip_protocol(path) if server else path
+    location = path
+    if is_remote(url):  # with the scheme and account of the source, as Spark names it
+        location = f"{server}{place.netloc}/{path.partition('/')[2]}"
+    elif server:
+        location = system.unstrip_protocol(path)
     created = datetime.fromtimestamp(modified, timezone.utc)
     return FoundFile(server, location.removeprefix(server), info["size"], token[:128], created)
 

@@ -17,7 +17,8 @@ from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.locations import as_path, resolve_location
 from logdriven_dagster.engine.sources.file_rows import local_path
-from logdriven_dagster.engine.sources.known_sources import MOST_FILES, Fingerprint, is_hidden
+from logdriven_dagster.engine.sources.known_sources import MOST_FILES, is_hidden
+from logdriven_dagster.engine.storage.data_files import DataFile
 from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.errors import TerminalStepError
 
@@ -121,14 +122,17 @@ def refuse_changed_values(columns: "StructType", values: Values, zone: ZoneInfo)
                 )
 
 
-def refuse_hidden_columns(files: Fingerprint, base: str, names: Collection[str], form: str) -> None:
+def refuse_hidden_columns(
+    files: Iterable[DataFile], base: str, names: Collection[str], form: str
+) -> None:
     """Raise TerminalStepError for a file whose own column differs from its folder's value.
 
     `names` are the columns of the files, in lower case. Spark uses the value of the folder.
     """
-    for path, size, changed in files:
+    for file in files:
+        path = file.path
         for name, text in _pairs(path.rpartition("/")[0], base) if "=" in path else ():
-            if name in names and not _holds_only(path, size, changed, form, name, text):
+            if name in names and not _holds_only(file, form, name, text):
                 raise TerminalStepError(
                     f"{path}: the column {name} is in the file and in the name of its folder "
                     f"({name}={text}), "
@@ -233,13 +237,13 @@ def _is_skipped(text: str, zone: ZoneInfo) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def _holds_only(path: str, _size: int, _changed: int, form: str, name: str, text: str) -> bool:
+def _holds_only(file: DataFile, form: str, name: str, text: str) -> bool:
     """Return True if a Parquet file's statistics show that a column has only this value."""
     from pyarrow import parquet
 
     if form != "parquet":
         return False
-    metadata = parquet.read_metadata(path)
+    metadata = parquet.read_metadata(file.open())
     groups = range(metadata.num_row_groups)
     for group in map(metadata.row_group, groups):
         columns = [group.column(number) for number in range(group.num_columns)]

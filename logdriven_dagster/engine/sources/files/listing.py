@@ -1,9 +1,11 @@
 """The files that a source's path or pattern matches in Spark."""
 
 import re
+from collections.abc import Collection
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FilesSource
@@ -17,11 +19,13 @@ from logdriven_dagster.engine.sources.known_sources import (
     FileVersions,
     Fingerprint,
     Key,
+    fingerprint,
     is_hidden,
 )
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
-from logdriven_dagster.engine.storage.locations import name_of
+from logdriven_dagster.engine.storage.data_files import DataFile
+from logdriven_dagster.engine.storage.locations import file_system, name_of
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.source_rows import FileVersion
@@ -70,6 +74,38 @@ def _list_by_spark(key: Key, spark: "SparkSession") -> Fingerprint | None:
         stat = path.stat()
         found.add((str(path), stat.st_size, stat.st_mtime_ns))
     return frozenset(found)
+
+
+def find_data_files(reading: Reading, source: FilesSource, key: Key) -> Collection[DataFile] | None:
+    """Return the files of a source; None if they are not cheap to list, or only by Spark.
+
+    Files in object stores need the project's `storage` settings, and a path without a pattern.
+    """
+    if reading.table.incremental.registers_files:
+        found = [_find_registered(reading, file) for file in reading.run.files]
+        return [file for file in found if file is not None] if None not in found else None
+    if not is_remote(key.path):
+        local = local_files(reading, key)
+        return None if local is None else [DataFile(*each) for each in local]
+    if list_remote_versions(reading, source, key) is None:
+        return None
+    return [_open_remote(reading, file) for file in remote_files(reading, source, key)]
+
+
+def _find_registered(reading: Reading, file: FoundFile) -> DataFile | None:
+    if is_remote(file.location):
+        return _open_remote(reading, file) if reading.project.storage else None
+    return next((DataFile(*each) for each in fingerprint(file.location) or ()), None)
+
+
+def _open_remote(reading: Reading, file: FoundFile) -> DataFile:
+    """Return a file of an object store; its system is PyIceberg's one for the whole store."""
+    system = reading.listed.remember(
+        ("system", urlsplit(file.location)[:2]),
+        lambda: file_system(file.location, reading.project.storage),
+    )
+    changed = round(file.created.timestamp() * 1e9)
+    return DataFile(file.location, file.size, changed, system)
 
 
 def files_below(reading: Reading, key: Key) -> Fingerprint | None:

@@ -15,6 +15,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from logdriven_dagster.engine.sources.files.typed.footers import Footer, footers
 from logdriven_dagster.engine.sources.files.typed.held_types import UNION, Array, Struct
 from logdriven_dagster.engine.sources.files.typed.reading import plan_reading
+from logdriven_dagster.engine.storage.data_files import DataFile
 from logdriven_dagster.errors import TerminalStepError
 from tests.engine.laboratory import Lab
 from tests.engine.sources.files.loading import load, refused
@@ -173,13 +174,13 @@ def test_periods_of_pandas_are_refused_unless_columns_asks_for_their_numbers(tmp
 
 def footers_of(path: str | Path) -> Sequence[Footer]:
     stat = Path(path).stat()
-    return footers(frozenset({(str(path), stat.st_size, stat.st_mtime_ns)}), "parquet")
+    return footers([DataFile(str(path), stat.st_size, stat.st_mtime_ns)], "parquet")
 
 
 def test_files_with_a_union_are_refused_whichever_columns_are_declared():
     """Spark 4.3 cannot parse the types of such a file, also where another column is asked for."""
     held = Struct((("n", "int"), ("v", Array(UNION))))
-    found = [Footer("f.orc", held, paths=("f.orc",), form="orc")]
+    found = [Footer("f.orc", held, files=(DataFile("f.orc", 1, 1),), form="orc")]
     for columns in (None, StructType([StructField("n", IntegerType())])):
         with pytest.raises(
             TerminalStepError, match=r"f\.orc: the column v\.element is a union, and"

@@ -14,6 +14,7 @@ from logdriven_dagster.engine.sources.files.typed import orc_values
 from logdriven_dagster.engine.sources.files.typed.footers import footers
 from logdriven_dagster.engine.sources.files.typed.held_types import leaves
 from logdriven_dagster.engine.sources.known_sources import fingerprint
+from logdriven_dagster.engine.storage.data_files import DataFile
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
@@ -36,7 +37,7 @@ def write(folder: Path, name: str, columns: Mapping[str, pa.Array], **options: A
 def kinds(path: str) -> dict[str, str]:
     files = fingerprint(path)
     assert files is not None
-    (footer,) = footers(files, "orc")
+    (footer,) = footers([DataFile(*each) for each in files], "orc")
     return {".".join(leaf): kind for leaf, kind in leaves(footer.columns)}
 
 

@@ -14,6 +14,7 @@ from pyarrow import parquet
 from logdriven_dagster.engine.sources.files.typed.footers import footers
 from logdriven_dagster.engine.sources.files.typed.held_types import leaves
 from logdriven_dagster.engine.sources.known_sources import fingerprint
+from logdriven_dagster.engine.storage.data_files import DataFile
 from tests.engine.laboratory import Lab
 from tests.engine.sources.files.loading import load, refused
 
@@ -41,7 +42,7 @@ def write_by_duckdb(folder: Path, query: str) -> str:
 def kinds(path: str) -> dict[str, str]:
     files = fingerprint(path)
     assert files is not None
-    (footer,) = footers(files, "parquet")
+    (footer,) = footers([DataFile(*each) for each in files], "parquet")
     return {".".join(leaf): kind for leaf, kind in leaves(footer.columns)}
 
 

@@ -15,6 +15,7 @@ from logdriven_dagster.engine.sources.files.typed.footers import footers
 from logdriven_dagster.engine.sources.files.typed.held_types import carrier, is_exact
 from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_newer_features
 from logdriven_dagster.engine.sources.known_sources import fingerprint
+from logdriven_dagster.engine.storage.data_files import DataFile
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
@@ -478,7 +479,7 @@ def test_features_of_parquet_are_refused_on_the_versions_of_spark_that_lack_them
 def test_orc_files_with_instants_at_any_depth_are_refused_before_spark_4_2(lab: Lab):
     instants = pa.array([[AT]], pa.list_(pa.timestamp("us", "UTC")))
     file = write(lab, "f.orc", {"n": pa.array([1]), "v": instants})
-    (footer,) = footers(fingerprint(file), "orc")
+    (footer,) = footers([DataFile(*each) for each in fingerprint(file)], "orc")
     assert footer.newer == {(("v",), "instant")}
     if older_than(lab, 4, 2):
         assert f"{file}: the column v has the ORC type timestamp with local" in refused(

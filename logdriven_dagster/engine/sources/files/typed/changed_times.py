@@ -1,12 +1,12 @@
 """Files with times that Spark would change while it reads them."""
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.sources.files.typed.footers import Footer
 from logdriven_dagster.engine.sources.files.typed.held_types import LOST_DIGITS, leaves
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_skipped_time
-from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -30,19 +30,15 @@ def refuse_lost_digits(found: Iterable[Footer], columns: "StructType | None") ->
                 )
 
 
-def refuse_skipped_times(
-    found: Iterable[Footer], files: Fingerprint, columns: "StructType | None", zone: str
-) -> None:
+def refuse_skipped_times(found: Iterable[Footer], columns: "StructType | None", zone: str) -> None:
     """Raise TerminalStepError for an ORC time without a zone that the clocks of `zone` skip.
 
-    `files` are the versions of the files. Columns that `columns` does not name are not read.
+    Columns that `columns` does not name are not read.
     """
     names = None if columns is None else {name.lower() for name in columns.fieldNames()}
-    held = {path: footer.columns for footer in found for path in footer.paths}
-    for path, size, changed in sorted(files):
-        if path not in held:
-            continue
-        skipped = find_skipped_time(path, size, changed, held[path], zone)
+    held = ((file.path, file, footer) for footer in found for file in footer.files)
+    for path, file, footer in sorted(held, key=itemgetter(0)):
+        skipped = find_skipped_time(file, footer.columns, zone)
         if skipped and (names is None or skipped[0][0] in names):
             raise TerminalStepError(
                 f"{path}: column {'.'.join(skipped[0])} holds {skipped[1]}, which the clocks of "

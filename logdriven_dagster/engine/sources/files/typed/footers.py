@@ -1,13 +1,14 @@
-"""Footers of local Parquet and ORC files, read once for each version of a file."""
+"""Footers of Parquet and ORC files, read once for each version of a file."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from logdriven_dagster.engine.sources.file_rows import normalize_scheme
 from logdriven_dagster.engine.sources.files.typed.footer_texts import parse_footer, write_footer
 from logdriven_dagster.engine.sources.files.typed.held_types import (
     HALF,
@@ -35,7 +36,8 @@ from logdriven_dagster.engine.sources.files.typed.orc_values import (
     mark_nanoseconds,
 )
 from logdriven_dagster.engine.sources.files.typed.parquet_times import mark_times
-from logdriven_dagster.engine.sources.known_sources import MOST_FILES, Fingerprint
+from logdriven_dagster.engine.sources.known_sources import MOST_FILES
+from logdriven_dagster.engine.storage.data_files import DataFile
 from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.source_rows import FileRows, FileVersion
@@ -88,11 +90,16 @@ class Footer:
     columns: Struct
     is_of_java: bool = True
     """True if a Java library wrote the ORC file; others count old days by another calendar."""
-    paths: tuple[str, ...] = ()
-    """All files with the same columns, if the footer represents several."""
+    files: tuple[DataFile, ...] = ()
+    """All files with the same columns, which the footer represents."""
     form: str = "parquet"
     newer: Features = frozenset()
     """The features of the file that some versions of Spark lack."""
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of all files that the footer represents."""
+        return [file.path for file in self.files]
 
     def has_same_columns(self, other: "Footer") -> bool:
         """Return True if another file has the same columns, which are then one object."""
@@ -103,27 +110,36 @@ class Footer:
         )
 
 
-def footers(files: Fingerprint, form: str) -> Sequence[Footer]:
+def footers(files: Iterable[DataFile], form: str) -> Sequence[Footer]:
     """Return the footers of files, the oldest first, with one for adjoining equal ones.
 
     Files that Spark will refuse are added to the first footer. Raises TerminalStepError for a type
-    that only other programs read.
+    that only other programs read, and TransientStepError for an object store without answer.
     """
-    found: list[tuple[Footer, list[str]]] = []
+    found: list[tuple[Footer, list[DataFile]]] = []
     unreadable = []
-    for changed, path, size in sorted((changed, path, size) for path, size, changed in files):
-        # Spark's rule: writers use such names for their own files.
-        if size and not name_of(path).startswith(("_", ".")):
-            footer = _footer(path, size, changed, form)
-            if footer is None:
-                unreadable.append(path)
-            elif found and found[-1][0].has_same_columns(footer):
-                found[-1][1].append(path)
-            else:
-                found.append((footer, [path]))
+    # Spark's rule: writers use such names for their own files.
+    read = [file for file in files if file.size and not name_of(file.path).startswith(("_", "."))]
+    _fetch(read, form)
+    for file in sorted(read, key=lambda file: (file.changed, file.path)):
+        footer = _footer(file, form)
+        if footer is None:
+            unreadable.append(file)
+        elif found and found[-1][0].has_same_columns(footer):
+            found[-1][1].append(file)
+        else:
+            found.append((footer, [file]))
     if found:
         found[0][1].extend(unreadable)
-    return [replace(footer, paths=tuple(paths)) for footer, paths in found]
+    return [replace(footer, files=tuple(same)) for footer, same in found]
+
+
+def _fetch(files: Iterable[DataFile], form: str) -> None:
+    """Read the footers of remote files side by side."""
+    remote = [file for file in files if file.system and _version(file, form) not in _known]
+    if len(remote) > 1:
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            list(pool.map(lambda file: _footer(file, form), remote))
 
 
 def column_names(found: Sequence[Footer]) -> frozenset[str]:
@@ -131,8 +147,9 @@ def column_names(found: Sequence[Footer]) -> frozenset[str]:
     return frozenset(name.lower() for footer in found for name, _ in footer.columns.fields)
 
 
+_REQUESTS = 16
 _Version: TypeAlias = tuple[str, int, int, str]
-"""Path, size, time of change and format of a file."""
+"""Location, as in the run log, size, modification time and format of a file."""
 _known: dict[_Version, Footer | None] = {}
 """Footers by version of a file, which this process or an earlier one has read; the oldest first."""
 _adding = Lock()
@@ -150,21 +167,25 @@ def learn_footers(files: Iterable[FileRows], form: str) -> None:
 
 
 def describe_footer(version: FileVersion, form: str) -> str | None:
-    """Return the footer of a file as a text for `learn_footers`; None if it cannot be read."""
-    footer = _footer(version.path, version.size, version.modified, form)
+    """Return the footer of a file as a text for `learn_footers`; None if it was not read."""
+    footer = _known.get((version.path, version.size, version.modified, form))
     if footer is None:
         return None
     return write_footer(footer.columns, footer.newer, is_of_java=footer.is_of_java)
 
 
-def _footer(path: str, size: int, changed: int, form: str) -> Footer | None:
-    version = path, size, changed, form
+def _footer(file: DataFile, form: str) -> Footer | None:
+    version = _version(file, form)
     try:
         return _known[version]
     except KeyError:
-        footer = _read_footer(path, form)
+        footer = _read_footer(file, form)
     _keep(version, footer)
     return footer
+
+
+def _version(file: DataFile, form: str) -> _Version:
+    return normalize_scheme(file.path), file.size, file.changed, form
 
 
 def _keep(version: _Version, footer: Footer | None) -> None:
@@ -174,18 +195,19 @@ def _keep(version: _Version, footer: Footer | None) -> None:
             del _known[next(iter(_known))]
 
 
-def _read_footer(path: str, form: str) -> Footer | None:
+def _read_footer(file: DataFile, form: str) -> Footer | None:
     import pyarrow as pa
     from pyarrow import orc
 
+    path = file.path
     try:
         if form == "parquet":
-            return _footer_of_parquet(path)
-        file = orc.ORCFile(path)
-        held = Struct(tuple((field.name, _of_orc(field)) for field in file.schema))
-        held = mark_nanoseconds(file, held)
-        newer = find_orc_instants(file.schema)
-        return Footer(path, _share(held), file.writer == "ORC_JAVA", form="orc", newer=newer)
+            return _footer_of_parquet(file)
+        opened = orc.ORCFile(file.open())
+        held = Struct(tuple((field.name, _of_orc(field)) for field in opened.schema))
+        held = mark_nanoseconds(opened, held)
+        newer = find_orc_instants(opened.schema)
+        return Footer(path, _share(held), opened.writer == "ORC_JAVA", form="orc", newer=newer)
     except pa.ArrowNotImplementedError as error:
         fix = "write the column as text, or leave it out"
         raise TerminalStepError(
@@ -195,16 +217,16 @@ def _read_footer(path: str, form: str) -> Footer | None:
         return None
 
 
-def _footer_of_parquet(path: str) -> Footer:
-    found, kind_of_bytes = _metadata(path)
-    _refuse_codecs(path, found)
+def _footer_of_parquet(file: DataFile) -> Footer:
+    found, kind_of_bytes = _metadata(file)
+    _refuse_codecs(file.path, found)
     schema = found.schema
     columns = map(schema.column, range(len(schema)))
     physical = _PHYSICAL | {"FIXED_LEN_BYTE_ARRAY": kind_of_bytes}
-    parts = mark_times(path, found, _of_parquet(schema.to_arrow_schema(), columns, physical))
+    parts = mark_times(file, found, _of_parquet(schema.to_arrow_schema(), columns, physical))
     held = _fold_variants(parts)
     assert isinstance(held, Struct)
-    return Footer(path, _share(held), newer=find_newer_features(found, held, parts))
+    return Footer(file.path, _share(held), newer=find_newer_features(found, held, parts))
 
 
 def _refuse_codecs(path: str, found: Any) -> None:
@@ -218,47 +240,46 @@ def _refuse_codecs(path: str, found: Any) -> None:
         )
 
 
-def _metadata(path: str) -> tuple[Any, str]:
+def _metadata(file: DataFile) -> tuple[Any, str]:
     """Return the metadata of a Parquet file, and the kind of its bytes of a fixed length."""
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        return parquet.read_metadata(path), "binary"
+        return parquet.read_metadata(file.open()), "binary"
     except pa.ArrowNotImplementedError:
         # PyArrow cannot open a file whose Arrow schema has 128-bit integers, as polars writes them.
-        return parquet.read_metadata(_without_arrow_schema(path)), INT128
+        return parquet.read_metadata(_without_arrow_schema(file)), INT128
 
 
-def _without_arrow_schema(path: str) -> "pa.BufferReader":
+def _without_arrow_schema(file: DataFile) -> "pa.BufferReader":
     """Return a file's footer as a file without an Arrow schema."""
     import pyarrow as pa
 
-    with Path(path).open("rb") as file:
-        file.seek(-8, 2)
-        length = int.from_bytes(file.read(4), "little")
-        file.seek(-8 - length, 2)
-        footer = file.read(length + 8)
+    opened = file.open()
+    stream = pa.OSFile(opened) if isinstance(opened, str) else opened
+    stream.seek(-8, 2)
+    length = int.from_bytes(stream.read(4), "little")
+    stream.seek(-8 - length, 2)
+    footer = stream.read(length + 8)
     return pa.BufferReader(b"PAR1" + footer.replace(b"ARROW:schema", b"OTHER:schema"))
 
 
-def empty_leaves(footer: Footer, path: str, wanted: Collection[Names]) -> Collection[Names]:
+def empty_leaves(footer: Footer, file: DataFile, wanted: Collection[Names]) -> Collection[Names]:
     """Return those of the `wanted` leaves that hold only NULL in a file with this footer."""
-    stat = Path(path).stat()
-    version = stat.st_size, stat.st_mtime_ns
-    return _empty_leaves(path, *version, footer.form, footer.columns, frozenset(wanted))
+    return _empty_leaves(file, footer.form, footer.columns, frozenset(wanted))
 
 
 @lru_cache(maxsize=10_000)
 def _empty_leaves(
-    path: str, _size: int, _changed: int, form: str, columns: Struct, wanted: Collection[Names]
+    file: DataFile, form: str, columns: Struct, wanted: Collection[Names]
 ) -> Collection[Names]:
     if form == "orc":
-        return find_empty_leaves(path, columns, wanted)
+        return find_empty_leaves(file, columns, wanted)
     held = list(leaves(columns))
     if any(kind == "variant" for _, kind in held):
         return ()  # a VARIANT has several leaves
-    found, _ = _metadata(path)
+    found, _ = _metadata(file)
     groups = [found.row_group(number) for number in range(found.num_row_groups)]
     return {
         leaf

@@ -15,6 +15,7 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     leaves,
     with_kinds,
 )
+from logdriven_dagster.engine.storage.data_files import DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,43 +46,44 @@ def mark_nanoseconds(file: Any, columns: Struct) -> Struct:
     return marked
 
 
-def find_empty_leaves(path: str, columns: Struct, wanted: Collection[Path]) -> Collection[Path]:
+def find_empty_leaves(
+    file: DataFile, columns: Struct, wanted: Collection[Path]
+) -> Collection[Path]:
     """Return those of the `wanted` leaves that hold only NULL in a file."""
     from pyarrow import orc
 
     held = {leaf for leaf, _ in leaves(columns)} & set(wanted)
-    found, unreadable = _leaves_where(_has_values, orc.ORCFile(path), columns, held)
+    found, unreadable = _leaves_where(_has_values, orc.ORCFile(file.open()), columns, held)
     return held - found - unreadable
 
 
-def find_old_fraction(error: Exception, files: Iterable[tuple[str, Struct]]) -> str | None:
+def find_old_fraction(error: Exception, files: Iterable[tuple[DataFile, Struct]]) -> str | None:
     """Return the file and column with the timestamp that made Java fail with an error, if one did.
 
-    `files` are the paths and columns of the files that were read.
+    `files` are the files that were read, with their columns.
     """
     from pyarrow import orc
 
     if _OF_JAVA not in str(error):
         return None
-    for path, columns in files:
+    for file, columns in files:
         times = {leaf for leaf, kind in leaves(columns) if kind == OF_ORC}
-        found, unreadable = _leaves_where(_has_old_fractions, orc.ORCFile(path), columns, times)
+        opened = orc.ORCFile(file.open())
+        found, unreadable = _leaves_where(_has_old_fractions, opened, columns, times)
         for leaf in (*sorted(found), *sorted(unreadable)):
-            return f"{path}: column {'.'.join(leaf)} holds {OLD_FRACTION}"
+            return f"{file.path}: column {'.'.join(leaf)} holds {OLD_FRACTION}"
     return None
 
 
 @lru_cache(maxsize=10_000)
-def find_skipped_time(
-    path: str, _size: int, _changed: int, columns: Struct, zone: str
-) -> tuple[Path, str] | None:
+def find_skipped_time(file: DataFile, columns: Struct, zone: str) -> tuple[Path, str] | None:
     """Return a leaf with a time that the clocks of a zone skip, and the time; None without one.
 
     Spark reads such a time as a later one. Spark itself does not write it.
     """
     from pyarrow import orc
 
-    file, seen = orc.ORCFile(path), []
+    opened, seen = orc.ORCFile(file.open()), []
 
     def has_skipped(array: "pa.Array") -> bool:
         skipped = _skipped_times(array, zone)
@@ -89,8 +91,8 @@ def find_skipped_time(
         return bool(skipped)
 
     for leaf, kind in leaves(columns):
-        if kind in (OF_ORC, OF_ORC_NANOS) and _OF_SPARK not in file.metadata:
-            found, _ = _leaves_where(has_skipped, file, columns, {leaf})
+        if kind in (OF_ORC, OF_ORC_NANOS) and _OF_SPARK not in opened.metadata:
+            found, _ = _leaves_where(has_skipped, opened, columns, {leaf})
             if found:
                 return leaf, seen[0]
     return None

@@ -24,6 +24,7 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     with_kinds,
 )
 from logdriven_dagster.engine.sources.files.typed.orc_values import leaf_arrays
+from logdriven_dagster.engine.storage.data_files import DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +34,7 @@ _OF_JAVA, _OF_DUCKDB = "parquet-mr", "DuckDB"
 _GREATEST = {"INT32": 2**31 - 1, "INT64": 2**63 - 1}
 
 
-def mark_times(path: str, found: Any, columns: Struct) -> Struct:
+def mark_times(file: DataFile, found: Any, columns: Struct) -> Struct:
     """Return the columns of a file, with the kinds of times that their types leave open.
 
     `found` is PyArrow's metadata of the file, whose leaves are those of `columns`. PyArrow also
@@ -52,7 +53,7 @@ def mark_times(path: str, found: Any, columns: Struct) -> Struct:
             if can_be_infinite(kind) and _has_infinity(found, number)
         }
     if of_96_bits and _OF_SPARK not in (found.metadata or {}):
-        kinds |= dict.fromkeys(_find_lost_digits(path, columns, of_96_bits), LOST_DIGITS)
+        kinds |= dict.fromkeys(_find_lost_digits(file, columns, of_96_bits), LOST_DIGITS)
     if not kinds:
         return columns
     marked = with_kinds(columns, kinds.get)
@@ -60,18 +61,18 @@ def mark_times(path: str, found: Any, columns: Struct) -> Struct:
     return marked
 
 
-def _find_lost_digits(path: str, columns: Struct, wanted: Collection[Path]) -> set[Path]:
+def _find_lost_digits(file: DataFile, columns: Struct, wanted: Collection[Path]) -> set[Path]:
     """Return those of the `wanted` INT96 leaves that have digits below a microsecond."""
     from pyarrow import parquet
 
     found: set[Path] = set()
     names = [name for name, _ in columns.fields if any(leaf[0] == name.lower() for leaf in wanted)]
-    file, in_micros = (
-        parquet.ParquetFile(path, coerce_int96_timestamp_unit=unit) for unit in ("ns", "us")
+    in_nanos, in_micros = (
+        parquet.ParquetFile(file.open(), coerce_int96_timestamp_unit=unit) for unit in ("ns", "us")
     )
-    for group, (name, held) in product(range(file.num_row_groups), columns.fields):
+    for group, (name, held) in product(range(in_nanos.num_row_groups), columns.fields):
         if name in names:
-            parts = (each.read_row_group(group, columns=[name]) for each in (file, in_micros))
+            parts = (each.read_row_group(group, columns=[name]) for each in (in_nanos, in_micros))
             arrays = (leaf_arrays(part.column(0).combine_chunks()) for part in parts)
             own = (leaf for leaf, _ in leaves(held, (name.lower(),)))
             found |= {

@@ -4,11 +4,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FileSource
 from logdriven_dagster.engine.sources.file_rows import ALL_FILES, FileSelection
 from logdriven_dagster.engine.sources.files.folders import refuse_hidden_columns
-from logdriven_dagster.engine.sources.files.listing import local_files
+from logdriven_dagster.engine.sources.files.listing import find_data_files
 from logdriven_dagster.engine.sources.files.loading import (
     CARRIED,
     build_cache_key,
@@ -33,9 +32,10 @@ from logdriven_dagster.engine.sources.files.typed.newer_features import refuse_n
 from logdriven_dagster.engine.sources.files.typed.old_days import without_old_days
 from logdriven_dagster.engine.sources.files.typed.orc_values import find_old_fraction
 from logdriven_dagster.engine.sources.files.typed.reading import Part, TypedReading, plan_reading
-from logdriven_dagster.engine.sources.known_sources import Fingerprint, fingerprint
+from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.storage.data_files import DataFile
 from logdriven_dagster.engine.storage.locations import literal_path
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.source_rows import FileRows, FileVersion
@@ -52,13 +52,14 @@ class TypedFilesReader(FilesReader):
         mode = mode_of(reading.spark)
         if not mode.capabilities.casts_on_read:
             return _read_unconverted(reading, source)
-        files = _local_files(reading, source)
+        files = find_data_files(reading, source, build_cache_key(reading, source))
+        if files is None and source.columns is None:
+            return load_files(reading, _merging(source), None)
         if not files:
             return load_files(reading, source, source.columns)
         found = self._plan_reading(reading, source, files)
         if found.merges:
-            options = {"mergeSchema": True, **source.options}
-            source = source.model_copy(update={"options": options})
+            source = _merging(source)
         if not found.parts:
             return load_files(reading, source, found.columns, found.samples)
         if len(found.parts) > 1:
@@ -67,7 +68,7 @@ class TypedFilesReader(FilesReader):
         return part.convert(load_files(reading, source, part.schema))
 
     def _plan_reading(
-        self, reading: Reading, source: FileSource, files: Fingerprint
+        self, reading: Reading, source: FileSource, files: Collection[DataFile]
     ) -> TypedReading:
         """Choose the schemas for reading files, once for each step."""
         if reading.table.incremental.registers_files:
@@ -80,15 +81,15 @@ class TypedFilesReader(FilesReader):
     ) -> Collection[str]:
         if source.columns:
             return super()._own_columns(reading, source, files)
-        files = _local_files(reading, source) or files
-        return column_names(_footers(reading, source, files))
+        found = find_data_files(reading, source, build_cache_key(reading, source))
+        return column_names(_footers(reading, source, found or [DataFile(*each) for each in files]))
 
     def validate_frame(
         self, reading: Reading, source: FileSource, frame: "DataFrame"
     ) -> "DataFrame":
         if source.type != "orc" or not mode_of(reading.spark).capabilities.casts_on_read:
             return frame
-        found = _footers(reading, source, _local_files(reading, source) or frozenset())
+        found = _find_footers(reading, source)
         others = [footer.path for footer in found if not footer.is_of_java]
         return without_old_days(frame, others[0]) if others else frame
 
@@ -96,36 +97,49 @@ class TypedFilesReader(FilesReader):
         learn_footers(files, source.type)
 
     def describe_file(self, source: FileSource, version: FileVersion) -> str | None:
-        return None if is_remote(version.path) else describe_footer(version, source.type)
+        return describe_footer(version, source.type)
 
     def may_pass(self, reading: Reading, source: FileSource, error: Exception) -> bool:
         """Return False; raise TerminalStepError for a timestamp of ORC that Java cannot read."""
         if source.type == "orc":
-            found = _footers(reading, source, _local_files(reading, source) or frozenset())
-            files = ((path, footer.columns) for footer in found for path in footer.paths)
+            found = _find_footers(reading, source)
+            files = ((file, footer.columns) for footer in found for file in footer.files)
             if problem := find_old_fraction(error, files):
                 raise TerminalStepError(problem)
         return False
 
 
-def _plan_reading(reading: Reading, source: FileSource, files: Fingerprint) -> TypedReading:
+def _merging(source: FileSource) -> FileSource:
+    """Return a source whose columns Spark infers from all files, unless its options forbid it."""
+    return source.model_copy(update={"options": {"mergeSchema": True, **source.options}})
+
+
+def _plan_reading(
+    reading: Reading, source: FileSource, files: Collection[DataFile]
+) -> TypedReading:
     mode, key = mode_of(reading.spark), build_cache_key(reading, source)
     declared = mode.parse_columns(source.columns) if source.columns else None
     read = _footers(reading, source, files)
     newer = ((footer.path, footer.newer) for footer in read)
     refuse_newer_features(newer, declared, reading.spark)
-    folders = find_values(reading, key, files)
+    folders = find_values(reading, key, (file[:3] for file in files))
     if hidden := column_names(read) & folders.keys():
         refuse_hidden_columns(files, find_base(key), hidden, source.type)
     if source.type == "orc":
-        refuse_skipped_times(read, files, declared, str(reading.project.zone))
+        refuse_skipped_times(read, declared, str(reading.project.zone))
     missing = reading.table.missing_columns
     return plan_reading(read, declared, missing=missing, folders=folders, place=source.path)
 
 
-def _footers(reading: Reading, source: FileSource, files: Fingerprint) -> Sequence[Footer]:
+def _find_footers(reading: Reading, source: FileSource) -> Sequence[Footer]:
+    """Return the footers of the files of a source; empty if only Spark can list them."""
+    files = find_data_files(reading, source, build_cache_key(reading, source))
+    return _footers(reading, source, files or ())
+
+
+def _footers(reading: Reading, source: FileSource, files: Collection[DataFile]) -> Sequence[Footer]:
     """Return the footers of files, found once for each step."""
-    what = ("footers", source.type, files)
+    what = ("footers", source.type, frozenset(files))
     return reading.listed.remember(what, lambda: footers(files, source.type))
 
 
@@ -166,12 +180,3 @@ def _read_unconverted(reading: Reading, source: FileSource) -> "DataFrame":
     files = plain_files(build_cache_key(reading, source).path, source.type, mode.title)
     refuse_other_columns(files, mode.parse_columns(columns), mode.title)
     return reader.load([file.as_uri() for file in files])
-
-
-def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
-    """Return the local files of a source; None if they are not cheap to inspect."""
-    if not reading.table.incremental.registers_files:
-        return local_files(reading, build_cache_key(reading, source))
-    found = [fingerprint(file.location) for file in reading.run.files]
-    known = [each for each in found if each is not None]
-    return frozenset().union(*known) if len(known) == len(found) else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.quoting import quote_name
@@ -128,12 +129,15 @@ def _infer(found: Sequence[Footer], *, merges: bool) -> TypedReading | None:
     """
     first: dict[Struct, Footer] = {}
     for footer in found:
-        each = replace(footer, path=min(footer.paths))
+        file = min(footer.files, key=attrgetter("path"))
+        each = replace(footer, path=file.path, files=(file,))
         known = first.get(footer.columns, each)
         first[footer.columns] = each if each.path < known.path else known
     samples = sorted(first.values(), key=lambda each: each.path)
     samples = samples if merges else samples[:1]
-    schemas = [read_spark_schema(each.path) if each.form == "parquet" else None for each in samples]
+    schemas = [
+        read_spark_schema(*each.files) if each.form == "parquet" else None for each in samples
+    ]
     for sample, schema in zip(samples, schemas, strict=True):
         if schema is not None and not has_same_names(schema, sample.columns):
             return None

@@ -33,6 +33,7 @@ from logdriven_dagster.engine.sources.files.typed.held_types import (
     with_kinds,
 )
 from logdriven_dagster.engine.sources.files.typed.held_types import Path as Names
+from logdriven_dagster.engine.storage.data_files import DataFile
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -138,13 +139,13 @@ def with_columns_of_null(found: Sequence[Footer], columns: "StructType | None") 
     if not paths:
         return found
     return [
-        replace(footer, path=path, paths=(path,), columns=_with_nulls(footer, path, paths))
+        replace(footer, path=file.path, files=(file,), columns=_with_nulls(footer, file, paths))
         for footer in found
-        for path in footer.paths
+        for file in footer.files
     ]
 
 
-def _with_nulls(footer: Footer, file: str, paths: Collection[Names]) -> Struct:
+def _with_nulls(footer: Footer, file: DataFile, paths: Collection[Names]) -> Struct:
     """Return the columns of a file, with those at `paths` marked that hold only NULL."""
     empty = empty_leaves(footer, file, paths)
     found = with_kinds(

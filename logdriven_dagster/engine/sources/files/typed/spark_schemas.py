@@ -6,32 +6,27 @@ into a file whose Spark schema lacks the column, and Spark reads the file withou
 
 import json
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.arrow.parquet import SPARK_SCHEMA
 from logdriven_dagster.engine.sources.files.typed.held_types import Array, Held, Map, Struct
+from logdriven_dagster.engine.storage.data_files import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def read_spark_schema(path: str) -> "StructType | None":
-    """Return the schema that Spark wrote into a local Parquet file; None if there is none.
+@lru_cache(maxsize=1000)
+def read_spark_schema(file: DataFile) -> "StructType | None":
+    """Return the schema that Spark wrote into a Parquet file; None if there is none.
 
     Returns None for a schema with user-defined types, too: PySpark would import their modules.
     """
-    stat = Path(path).stat()
-    return _read(path, stat.st_size, stat.st_mtime_ns)
-
-
-@lru_cache(maxsize=1000)
-def _read(path: str, _size: int, _changed: int) -> "StructType | None":
     from pyarrow import ArrowException, parquet
     from pyspark.sql.types import StructType
 
     try:
-        content = (parquet.read_metadata(path).metadata or {}).get(SPARK_SCHEMA, b"")
+        content = (parquet.read_metadata(file.open()).metadata or {}).get(SPARK_SCHEMA, b"")
         if b'"udt"' in content:
             return None
         return StructType.fromJson(json.loads(content)) if content else None

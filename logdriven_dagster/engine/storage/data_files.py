@@ -1,0 +1,51 @@
+"""Parquet and ORC files, local or in an object store, as PyArrow opens them."""
+
+from typing import Any, NamedTuple
+
+from logdriven_dagster.errors import TransientStepError
+
+_BLOCK = 64 * 1024
+"""Size of a request: it contains the footer of almost every file."""
+
+
+class DataFile(NamedTuple):
+    """A version of a file."""
+
+    path: str
+    """The path of a local file, or the URL with which Spark reads a remote one."""
+    size: int
+    changed: int
+    """Modification time in nanoseconds since 1970."""
+    system: Any = None
+    """fsspec's file system of the object store; None for a local file."""
+
+    def open(self) -> Any:
+        """Return what PyArrow reads: a path, or a stream.
+
+        Opening and reading a remote file raise TransientStepError if the store does not answer, so
+        that PyArrow's own errors mean that the content is damaged.
+        """
+        return self.path if self.system is None else _Stream(self)
+
+
+class _Stream:
+    """A remote file; other methods than `read` are those of fsspec's file."""
+
+    def __init__(self, file: DataFile) -> None:
+        self._path = file.path
+        try:
+            self._opened = file.system.open(file.path, "rb", block_size=_BLOCK, size=file.size)
+        except Exception as error:
+            raise self._describe(error) from error
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._opened.read(size)  # type: ignore[no-any-return]
+        except Exception as error:
+            raise self._describe(error) from error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
+
+    def _describe(self, error: Exception) -> TransientStepError:
+        return TransientStepError(f"{self._path}: could not be read ({error})")

@@ -1,0 +1,195 @@
+"""Parquet and ORC files in an object store: read by the footers of all files, as local ones are."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc, parquet
+from pyspark.errors import PySparkException
+
+from logdriven_dagster.engine.sources.known_sources import KnownSources
+from logdriven_dagster.engine.sources.readers import Reading, read_source
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
+from scripts.lake.faults import Fault
+from tests.builders import at, day
+from tests.engine.laboratory import Lab
+from tests.execution.conftest import World
+from tests.lake import Lake
+
+KINDS = ["parquet", "orc"]
+FILES = """
+    table: ods.lines
+    incremental_type: files
+    period: 1 day
+    steps:
+      - step: load
+        source: {{type: parquet, path: {url}}}
+        target: {{type: parquet}}
+"""
+AT = datetime(2022, 1, 1, 12)
+
+
+def write(folder: Path, name: str, columns: Any, **options: Any) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    (orc if path.suffix == ".orc" else parquet).write_table(table, path, **options)
+
+
+def read(lab: Lab, path: str, kind: str, **fields: Any) -> list[tuple[Any, ...]] | str:
+    """Return the sorted rows of a source, or the error that refuses it."""
+    source = {"type": kind, "path": path, **fields.pop("source", {})}
+    lab.table("ods.t", {"source": source, "target": {"type": "parquet"}}, **fields)
+    run, project = lab.window_run("ods.t", day(1)), lab.project
+    reading = Reading(project, lab.spark, run, lambda: None, KnownSources())
+    try:
+        frame = read_source(reading, project.table("ods.t").steps[0].source)
+        return [(*sorted(frame.columns),), *sorted(map(tuple, frame.collect()), key=repr)]
+    except (TerminalStepError, PySparkException) as error:
+        return str(error)
+
+
+def with_storage(lab: Lab, lake: Lake) -> None:
+    lab.settings = {**lab.settings, "storage": lake.settings(lab.root)["storage"]}
+
+
+def with_local_paths(lab: Lab, lake: Lake, found: Any) -> Any:
+    """Return a text with relative paths in place of local paths and URLs."""
+    places = (lake.url(lab.root), str(lab.root))
+    if isinstance(found, str):
+        found = found.replace("s3a:", "s3:")
+        for place in places:
+            found = found.replace(f"{place}/in", "in")
+    return found
+
+
+def copied_schema(folder: Path) -> pa.Table:
+    """Return a table with the schema that Spark wrote, and a column that is not in it."""
+    schema = '{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}'
+    metadata = {"org.apache.spark.sql.parquet.row.metadata": schema}
+    return pa.table({"n": [1], "extra": ["x"]}).replace_schema_metadata(metadata)
+
+
+CASES: dict[str, Callable[[Path, str], None]] = {
+    "an added column": lambda folder, kind: (
+        write(folder, f"a.{kind}", {"n": [1]}),
+        write(folder, f"b.{kind}", {"n": [2], "extra": ["x"]}),
+    ),
+    "two types": lambda folder, kind: (
+        write(folder, f"a b.{kind}", {"n": pa.array([1], pa.int32())}),
+        write(folder, f"b.{kind}", {"n": pa.array([2**40])}),
+    ),
+    "two types in folders": lambda folder, kind: (
+        write(folder, f"ds=2022-01-01/a.{kind}", {"n": pa.array([1], pa.int32())}),
+        write(folder, f"ds=2022-01-02/a.{kind}", {"n": pa.array([2**40])}),
+    ),
+    "a column of NULL": lambda folder, kind: (
+        write(folder, f"a.{kind}", {"n": pa.array([None], pa.int32())}),
+        write(folder, f"b.{kind}", {"n": ["x"]}),
+    ),
+    "no common type": lambda folder, kind: (
+        write(folder, f"a.{kind}", {"n": [1]}),
+        write(folder, f"b.{kind}", {"n": ["x"]}),
+    ),
+    "digits of nanoseconds": lambda folder, kind: write(
+        folder, f"a.{kind}", {"at": pa.array([1_640_995_200_000_000_001], pa.timestamp("ns"))}
+    ),
+    "a column that is also a folder": lambda folder, kind: write(
+        folder, f"n=1/a.{kind}", {"n": [2], "m": [3]}
+    ),
+}
+OF_PARQUET: dict[str, Callable[[Path, str], None]] = {
+    "a copied schema": lambda folder, _: write(folder, "a.parquet", copied_schema(folder)),
+    "a column that is also the same folder": lambda folder, _: write(
+        folder, "n=1/a.parquet", {"n": [1], "m": [3]}
+    ),
+    "INT96 with nanoseconds": lambda folder, _: write(
+        folder,
+        "a.parquet",
+        {"at": pa.array([1_640_995_200_000_000_001], pa.timestamp("ns"))},
+        use_deprecated_int96_timestamps=True,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [*((case, kind) for case in CASES for kind in KINDS), *((c, "parquet") for c in OF_PARQUET)],
+)
+def test_files_of_an_object_store_are_read_or_refused_as_local_ones(
+    lab: Lab, lake: Lake, case: str, kind: str
+):
+    (CASES | OF_PARQUET)[case](lab.root / "in", kind)
+    with_storage(lab, lake)
+    local = read(lab, "in", kind)
+    for url in (lake.url(lab.root / "in"), lake.url(lab.root / "in").replace("s3:", "s3a:")):
+        remote = read(lab, url, kind)
+        assert with_local_paths(lab, lake, remote) == with_local_paths(lab, lake, local)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_newer_file_without_a_column_is_refused(lab: Lab, lake: Lake, kind: str):
+    write(lab.root / "in", f"a.{kind}", {"n": [1], "lost": ["x"]})
+    write(lab.root / "in", f"b.{kind}", {"n": [2]})
+    with_storage(lab, lake)
+    url = lake.url(lab.root / "in")
+    assert f"{url}/b.{kind}: the file has no column lost" in read(lab, url, kind)
+    found = read(lab, url, kind, missing_columns="allow")
+    assert found == [("lost", "n"), (1, "x"), (2, None)]
+
+
+def test_columns_of_files_that_only_spark_can_list_are_those_of_all_files(lab: Lab, lake: Lake):
+    write(lab.root / "in", "a/x.parquet", {"n": [1]})
+    write(lab.root / "in", "b/x.parquet", {"n": [2], "extra": ["x"]})
+    with_storage(lab, lake)
+    found = read(lab, f"{lake.url(lab.root)}/in/*", "parquet")
+    assert found == [("extra", "n"), (1, None), (2, "x")]
+
+
+def test_a_footer_is_requested_once_per_version_of_a_file(lab: Lab, lake: Lake):
+    for n in range(3):
+        write(lab.root / "in", f"{n}.parquet", {"n": [n]})
+    with_storage(lab, lake)
+    url = lake.url(lab.root / "in")
+    lake.faults.forget()
+    assert read(lab, url, "parquet") == [("n",), (0,), (1,), (2,)]
+    first = lake.faults.requests["GetObject"]
+    assert first == 3 + 1  # and the schema of Spark in a sample
+    assert read(lab, url, "parquet") == [("n",), (0,), (1,), (2,)]
+    assert lake.faults.requests["GetObject"] == first
+    write(lab.root / "in", "2.parquet", {"n": [20]})
+    assert read(lab, url, "parquet") == [("n",), (0,), (1,), (20,)]
+    assert lake.faults.requests["GetObject"] == first + 1
+
+
+def test_a_store_that_does_not_answer_is_no_damaged_file(lab: Lab, lake: Lake):
+    write(lab.root / "in", "a.parquet", {"n": [1]})
+    with_storage(lab, lake)
+    url = lake.url(lab.root / "in")
+    lake.faults.plan(Fault("500", "GetObject", "*a.parquet", times=None))
+    try:
+        with pytest.raises(TransientStepError, match=r"a\.parquet: could not be read"):
+            read(lab, url, "parquet")
+    finally:
+        lake.faults.plan()
+    assert read(lab, url, "parquet") == [("n",), (1,)]
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_registered_files_of_an_object_store_are_read_by_their_footers(
+    tmp_path: Path, spark: Any, lake: Lake, scheme: str
+):
+    world = World(tmp_path, spark)
+    for name in ("numbers", "sums"):
+        (world.root / f"tables/{name}.yaml").unlink()
+    settings = {"project": "world", "storage": lake.settings(world.root)["storage"]}
+    world.write("logdriven.yaml", json.dumps(settings))
+    url = lake.url(world.root / "in").replace("s3:", f"{scheme}:")
+    world.write("tables/files.yaml", FILES.format(url=url))
+    CASES["an added column"](world.root / "in", "parquet")
+    world.catch_up(now=at("2022-01-02"))
+    assert world.rows("ods.lines") == [(1, None), (2, "x")]
