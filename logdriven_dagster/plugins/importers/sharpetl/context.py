@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from logdriven_dagster.config.checking.secret_texts import find_marked_secrets, find_secrets
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import names_secret, redact, remember
 from logdriven_dagster.plugins.importers.drafts import Translation, UntranslatableError, Values
@@ -114,10 +115,15 @@ def option(text: str) -> str | int | bool:
 
 def original(step: Step) -> list[str]:
     """Return a step as a comment, without its secrets."""
+    ends = (step.source, step.target)
+    values = [header.value for end in ends for header in end.headers.values()]
+    secrets = [secret for value in values for secret in find_secrets(value)]
+    for secret in [*secrets, *find_marked_secrets(step.sql)]:
+        remember(secret)
     lines = []
-    for side, end in (("source", step.source), ("target", step.target)):
+    for side, end in zip(("source", "target"), ends, strict=True):
         lines.append(f"-- {side}={end.kind}")
         for header in (*end.headers.values(), *end.options.values()):
-            secret = names_secret(header.key)
-            lines.append(f"--  {header.key}={'***' if secret else redact(header.value)}")
-    return [f"    {line}" for line in [*lines, *step.sql.splitlines()]]
+            value = "***" if names_secret(header.key) else redact(header.value)
+            lines.append(f"--  {header.key}={value}")
+    return [f"    {line}" for line in [*lines, *redact(step.sql).splitlines()]]

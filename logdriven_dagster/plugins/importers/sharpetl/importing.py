@@ -12,8 +12,8 @@ from logdriven_dagster.model.periods import Period
 from logdriven_dagster.plugins.importers import naming
 from logdriven_dagster.plugins.importers.drafts import DraftFile, Translation, Values, table_path
 from logdriven_dagster.plugins.importers.sharpetl.context import Context, SharpEtlRule
-from logdriven_dagster.plugins.importers.sharpetl.files import read_workflows
-from logdriven_dagster.plugins.importers.sharpetl.parser import Workflow
+from logdriven_dagster.plugins.importers.sharpetl.http import Requests
+from logdriven_dagster.plugins.importers.sharpetl.parser import Workflow, read_workflows
 from logdriven_dagster.plugins.importers.sharpetl.quality import notify, read_rules
 from logdriven_dagster.plugins.importers.sharpetl.sources import FILES, KAFKA
 from logdriven_dagster.plugins.importers.sharpetl.steps import Steps
@@ -164,7 +164,7 @@ class _WorkflowDraft:
         values: Values = {"table": self._names[workflow.name]}
         if comment := workflow.get("comment"):
             values["description"] = comment.replace("${", "$ {")
-        steps = Steps(context)
+        steps = Steps(context, Requests(values["table"]))
         for step in workflow.steps:
             steps.add(step)
         self._at_least_one_target(steps)
@@ -184,7 +184,9 @@ class _WorkflowDraft:
         if steps.checks:
             values["checks"] = steps.checks
         origin = f"Made by `logdriven import-sharpetl` from {workflow.path.name}."
-        return DraftFile(table_path(values["table"]), values, origin, self._comments(steps))
+        path = table_path(values["table"])
+        files = {path.with_name(steps.requests.file): str(steps.requests)} if steps.requests else {}
+        return DraftFile(path, values, origin, self._comments(steps), files)
 
     def _comments(self, steps: Steps) -> dict[str, Sequence[str]]:
         comments: dict[str, Sequence[str]] = dict(steps.comments)

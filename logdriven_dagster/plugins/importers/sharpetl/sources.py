@@ -19,13 +19,10 @@ FILES = frozenset({"csv", "json", "text", "parquet", "orc"})
 KAFKA = frozenset({"batch_kafka"})
 
 _COPIED = "copy the files before a window runs, and read their folder with incremental_type files"
-_REQUEST = "request the address in Python, `python: file.py:function`"
 _FUNCTION = "register the function in Python, or write its step in Python"
 _WAYS = {
-    "http": _REQUEST,
-    "http_file": _REQUEST,
     "excel": "write `type: excel` with the path, and the columns with their types",
-    **dict.fromkeys(("ftp", "sftp", "scp", "hdfs"), _COPIED),
+    **dict.fromkeys(("ftp", "sftp", "scp", "hdfs", "http_file"), _COPIED),
     "compresstar": "unpack the archives before a window runs, and read their folder",
     "streaming_kafka": "write `type: kafka` with incremental_type kafka_offset",
     "ddl": "connections are in logdriven.yaml, and a target creates its table",

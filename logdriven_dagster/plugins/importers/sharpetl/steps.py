@@ -23,6 +23,7 @@ from logdriven_dagster.plugins.importers.sharpetl.histories import (
     merge_rows,
     merges_rows,
 )
+from logdriven_dagster.plugins.importers.sharpetl.http import Requests, select_address
 from logdriven_dagster.plugins.importers.sharpetl.parser import Step
 from logdriven_dagster.plugins.importers.sharpetl.quality import quality
 from logdriven_dagster.plugins.importers.sharpetl.sources import (
@@ -54,6 +55,7 @@ class Steps:
     """The steps of a table, with facts collected during translation."""
 
     context: Context
+    requests: Requests
     steps: list[Values] = field(default_factory=list)
     checks: list[Values] = field(default_factory=list)
     comments: dict[str, list[str]] = field(default_factory=dict)
@@ -80,7 +82,7 @@ class Steps:
             return  # its tables are among depends_on
         name = self._name(step)
         try:
-            made = self._build_step(step)
+            made = self._build_step(step, name)
         except UntranslatableError as error:
             made = self._stub(step, str(error))
         self._append(step, name, made)
@@ -102,7 +104,11 @@ class Steps:
         self.comments[f"steps.{name}"] = made.comments
         return values
 
-    def _build_step(self, step: Step) -> WorkflowStep:
+    def _build_step(self, step: Step, name: str) -> WorkflowStep:
+        if step.source.kind == "http":
+            made = self._request(step, name)
+            made.target = write_to(self.context, step)
+            return made
         if loads_by_key(step):
             made, difference = load_by_key(self.context, step)
             self._review(step.line, "JdbcLoadTransformer", difference, made)
@@ -125,6 +131,19 @@ class Steps:
             self._review(step.headers["writeMode"].line, "writeMode=overwrite", reason, made)
         return made
 
+    def _request(self, step: Step, name: str) -> WorkflowStep:
+        """Add a step with the addresses of a step, and return one that requests them."""
+        sql = select_address(self.context, step.source)
+        taken = {values["step"].lower() for values in self.steps} | {"source", name.lower()}
+        values: Values = {"step": step_name(f"{name}_url", taken), "sql": block(sql)}
+        self._loop(step, values)
+        self._note_unknown(step, values)
+        self.steps.append(values)
+        function = self.requests.add(step.source, name, values["step"])
+        reason = f"{self.requests.file} requests the address; review it"
+        self.context.note(step.source.line, "source=http", reason)
+        return WorkflowStep(extra={"python": function})
+
     def _review(self, line: int, item: str, reason: str, made: WorkflowStep) -> None:
         """Record a difference that must be reviewed before the table can replace the workflow."""
         self.incomplete = True
@@ -142,6 +161,12 @@ class Steps:
         if self.context.kind == "auto_inc_id" and all(f"`{b}`" in step.sql for b in _BOUNDS):
             return  # a key_column determines the newest key itself
         problem = f"into variables: {explain_unread(step.source.kind)}"
+        if step.source.kind == "http":
+            try:
+                self._define_by_response(step)
+                return
+            except (NoVariablesError, UntranslatableError) as error:
+                problem = str(error)
         if step.source.kind in SPARK | JDBC:
             try:
                 self.context.variables.define(step.sql)
@@ -156,6 +181,16 @@ class Steps:
                 problem = str(error)
         self.incomplete = True
         self.context.leave(step.line, f"step {step.name}, target=variables", problem)
+
+    def _define_by_response(self, step: Step) -> None:
+        """Add steps that request an address, for steps that use the text of the response."""
+        name = step_name(
+            f"variables_{step.name}", {values["step"].lower() for values in self.steps}
+        )
+        values = self._append(step, name, self._request(step, name))
+        self.context.variables.define_by_rows(
+            [step.source.get("fieldName", "value")], values["step"]
+        )
 
     def _define_by_rows(self, step: Step) -> None:
         """Add a step that reads the first row, as Sharp ETL does, for steps that use its values."""
@@ -218,7 +253,8 @@ class Steps:
             self.context.leave(header.line, text, reason)
 
     def _finish(self, step: Step, values: Values) -> None:
-        self._loop(step, values)
+        if "python" not in values:  # the step of its addresses runs for each row
+            self._loop(step, values)
         self._empty(step, values)
         rules = quality(self.context, step)
         if rules and "target" in values:
@@ -226,9 +262,12 @@ class Steps:
         elif rules:
             line = min(header.line for header in step.source.options.values())
             self.context.leave(line, "quality rules", "only the rows of a target can have them")
-        if unknown := self.context.variables.unknown(
-            " ".join(_list_texts(values)).replace("${row_", "${env:")
-        ):
+        self._note_unknown(step, values)
+
+    def _note_unknown(self, step: Step, values: Values) -> None:
+        """Record the variables of a step that are not set here."""
+        text = " ".join(_list_texts(values)).replace("${row_", "${env:")
+        if unknown := self.context.variables.unknown(text):
             self.incomplete = True
             names = ", ".join(f"${{{name}}}" for name in unknown)
             self.context.leave(step.line, f"step {step.name}", f"{names} are not set here")

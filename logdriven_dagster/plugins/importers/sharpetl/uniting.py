@@ -74,6 +74,8 @@ def _find_difference(united: Sequence[DraftFile], other: DraftFile) -> str | Non
     for draft in (first, other):
         if len(_list_targets(draft)) > 1 or "target" not in draft.values["steps"][-1]:
             return f"{name} writes to the same target, and one of them to others as well; {way}"
+    if other.files and other.path.parent != first.path.parent:
+        return f"{name} writes to the same target, and has a Python file in another folder; {way}"
     names = sorted({*first.values, *other.values} - _OWN)
     differing = [each for each in names if first.values.get(each) != other.values.get(each)]
     last, own = first.values["steps"][-1], other.values["steps"][-1]

@@ -115,6 +115,18 @@ class Variables:
             sql = re.sub(pattern, value, sql)
         return self.in_text(sql)
 
+    def in_value(self, text: str) -> str:
+        """Return a text as an expression of Spark SQL, with computed values joined to it."""
+        computed = self.computed.keys() - self.texts.keys()
+        names = "|".join(map(re.escape, computed))
+        parts = re.split(rf"\$\{{({names})\}}", text) if names else [text]
+        values = [
+            f"({self.computed[part]})" if n % 2 else _quote(self.in_text(part))
+            for n, part in enumerate(parts)
+            if part
+        ]
+        return values[0] if len(values) == 1 else f"concat({', '.join(values)})"
+
     def in_text(self, text: str) -> str:
         """Return a path or database query with renamed variables."""
         text = _REFERENCE.sub(lambda match: self.texts.get(match[1], match[0]), text)
@@ -137,6 +149,11 @@ class Variables:
         known |= {variable[2:-1] for variable in self.texts.values()}
         names = dict.fromkeys(_REFERENCE.findall(text))
         return [n for n in names if n not in known and not n.startswith("env:")]
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", r"\\").replace("'", r"\'")
+    return f"'{escaped}'"
 
 
 def list_names(sql: str) -> list[str]:

@@ -470,7 +470,6 @@ def test_connections_are_those_of_the_project(folder: Folder, brought: Any):
 @pytest.mark.parametrize(
     ("source", "way"),
     [
-        ("http", "request the address in Python"),
         ("excel", "write `type: excel` with the path"),
         ("sftp", "copy the files before a window runs"),
         ("streaming_kafka", "incremental_type kafka_offset"),
@@ -579,7 +578,7 @@ def test_workflows_of_the_project_itself_run(mariadb_folder: Folder, command: An
     offline = {
         n for n, t in load_project(folder.root).tables.items() if t.release_state != "online"
     }
-    assert {"from_step_id", "http_transformation_test", "jobDependencyCheck"} <= offline
+    assert {"from_step_id", "jobDependencyCheck"} <= offline
     assert not {"hello_world", "test_source", "auto_inc_id_mode", "latest_only"} & offline
     assert listed(result.json)
 
