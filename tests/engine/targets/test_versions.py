@@ -75,6 +75,7 @@ def test_a_window_that_runs_again_takes_the_table_back_to_its_start(lab: Lab, ta
     ]
 
 
+@pytest.mark.connect
 @pytest.mark.sampled
 def test_changes_of_a_window_follow_their_sequence(lab: Lab, target: Any):
     target = {**target, "sequence_by": "at", "valid_from": "since", "deleted_when": "v = 'x'"}
