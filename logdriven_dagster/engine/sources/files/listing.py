@@ -123,17 +123,23 @@ def files_below(reading: Reading, key: Key) -> Fingerprint | None:
     )
 
 
-def refuse_files_too_deep(reading: Reading, key: Key) -> None:
-    """Raise TerminalStepError if all files of a local folder lie in plain folders below it.
+def refuse_files_too_deep(reading: Reading, source: FilesSource, key: Key) -> None:
+    """Raise TerminalStepError if all files of a folder lie in plain folders below it.
 
     Spark reads folders below the path only if their names have columns, such as `day=1`.
     """
-    if is_remote(key.path) or _chooses_files(key) or PATTERN & set(key.path):
+    if _chooses_files(key) or PATTERN & set(key.path):
         return
-    if any(_is_data(path) for path, _, _ in _below(reading, key.path) or ()):
-        return
-    files = reading.listed.find_files(key.path) or ()
-    if found := [path for path, _, _ in files if not is_hidden(name_of(path))]:
+    if is_remote(key.path):
+        if not reading.project.storage or remote_files(reading, source, key):
+            return
+        found = [file.location for file in reading.listed.remote.get(key.path, ())]
+    else:
+        if any(_is_data(path) for path, _, _ in _below(reading, key.path) or ()):
+            return
+        files = reading.listed.find_files(key.path) or ()
+        found = [path for path, _, _ in files if not is_hidden(name_of(path))]
+    if found:
         raise TerminalStepError(
             f"{min(found)}: Spark does not read files in folders below {key.path}; add "
             "options: {recursiveFileLookup: true} to the source"

@@ -66,7 +66,7 @@ def load_files(
     from pyspark.errors import PySparkException
 
     key = build_cache_key(reading, source)
-    refuse_files_too_deep(reading, key)
+    refuse_files_too_deep(reading, source, key)
     if isinstance(source, RecordsSource):
         refuse_unreadable_files(reading, source, key)
     if (frame := _load_selected(reading, source, key, columns, samples)) is not None:

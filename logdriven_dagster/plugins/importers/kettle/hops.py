@@ -60,10 +60,6 @@ def describe_foreign(name: str, kind: str) -> str:
 
 
 _IN_SQL = "write it in the query of the input, or as a `python` step"
-_DIMENSION = (
-    "it keeps versions of rows; write the query of these rows with a target of mode history, which "
-    "has no technical key (docs/steps.md, History of changes)"
-)
 _WAYS = {
     **dict.fromkeys(("ScriptValueMod", "ScriptValue", "Janino", "Formula"), _IN_SQL),
     **dict.fromkeys(("UserDefinedJavaClass", "RegexEval"), _IN_SQL),
@@ -71,7 +67,6 @@ _WAYS = {
     **dict.fromkeys(
         ("Update", "Delete", "SynchronizeAfterMerge"), "write it as a statement of `pre_sql`"
     ),
-    "DimensionLookup": _DIMENSION,
     "CombinationLookup": "load the dimension in a file of its own, and look its keys up there",
     "BlockUntilStepsFinish": "split the file, and let one table depend on the other",
     "GetVariable": "use the variable in the query of the input",
@@ -183,3 +178,15 @@ def _kind(step: "Element") -> str:
 def read_text(element: "Element", name: str) -> str:
     """Return the text of an element within another one; empty if there is none."""
     return (element.findtext(name) or "").strip()
+
+
+def is_set(element: "Element", flag: str) -> bool:
+    """Return True if a flag of a step is Y."""
+    return read_text(element, flag).upper() == "Y"
+
+
+def refuse_flags(name: str, step: "Element", flags: Sequence[str]) -> None:
+    """Raise UntranslatableError if one of the flags of a step is set."""
+    for flag in flags:
+        if is_set(step, flag):
+            raise UntranslatableError(f"{name}: {flag} is set")

@@ -13,12 +13,16 @@ from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.hops import (
     describe_foreign,
     find_idle_steps,
+    is_set,
     leads,
     read_text,
+    refuse_flags,
     refuse_other_ways,
     trace_path,
 )
-from logdriven_dagster.plugins.importers.kettle.rows.models import RowStep
+from logdriven_dagster.plugins.importers.kettle.outputs.models import Output
+from logdriven_dagster.plugins.importers.kettle.outputs.reading import OUTPUTS
+from logdriven_dagster.plugins.importers.kettle.rows.models import RowStep, is_lookup
 from logdriven_dagster.plugins.importers.kettle.rows.queries import JOINS, PASSING, QUERIES
 from logdriven_dagster.plugins.importers.naming import is_whole
 from logdriven_dagster.plugins.importers.sql_texts import split_statements
@@ -89,44 +93,6 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """Table output, or Insert / update or Combination lookup / update if it has a key."""
-
-    step: str
-    connection: str
-    schema: str
-    table: str
-    truncate: bool
-    fields: tuple[tuple[str, str], ...]
-    """Pairs of stream field and table column; empty if all names are equal."""
-    key: tuple[str, ...] = ()
-    """Columns that identify a row of the target."""
-    kept: tuple[str, ...] = ()
-    """Columns that are inserted and never updated."""
-    inserts_only: bool = False
-    """True if rows that the table has are left out."""
-    finds_null: bool = False
-    """True if NULL in a key finds NULL."""
-    technical_key: str = ""
-    """Column with numbers of new rows, after the greatest one of the table."""
-
-    @property
-    def lookup_key(self) -> tuple[str, ...]:
-        """Columns by which a row is looked up in the table."""
-        if self.technical_key:
-            return tuple(column for _, column in self.fields)
-        return self.key
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """Columns of its own table that it reads; empty if it reads none."""
-        if not self.kept and not self.inserts_only:
-            return ()
-        technical = (self.technical_key,) if self.technical_key else ()
-        return tuple(dict.fromkeys((*self.lookup_key, *self.kept, *technical)))
-
-
-@dataclass(frozen=True, slots=True)
 class Flow:
     """An output, the inputs that it gets rows from, and the steps between them in order."""
 
@@ -192,7 +158,7 @@ def read_ktr(path: Path) -> Ktr:
     read: dict[str, Script | Input | Output] = {
         name: _READERS[read_text(step, "type")](name, step)
         for name, step in steps.items()
-        if read_text(step, "type") in _READERS
+        if read_text(step, "type") in _READERS and not is_lookup(step)
     }
     refuse_other_ways(root, steps)
     databases = read_databases(root)
@@ -358,20 +324,20 @@ def _refuse_entities(content: bytes) -> None:
 
 
 def _script(name: str, step: "Element") -> Script:
-    _refuse(name, step, ("execute_each_row",))
+    refuse_flags(name, step, ("execute_each_row",))
     if step.find("arguments/argument") is not None:
         raise UntranslatableError(f"{name}: it has arguments")
     return Script(
         name,
         read_text(step, "connection"),
         read_text(step, "sql"),
-        is_one_statement=_is_set(step, "single_statement"),
+        is_one_statement=is_set(step, "single_statement"),
         has_variables=read_text(step, "replace_variables") == "Y",
     )
 
 
 def _input(name: str, step: "Element") -> Input:
-    _refuse(name, step, ("execute_each_row",))
+    refuse_flags(name, step, ("execute_each_row",))
     if read_text(step, "lookup"):
         raise UntranslatableError(
             f"{name}: it inserts data from step {read_text(step, 'lookup')}; join it in SQL, or "
@@ -387,110 +353,11 @@ def _input(name: str, step: "Element") -> Input:
     )
 
 
-def _output(name: str, step: "Element") -> Output:
-    _refuse(name, step, ("partitioning_enabled", "tablename_in_field", "ignore_errors"))
-    fields: tuple[tuple[str, str], ...] = ()
-    if _is_set(step, "specify_fields"):
-        fields = tuple(
-            (read_text(each, "stream_name"), read_text(each, "column_name"))
-            for each in step.iterfind("fields/field")
-        )
-        if not fields or any(not part for pair in fields for part in pair):
-            raise UntranslatableError(f"{name}: a field or column of it has no name")
-    return Output(
-        step=name,
-        connection=read_text(step, "connection"),
-        schema=read_text(step, "schema"),
-        table=read_text(step, "table"),
-        truncate=_is_set(step, "truncate"),
-        fields=fields,
-    )
-
-
-def _upsert(name: str, step: "Element") -> Output:
-    keys = list(step.iterfind("lookup/key"))
-    values = list(step.iterfind("lookup/value"))
-    if not keys or any(read_text(key, "condition") != "=" for key in keys):
-        raise UntranslatableError(f"{name}: its keys must be compared by =")
-    pairs = [(read_text(key, "name"), read_text(key, "field")) for key in keys]
-    fields = dict.fromkeys(
-        (read_text(v, "rename") or read_text(v, "name"), read_text(v, "name")) for v in values
-    )
-    if outside := [column for field, column in pairs if (field, column) not in fields]:
-        raise UntranslatableError(
-            f"{name}: {', '.join(outside)} is a key and not among the values, so that Kettle "
-            "inserts rows without it; add it to the values, with update N"
-        )
-    columns = {column for _, column in pairs}
-    never = [
-        read_text(v, "name")
-        for v in values
-        if read_text(v, "update").upper() not in ("", "Y") and read_text(v, "name") not in columns
-    ]
-    inserts_only = _is_set(step, "update_bypassed")
-    return Output(
-        step=name,
-        connection=read_text(step, "connection"),
-        schema=read_text(step, "lookup/schema"),
-        table=read_text(step, "lookup/table"),
-        truncate=False,
-        fields=tuple(fields),
-        key=tuple(column for _, column in pairs),
-        kept=() if inserts_only else tuple(never),
-        inserts_only=inserts_only,
-    )
-
-
-def _combination(name: str, step: "Element") -> Output:
-    """Read a Combination lookup / update that no step follows: it inserts new combinations."""
-    _refuse(name, step, ("crc", "use_hash"))
-    pairs = [
-        (read_text(key, "name"), read_text(key, "lookup")) for key in step.iterfind("fields/key")
-    ]
-    if not pairs or any(not part for pair in pairs for part in pair):
-        raise UntranslatableError(f"{name}: a field or column of it has no name")
-    if changed := read_text(step, "last_update_field"):
-        raise UntranslatableError(f"{name}: it writes the time of the run into {changed}")
-    technical = read_text(step, "fields/return/name")
-    method = read_text(step, "fields/return/creation_method") or (
-        "autoinc" if read_text(step, "fields/return/use_autoinc") == "Y" else "tablemax"
-    )
-    if read_text(step, "sequence") or method not in ("tablemax", "autoinc"):
-        raise UntranslatableError(f"{name}: it takes numbers of a sequence; write it in SQL")
-    if not technical:
-        raise UntranslatableError(f"{name}: it has no technical key")
-    is_numbered = method == "tablemax"
-    return Output(
-        step=name,
-        connection=read_text(step, "connection"),
-        schema=read_text(step, "schema"),
-        table=read_text(step, "table"),
-        truncate=False,
-        fields=tuple(pairs),
-        key=(technical,) if is_numbered else tuple(column for _, column in pairs),
-        inserts_only=True,
-        finds_null=True,
-        technical_key=technical if is_numbered else "",
-    )
-
-
 _READERS: Mapping[str, Callable[[str, "Element"], Script | Input | Output]] = {
     "ExecSQL": _script,
     "TableInput": _input,
-    "TableOutput": _output,
-    "InsertUpdate": _upsert,
-    "CombinationLookup": _combination,
+    **OUTPUTS,
 }
-
-
-def _refuse(name: str, step: "Element", flags: tuple[str, ...]) -> None:
-    for flag in flags:
-        if _is_set(step, flag):
-            raise UntranslatableError(f"{name}: {flag} is set")
-
-
-def _is_set(step: "Element", flag: str) -> bool:
-    return read_text(step, flag).upper() == "Y"
 
 
 def _database(element: "Element") -> Database:
@@ -517,10 +384,15 @@ def _number(step: "Element", name: str) -> int:
     return int(text)
 
 
+def find_kind(found: Ktr, connection: str) -> str:
+    """Return Kettle's type of a connection's database in capitals; empty if it is not described."""
+    database = find_database(found.databases, connection)
+    return database.kind.upper() if database else ""
+
+
 def dialect_of(found: Ktr, connection: str) -> str | None:
     """Return sqlglot's dialect name for a connection's database, or None."""
-    database = find_database(found.databases, connection)
-    return _DIALECTS.get(database.kind.upper()) if database else None
+    return _DIALECTS.get(find_kind(found, connection))
 
 
 def statements(found: Ktr, connection: str, sql: str) -> Iterator[str]:

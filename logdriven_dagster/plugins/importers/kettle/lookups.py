@@ -29,6 +29,8 @@ class LookupRules:
     """True if the database may compare texts without case, so that texts in doubt fail here."""
     empty_is_null: bool = True
     """False if an empty text does not find NULL."""
+    all_rows: bool = False
+    """True to find all rows of a key, as an array in `r`."""
 
 
 def join_lookup(
@@ -68,6 +70,8 @@ def match_rows(
 ) -> str:
     """Return the text after JOIN: one row `l` per key, with `r` of its values and their number `n`.
 
+    `r` is a struct of `v0`, `v1` and so on, or an array of them if the rules want all rows.
+
     Raises UntranslatableError for a lookup without keys.
     """
     if not keys:
@@ -78,12 +82,13 @@ def match_rows(
         f"{empty_as_null(quote(theirs)) if rules.empty_is_null else quote(theirs)} AS {name}"
         for name, (_, theirs) in zip(names, keys, strict=True)
     )
-    count = "count(*)" if rules.only_one else "count(DISTINCT r)"
+    found = "collect_list(r)" if rules.all_rows else "first(r)"
+    count = "count(*)" if rules.only_one or rules.all_rows else "count(DISTINCT r)"
     conditions = [
         _match(ours, f"l.{name}", rules) for name, (ours, _) in zip(names, keys, strict=True)
     ]
     return (
-        f"(\n  SELECT {', '.join(names)}, first(r) AS r, {count} AS n\n"
+        f"(\n  SELECT {', '.join(names)}, {found} AS r, {count} AS n\n"
         f"  FROM (SELECT {looked}, struct({struct}) AS r FROM {relation})\n"
         f"  GROUP BY {', '.join(names)}\n) AS l ON {' AND '.join(conditions)}"
     )
@@ -101,6 +106,16 @@ def _match(field: str, right: str, rules: LookupRules) -> str:
     same = f"{fold_text(own, field)} <=> {fold_text(right, field)}"
     checked = f"IF({own} <=> {right}, {equal}, raise_error({literal(problem)}))"
     return f"IF(typeof({left}) = 'string', {same} AND {checked}, {equal})"
+
+
+def date_of_version(step: str, field: str, now: str = "current_timestamp()") -> str:
+    """Return the time at which a row looks up a version: of a field, or `now`."""
+    if not field:
+        return now
+    column = quote(field)
+    problem = literal(f"{step}: {field} must be a date or a timestamp, and not NULL")
+    checked = f"typeof({column}) NOT IN ('date', 'timestamp', 'timestamp_ntz') OR {column} IS NULL"
+    return f"CAST(IF({checked}, raise_error({problem}), {column}) AS TIMESTAMP)"
 
 
 def fold_text(text: str, field: str) -> str:

@@ -18,13 +18,20 @@ from logdriven_dagster.plugins.importers.drafts import (
 from logdriven_dagster.plugins.importers.kettle import ktr
 from logdriven_dagster.plugins.importers.kettle.comparisons import quote
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
-from logdriven_dagster.plugins.importers.kettle.own_rows import select_written
+from logdriven_dagster.plugins.importers.kettle.outputs.dimensions import (
+    find_unknown_key,
+    insert_unknown,
+    select_versions,
+)
+from logdriven_dagster.plugins.importers.kettle.outputs.models import Output
+from logdriven_dagster.plugins.importers.kettle.outputs.own_rows import select_written
 from logdriven_dagster.plugins.importers.kettle.rows.models import Lookup, Reading, RowStep
 from logdriven_dagster.plugins.importers.kettle.rows.queries import QUERIES, list_fields
 from logdriven_dagster.plugins.importers.kettle.rows.routing import restrict, restricts
 from logdriven_dagster.plugins.importers.kettle.rows.sorting import (
     refuse_first_rows,
     refuse_sorted_comparisons,
+    refuse_sorted_texts,
 )
 from logdriven_dagster.plugins.importers.kettle.scripts import (
     can_wait,
@@ -130,6 +137,9 @@ class Translator:
             target |= {"mode": "upsert", "key": list(output.key)}
         if target["mode"] == "append":
             target["existing_rows"] = "keep"  # as Kettle does
+        if output.dimension is not None:
+            kind = ktr.find_kind(found, output.connection)
+            target["pre_sql"] = [insert_unknown(output.dimension, target["table"], kind)]
         steps = self._flow(row.place, flow, found, names)
         steps[-1]["target"] = target
         reason = (
@@ -225,7 +235,8 @@ class Translator:
                 )
             return {"commit_before_read": scripts}
         backend = find_backend(self.project.config.connections[target["connection"]])
-        target["pre_sql"] = [deleting(sql, backend) for script in scripts for sql in script["sql"]]
+        texts = [deleting(sql, backend) for script in scripts for sql in script["sql"]]
+        target["pre_sql"] = [*texts, *target.get("pre_sql", ())]
         if any(source["connection"] == target["connection"] for source in sources):
             reason = (
                 f"its scripts change {target['table']} when the window is published; if the "
@@ -394,11 +405,14 @@ class _FlowSteps:
                 self.relations[each.name] = read[each.sources[0]]
                 self.columns[each.name] = self.columns[each.sources[0]]
                 continue
-            ignores_case = False
+            ignores_case, unknown_key = False, 0
             if (lookup := each.lookup) is not None:
                 ignores_case = self._look_up(lookup)
                 read[lookup.step] = self.relations[lookup.step]
-            reading = Reading(read, orders, ignores_case, self.columns)
+                if lookup.is_numbered_by_database:
+                    kind = ktr.find_kind(self.found, lookup.connection)
+                    unknown_key = find_unknown_key(each.name, kind)
+            reading = Reading(read, orders, ignores_case, self.columns, unknown_key)
             self.columns[each.name] = list_fields(each, reading)
             self._add(each.name, {"sql": block(QUERIES[each.kind](each, reading, rows))})
             if each.kind == "Sequence" and not any(orders.values()):
@@ -407,7 +421,12 @@ class _FlowSteps:
                     "arrive; add ORDER BY to the query, so that rows keep their numbers"
                 )
                 self.translator.translation.note(self.place, each.name, reason)
-        relation = self._read(self.flow.last[0], self.flow.output.step, rows)
+        output = self.flow.output
+        if output.dimension is not None:
+            updates = output.dimension.updates
+            compared = [field for field, column in output.fields if column in updates]
+            refuse_sorted_texts(output.step, self.flow.last, compared, rows)
+        relation = self._read(self.flow.last[0], output.step, rows)
         self.steps.append({"step": "load", "sql": self._write(relation)})
         return self.steps
 
@@ -417,16 +436,26 @@ class _FlowSteps:
         if not output.own_columns:
             return _columns(output, relation)
         name = f"{output.step} table"
-        own = Lookup(name, output.connection, output.schema, output.table, output.own_columns)
+        own = Lookup(
+            name,
+            output.connection,
+            output.schema,
+            output.table,
+            output.own_columns,
+            all_columns=output.dimension is not None,
+        )
         ignores_case = self._look_up(own)
-        if output.technical_key:
+        if output.numbered:
             reason = (
-                f"new rows get numbers of {output.technical_key} in the order of their keys; "
+                f"new rows get numbers of {output.numbered} in the order of their keys; "
                 "Kettle numbers them as they arrive"
             )
             self.translator.translation.note(self.place, output.step, reason)
         found = self.relations[name]
-        return block(select_written(output, relation, found, ignores_case=ignores_case))
+        if output.dimension is None:
+            return block(select_written(output, relation, found, ignores_case=ignores_case))
+        kind = ktr.find_kind(self.found, output.connection)
+        return block(select_versions(output, relation, found, kind=kind, ignores_case=ignores_case))
 
     def _add(self, name: str, values: Values) -> None:
         step = step_name(name, self.taken)
@@ -451,7 +480,8 @@ class _FlowSteps:
                 raise UntranslatableError(
                     f"{lookup.step}: {column} must be quoted; write it in SQL"
                 )
-        query = f"SELECT {', '.join(lookup.columns)} FROM {table}"
+        columns = "*" if lookup.all_columns else ", ".join(lookup.columns)
+        query = f"SELECT {columns} FROM {table}"
         source = {"type": "jdbc", "connection": connection, "query": query}
         self._add(lookup.step, {"source": source})
         return backend not in ("postgresql", "sqlite", "oracle")
@@ -535,7 +565,7 @@ def _query(found: ktr.Ktr, origin: ktr.Input) -> str:
     return block(queries[0])
 
 
-def _renaming(origin: ktr.Input, output: ktr.Output) -> str | None:
+def _renaming(origin: ktr.Input, output: Output) -> str | None:
     """Return a query over `source` for renamed fields and a limit, or None."""
     if not output.fields and not origin.limit:
         return None
@@ -543,7 +573,7 @@ def _renaming(origin: ktr.Input, output: ktr.Output) -> str | None:
     return f"{_columns(output, 'source')}{limit}\n"
 
 
-def _columns(output: ktr.Output, relation: str) -> str:
+def _columns(output: Output, relation: str) -> str:
     """Return the query of an output: its columns, or all fields."""
     parts = [
         f"`{field}`" if field == column else f"`{field}` AS `{column}`"

@@ -131,6 +131,15 @@ def test_files_of_an_object_store_are_read_or_refused_as_local_ones(
         assert with_local_paths(lab, lake, remote) == with_local_paths(lab, lake, local)
 
 
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_files_in_plain_folders_of_an_object_store_are_refused(lab: Lab, lake: Lake, kind: str):
+    lab.file(f"in/2022/a.{kind}", "1\n")
+    with_storage(lab, lake)
+    found = read(lab, lake.url(lab.root / "in"), kind, source={"columns": "n INT"})
+    assert "/in/2022/a." in found
+    assert "Spark does not read files in folders below" in found
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_newer_file_without_a_column_is_refused(lab: Lab, lake: Lake, kind: str):
     write(lab.root / "in", f"a.{kind}", {"n": [1], "lost": ["x"]})

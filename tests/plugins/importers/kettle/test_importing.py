@@ -10,10 +10,14 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.ktr import quote_names
 from tests.plugins.importers.conftest import Folder
-from tests.plugins.importers.kettle.world import Kettle, rows, step
-
-Command = Callable[..., Any]
-ARGUMENTS = ("--connection", "shop", "--repository")
+from tests.plugins.importers.kettle.world import (
+    ARGUMENTS,
+    Command,
+    Kettle,
+    maps,
+    rows,
+    step,
+)
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def brought(kettle: Kettle, command: Command) -> Callable[..., Any]:
     """Import with the repository; the exit code tells whether something is listed."""
 
     def run(*options: object, code: int = 0) -> Any:
-        known = () if "--map" in options else _map(kettle.folder)
+        known = () if "--map" in options else maps(kettle.folder)
         result = command("import-kettle", *ARGUMENTS, kettle.repository, "--json", *known, *options)
         assert result.code == code, result.out + result.err
         return result.json
@@ -817,7 +821,7 @@ def test_what_kettle_did_is_done_on_every_database(
     kettle.copies("ktr_ods_s", "SELECT id, v FROM s;", "ods_s")
     query = "SELECT id AS total FROM ods_s WHERE id = 2"
     kettle.copies("ktr_dw_s", query, "dw_s", before="DELETE FROM dw_s;", truncate="N")
-    result = command("import-kettle", *ARGUMENTS, kettle.repository, *_map(server_folder))
+    result = command("import-kettle", *ARGUMENTS, kettle.repository, *maps(server_folder))
     assert result.code == 0, result.out + result.err
     assert "t_etl_tbl_log" in result.out
     for day in (0, 1):
@@ -842,7 +846,7 @@ def test_yesterdays_rows_are_not_loaded_where_a_script_stages_todays_k19(
     kettle.table("nightly", "orders")
     before = "DELETE FROM stage; INSERT INTO stage SELECT id FROM live"
     kettle.copies("ktr_orders", "SELECT id FROM stage", "orders", before=before)
-    assert command("import-kettle", *ARGUMENTS, kettle.repository, *_map(server_folder)).code == 0
+    assert command("import-kettle", *ARGUMENTS, kettle.repository, *maps(server_folder)).code == 0
     server_folder.run_all()
     assert rows(server_folder.url, "SELECT id FROM orders") == [(2,)]
 
@@ -890,7 +894,7 @@ def test_what_kettle_inserts_and_never_updates_is_kept(
     )
     combination = step("write", "CombinationLookup", table="names", below=keys)
     kettle.ktr("ktr_names", read, combination, hops=hops)
-    assert command("import-kettle", *ARGUMENTS, kettle.repository, *_map(server_folder)).code == 0
+    assert command("import-kettle", *ARGUMENTS, kettle.repository, *maps(server_folder)).code == 0
     for day in (0, 1):
         server_folder.run_all(days=day)
         found = {table: rows(server_folder.url, f"SELECT * FROM {table}") for table in NAMES}
@@ -902,8 +906,3 @@ def test_what_kettle_inserts_and_never_updates_is_kept(
 
 NAMES = {"kept": 3, "added": 2, "names": 2}
 """Number of columns of each table without `_window_start`."""
-
-
-def _map(folder: Folder) -> tuple[str, ...]:
-    """SQLite has no host by which its connection could be known."""
-    return ("--map", "KettleShop=shop") if folder.url.get_backend_name() == "sqlite" else ()

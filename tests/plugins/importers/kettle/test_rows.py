@@ -12,28 +12,13 @@ from xml.sax.saxutils import escape
 import pytest
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
-from logdriven_dagster.plugins.importers.kettle.ktr import Output
-from logdriven_dagster.plugins.importers.kettle.own_rows import select_written
+from logdriven_dagster.plugins.importers.kettle.outputs.models import Output
+from logdriven_dagster.plugins.importers.kettle.outputs.own_rows import select_written
 from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowStep
 from logdriven_dagster.plugins.importers.kettle.rows.queries import QUERIES
 from logdriven_dagster.plugins.importers.kettle.rows.routing import restrict
 from logdriven_dagster.plugins.importers.kettle.rows.sorting import refuse_sorted_comparisons
-from tests.plugins.importers.kettle.world import fields
-
-PEOPLE = "VALUES (1, 'Ann', 10D), (2, '', 20D), (3, NULL, NULL), (4, 'ann', 0D) AS t(id, name, x)"
-
-
-def row_step(kind: str, xml: str, *sources: str) -> RowStep:
-    element = ET.fromstring(f"<step>{xml}</step>")
-    return RowStep("it", kind, element, sources or ("people",))
-
-
-def query(step: RowStep, *before: RowStep, ignores_case: bool = False, **relations: str) -> str:
-    orders = {name: [] for name in step.sources}
-    named = {name: f"(SELECT * FROM {text})" for name, text in relations.items()}
-    named.setdefault("people", f"(SELECT * FROM {PEOPLE})")
-    reading = Reading(named, orders, ignores_case)
-    return QUERIES[step.kind](step, reading, {each.name: each for each in (*before, step)})
+from tests.plugins.importers.kettle.world import PEOPLE, fields, query, row_step
 
 
 @pytest.fixture

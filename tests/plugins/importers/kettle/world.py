@@ -1,13 +1,19 @@
 """A small Kettle: its configuration tables, and transformations as files."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 import sqlalchemy as sa
 
+from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowStep
+from logdriven_dagster.plugins.importers.kettle.rows.queries import QUERIES
 from tests.plugins.importers.conftest import Folder
 
+Command = Callable[..., Any]
+ARGUMENTS = ("--connection", "shop", "--repository")
 TABLES = {
     "t_etl_kjb_cfg": "kjb_name VARCHAR(255), kjb_type VARCHAR(20), is_enabled CHAR(1), retries INT",
     "t_etl_std_ktr_cfg": "kjb_name VARCHAR(255), ktr_name VARCHAR(255), ktr_path VARCHAR(255), "
@@ -119,3 +125,24 @@ def rows(url: sa.URL, query: str) -> list[tuple[Any, ...]]:
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.connect() as conn:
         return [tuple(row) for row in conn.exec_driver_sql(query)]
+
+
+PEOPLE = "VALUES (1, 'Ann', 10D), (2, '', 20D), (3, NULL, NULL), (4, 'ann', 0D) AS t(id, name, x)"
+
+
+def row_step(kind: str, xml: str, *sources: str) -> RowStep:
+    element = ET.fromstring(f"<step>{xml}</step>")
+    return RowStep("it", kind, element, sources or ("people",))
+
+
+def query(step: RowStep, *before: RowStep, ignores_case: bool = False, **relations: str) -> str:
+    orders = {name: [] for name in step.sources}
+    named = {name: f"(SELECT * FROM {text})" for name, text in relations.items()}
+    named.setdefault("people", f"(SELECT * FROM {PEOPLE})")
+    reading = Reading(named, orders, ignores_case)
+    return QUERIES[step.kind](step, reading, {each.name: each for each in (*before, step)})
+
+
+def maps(folder: Folder) -> tuple[str, ...]:
+    """SQLite has no host by which its connection could be known."""
+    return ("--map", "KettleShop=shop") if folder.url.get_backend_name() == "sqlite" else ()

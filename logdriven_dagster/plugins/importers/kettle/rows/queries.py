@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from logdriven_dagster.plugins.importers.kettle.calculations import COMPUTING, list_computed
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
+from logdriven_dagster.plugins.importers.kettle.rows.dimensions import (
+    list_versions,
+    look_up_version,
+)
 from logdriven_dagster.plugins.importers.kettle.rows.fields import (
     add_constants,
     compute_values,
@@ -83,6 +87,8 @@ def _list_computed(
         added = [read_text(each, "name") for each in element.iterfind("fields/field")]
     elif step.kind in ("DBLookup", "StreamLookup"):
         added = [name for _, name, _ in read_values(step, reading, source)]
+    elif step.kind == "DimensionLookup":
+        added = list(list_versions(step))
     elif name := read_text(element, "target_field") or read_text(element, "valuename"):
         added = [name]
     return [*before, *reading.rename(source, [name for name in added if name])]
@@ -100,6 +106,7 @@ QUERIES: Mapping[str, Callable[[RowStep, Reading, Mapping[str, RowStep]], str]] 
     "Constant": add_constants,
     "ValueMapper": map_values,
     "DBLookup": look_up_table,
+    "DimensionLookup": look_up_version,
     "StreamLookup": look_up_stream,
     "MergeJoin": merge_join,
     "GroupBy": group_rows,

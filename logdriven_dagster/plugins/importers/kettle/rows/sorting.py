@@ -30,7 +30,7 @@ def refuse_sorted_comparisons(step: RowStep, by_name: Mapping[str, RowStep]) -> 
     Sort rows marks its fields, so that all later steps compare their texts without case, and in
     falling order. Source: Kettle, SortRowsMeta.assignSortingCriteria, ValueMetaBase.compare.
     """
-    loose, falling = _find_marked(step, by_name)
+    loose, falling = _find_marked(step.sources, by_name)
     for name, function, is_text in _list_compared(step):
         if (is_text and name in loose) or (function not in ("=", "<>") and name in falling):
             raise UntranslatableError(
@@ -39,10 +39,27 @@ def refuse_sorted_comparisons(step: RowStep, by_name: Mapping[str, RowStep]) -> 
             )
 
 
-def _find_marked(step: RowStep, by_name: Mapping[str, RowStep]) -> tuple[set[str], set[str]]:
+def refuse_sorted_texts(
+    name: str, sources: Sequence[str], fields: Sequence[str], by_name: Mapping[str, RowStep]
+) -> None:
+    """Raise UntranslatableError if a step compares fields that a sort before it compares loosely.
+
+    `sources` are the steps that it reads.
+    """
+    loose, _ = _find_marked(sources, by_name)
+    if found := [field for field in fields if field.lower() in loose]:
+        raise UntranslatableError(
+            f"{name}: a sort before it makes Kettle compare {', '.join(found)} without case; make "
+            "the sort case sensitive, or remove it"
+        )
+
+
+def _find_marked(
+    sources: Sequence[str], by_name: Mapping[str, RowStep]
+) -> tuple[set[str], set[str]]:
     """Return the fields that sorts before a step have marked: without case, and falling."""
     loose, falling, renames = set[str](), set[str](), dict[str, str]()
-    waiting, seen = list(step.sources), set[str]()
+    waiting, seen = list(sources), set[str]()
     while waiting:
         name = waiting.pop()
         if name in seen or name not in by_name:

@@ -3,16 +3,12 @@
 A step reads the rows of the table before the window, and the last one compares with them.
 """
 
-from typing import TYPE_CHECKING
-
 from logdriven_dagster.plugins.importers.kettle.comparisons import empty_as_null, literal, quote
 from logdriven_dagster.plugins.importers.kettle.lookups import LookupRules, fold_text, match_rows
-
-if TYPE_CHECKING:
-    from logdriven_dagster.plugins.importers.kettle.ktr import Output
+from logdriven_dagster.plugins.importers.kettle.outputs.models import Output
 
 
-def select_written(output: "Output", rows: str, own: str, *, ignores_case: bool) -> str:
+def select_written(output: Output, rows: str, own: str, *, ignores_case: bool) -> str:
     """Return the query of the rows that an output writes.
 
     Args:
@@ -42,7 +38,7 @@ def select_written(output: "Output", rows: str, own: str, *, ignores_case: bool)
     return f"SELECT {columns}\nFROM {rows} AS s\nLEFT JOIN {join}"
 
 
-def _number_new(output: "Output", rows: str, own: str, *, ignores_case: bool) -> str:
+def _number_new(output: Output, rows: str, own: str, *, ignores_case: bool) -> str:
     """Return the new combinations of keys, numbered after the greatest number of the table.
 
     With `ignores_case`, two combinations that the database may take for one fail.
