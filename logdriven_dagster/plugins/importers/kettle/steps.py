@@ -1,7 +1,7 @@
 """Steps from transformations of Kettle, or stubs that fail with the reason."""
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +41,7 @@ from logdriven_dagster.plugins.importers.kettle.scripts import (
 )
 from logdriven_dagster.plugins.importers.kettle.tables import Transformation
 from logdriven_dagster.plugins.importers.naming import identifier, step_name
+from logdriven_dagster.plugins.importers.sql_texts import has_statements
 from logdriven_dagster.plugins.importers.yaml_text import block
 
 if TYPE_CHECKING:
@@ -546,9 +547,10 @@ class _Variables:
 
 
 def _texts(found: ktr.Ktr, script: ktr.Script, names: _Variables) -> list[str]:
-    texts = ktr.statements(found, script.connection, script.sql)
-    if script.is_one_statement:
-        texts = iter([script.sql.strip()] if any(texts) else [])
+    texts: Iterable[str] = ktr.statements(found, script.connection, script.sql)
+    if script.is_one_statement:  # it may be a block, which has statements itself
+        is_given = has_statements(script.sql, ktr.dialect_of(found, script.connection))
+        texts = [script.sql.strip()] if is_given else []
     return [names.replace_in(script, block(text)) for text in texts]
 
 
