@@ -19,7 +19,7 @@ from logdriven_dagster.config.models.quality import (
     resolve_rule,
 )
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.types.files import RecordsSource
+from logdriven_dagster.config.models.types.files import FilesSource, RecordsSource
 from logdriven_dagster.config.models.types.targets import HistoryTarget
 from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query
 from logdriven_dagster.config.yaml.documents import Document, Location, explain_absence
@@ -113,9 +113,13 @@ def check_whole_snapshots(
         ):
             continue
         for number, each in enumerate(table.steps):
+            place: Location = ("steps", number, "source")
             if isinstance(each.source, RecordsSource) and each.source.mode == "DROPMALFORMED":
-                place = ("steps", number, "source", "mode")
-                yield document.error(place, f"drops records {_OF_SNAPSHOT}", "use FAILFAST")
+                problem = f"drops records {_OF_SNAPSHOT}"
+                yield document.error((*place, "mode"), problem, "use FAILFAST")
+            if isinstance(each.source, FilesSource) and each.source.missing_files == "no_rows":
+                problem = f"reads no rows {_OF_SNAPSHOT}"
+                yield document.error((*place, "missing_files"), problem, "use fail or wait")
         if quality is None:
             continue
         for where, rule in _list_valid_rules(quality, ("steps", n, "quality"), config):
