@@ -665,3 +665,13 @@ def test_secrets_of_statements_and_scripts_are_not_written(folder: Folder, broug
     files = [folder.text(name) for name in folder.files()]
     assert "password '***'" in "".join(files)
     assert "tr0ub4dor" not in "".join(files) + str(told)
+
+
+def test_a_schedule_that_has_ended_is_offline_without_an_end(folder: Folder, brought: Any):
+    told = brought(
+        workflow(task("a"), schedule={**DAILY, "endTime": "2021-06-01 00:00:00"}), code=1
+    )
+    assert "no run is left" in listed(told)["endTime 2021-06-01 00:00:00"]
+    assert table(folder, "a")["release_state"] == "offline"
+    assert "end" not in table(folder, "a")
+    assert folder.values("jobs/daily.yaml")["release_state"] == "offline"
