@@ -34,6 +34,8 @@ _PREFERRED = {
     "mariadb": "mariadb+pymysql",
 }
 """Drivers that the package's extras install, for URLs that name none."""
+_EXTRAS = {"psycopg": "postgres", "pymysql": "mysql", "MySQLdb": "mysql"}
+"""Module of a driver → the extra that installs one for its database."""
 _PARTS = ("username", "password", "host", "port", "database")
 _STAND_IN = "90071992547"
 """Placeholder digits, which are valid in every part of a URL."""
@@ -71,6 +73,13 @@ def build_database_url(text: str, root: Path) -> URL:
     if url.get_backend_name() == "sqlite" and not memory:
         url = url.set(database=str(root / str(url.database)))
     return url
+
+
+def describe_missing_driver(error: ImportError) -> str:
+    """Return a sentence without its subject: the package that a driver lacks, and the command."""
+    extra = _EXTRAS.get(str(error.name).partition(".")[0])
+    fix = f"run `pip install 'logdriven_dagster[{extra}]'`" if extra else f"install it ({error})"
+    return f"needs the package {error.name}; {fix}"
 
 
 def _parse_url(text: str) -> URL:

@@ -10,7 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from logdriven_dagster.config.connections import get_url
+from logdriven_dagster.config.connections import describe_missing_driver, get_url
 from logdriven_dagster.config.derived.needs import Need, refuse_unmet_here
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.secrets import redact
@@ -131,7 +131,7 @@ def _refuse_unreachable(need: Need, url: "URL") -> None:
         with engine.connect():
             pass
     except ImportError as error:
-        raise UnmetNeedError(str(need), f"its driver is not installed: {error}") from None
+        raise UnmetNeedError(str(need), describe_missing_driver(error)) from None
     except Exception as error:  # noqa: BLE001 - drivers raise exceptions of any type
         said = redact(get_driver_message(getattr(error, "orig", None))) or in_brief(
             str(step_error(error))

@@ -71,9 +71,13 @@ def list_reads(
 
 
 def is_read_whole(upstream: TableConfig, dependency: Dependency) -> bool:
-    """Return True if a window reads all rows of the upstream, regardless of its range."""
+    """Return True if a window reads all rows of the upstream, regardless of its range.
+
+    Versions of a history are valid beyond the window that wrote them, and later windows end them.
+    """
     whole = dependency.read == "all" or dependency.window == "none" or not dependency.managed
-    return whole or upstream.incremental.is_snapshot or upstream.is_sliced
+    is_undivided = upstream.incremental.is_snapshot or upstream.is_sliced
+    return whole or is_undivided or upstream.output.write_mode.keeps_history
 
 
 def list_with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:

@@ -20,6 +20,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
+from logdriven_dagster.config.connections import describe_missing_driver
 from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.config.server_limits import build_limits
 from logdriven_dagster.errors import RunLogError, get_driver_message
@@ -28,7 +29,6 @@ from logdriven_dagster.runlog.schema.version import HEAD, VERSION_TABLE
 from logdriven_dagster.runlog.sql.projects import PROJECT_ID, UNRECORDED, follow_connections
 
 _DATABASES = ("sqlite", "postgresql", "mysql", "mariadb")
-_EXTRAS = {"psycopg": "postgres", "pymysql": "mysql", "MySQLdb": "mysql"}
 _UNDONE_STATES = ("40001", "40P01", "55P03", "25P03", "25P04")
 """PostgreSQL's serialization failure, deadlock, lock timeout, and the ends of transactions that
 were idle, or lasted, for too long: this process was frozen."""
@@ -316,10 +316,7 @@ def _make_engine(url: URL) -> Engine:
         _ping_idle_connections(engine)
         return engine
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(str(error.name))
-        fix = f"pip install 'logdriven_dagster[{extra}]'" if extra else "install it"
-        problem = f"the run log needs the package {error.name}; {fix}"
-        raise RunLogError(problem) from None
+        raise RunLogError(f"the run log {describe_missing_driver(error)}") from None
     except NoSuchModuleError:
         raise _build_place_error(url) from None
 

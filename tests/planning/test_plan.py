@@ -136,6 +136,14 @@ def test_of_an_upstream_that_has_no_window_there_nothing_is_read(n):
     assert read_ranges(upstream, whole.depends_on[0], day(n)) is None
 
 
+def test_a_history_is_read_as_a_whole_since_versions_outlast_their_windows():
+    target = {"type": "iceberg", "mode": "history", "key": ["id"]}
+    history = table("dim", steps=[{"step": "load", "sql": "SELECT 1 AS id", "target": target}])
+    reader = table("f", depends_on=["dim"])
+    assert read_ranges(history, reader.depends_on[0], day(2)) is None
+    assert next(planned([history, reader], {}).queue("f")).state is State.BLOCKED
+
+
 def test_a_skipped_upstream_window_is_not_complete():
     tables = [table("a"), table("b", depends_on=["a"])]
     result = planned(tables, {"a": log(days(2, 5), skipped=(day(1),))})

@@ -37,6 +37,11 @@ def check_conditions(
             problem = f"window: newest needs a full upstream; {dependency.table} is not full"
             fix = "for other tables, use window: overlapping"
             yield document.error(("depends_on", n, "window"), problem, fix)
+        keeps_history = upstream is not None and upstream.output.write_mode.keeps_history
+        if keeps_history and dependency.read == "window" and "read" in dependency.model_fields_set:
+            problem = f"read: window is not possible; {dependency.table} is a history, read whole"
+            fix = "remove read, and select versions by their times in the SQL"
+            yield document.error(("depends_on", n, "read"), problem, fix)
         if dependency.condition == "success" and not dependency.delay:
             continue
         upstream = tables.get(dependency.table)

@@ -82,8 +82,10 @@ _COMMANDS = re.compile(
     rf"|(?:\A|[;&`]\s*|/\*\s*|--\s+|\b(?:export|env|set)\s+)"
     rf"[A-Z][A-Z0-9_]*(?:PASSWORD|PASSWD|PWD|TOKEN|SECRET|API_?KEY)={_ARGUMENT}"
     rf"|(?<=\s){_OPTION}={_ARGUMENT}|(?<=\s){_OPTION}\s+(?=\S*[^A-Za-z\s]){_ARGUMENT}"
+    r"|(?i:\b(?:password|passwd|pwd|identified\s+by)\s+'(?![$<{*%])([^'\s]+)'"
+    r"|'[\w.-]*(?:password|passwd|pwd)'\s*=?\s*'(?![$<{*%])([^'\s]+)')"
 )
-"""Commands with a secret, in their own options or variables."""
+"""Commands and SQL clauses with a secret, in their own options or variables."""
 _NOT_SECRET = re.compile(r"\d{0,8}|true|false|none|null|yes|no", re.IGNORECASE)
 _AUTHORIZATION = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+([\w.~+/=-]{8,})", re.IGNORECASE)
 _USER = re.compile(r"://([^/@:?#]+)@")

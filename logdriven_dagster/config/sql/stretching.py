@@ -185,6 +185,7 @@ class _Steps:
             dependency.read == "all"
             or dependency.window == "none"
             or target.write_mode.replaces_whole_table
+            or target.write_mode.keeps_history
         ):
             return SHARED
         if upstream.is_sliced or upstream.incremental.is_snapshot:

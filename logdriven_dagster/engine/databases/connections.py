@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.connections import Connection
+from logdriven_dagster.config.connections import Connection, describe_missing_driver
 from logdriven_dagster.config.server_limits import keep_alive
 from logdriven_dagster.engine.failures import name_database
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import TerminalStepError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -57,12 +57,19 @@ def writer_options(connection: Connection) -> dict[str, str]:
 
 @contextmanager
 def database(connection: Connection) -> "Iterator[Engine]":
-    """Provide an SQLAlchemy engine of the connection."""
+    """Provide an SQLAlchemy engine of the connection.
+
+    Raises UsageError if its driver is not installed.
+    """
     from sqlalchemy import NullPool, create_engine
 
-    engine = create_engine(
-        connection.url, poolclass=NullPool, connect_args=keep_alive(connection.url)
-    )
+    try:
+        engine = create_engine(
+            connection.url, poolclass=NullPool, connect_args=keep_alive(connection.url)
+        )
+    except ImportError as error:
+        problem = describe_missing_driver(error)
+        raise UsageError(f"connection {connection.name} {problem}") from None
     name_database(engine, f"connection {connection.name}")
     try:
         yield engine

@@ -11,6 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from logdriven_dagster.config.models.types.targets import TableTarget
+from logdriven_dagster.engine.queries.quoting import quote_name
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.staging import (
@@ -185,7 +186,7 @@ def _write_files(
 def _in_files(frame: "DataFrame", number: int, target: TableTarget) -> "DataFrame":
     """Split the rows into `number` files; those of an upsert by key range, to open few of them."""
     if number > 1 and target.write_mode.merges_by_key:
-        return frame.repartitionByRange(number, *target.key)
+        return frame.repartitionByRange(number, *map(quote_name, target.key))
     return frame.coalesce(number)
 
 

@@ -148,7 +148,9 @@ def _reads(project: Project, table: TableConfig, taken: TakenBatches) -> dict[st
     """Return upstream table → the windows of the batches; None for an upstream read as a whole."""
     return {
         dependency.table: None
-        if dependency.read == "all" or dependency.window == "none"
+        if dependency.read == "all"
+        or dependency.window == "none"
+        or project.tables[dependency.table].output.write_mode.keeps_history
         else _windows(project.tables[dependency.table], taken)
         for dependency in table.managed_dependencies
         if dependency.read != "none"

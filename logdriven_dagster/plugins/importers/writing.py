@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from logdriven_dagster.config.checking.secret_texts import find_marked_secrets
 from logdriven_dagster.config.loading import load_project
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.errors import ConfigError, InvalidProjectError, UsageError
@@ -49,10 +50,12 @@ class Writing:
 def prepare(project: Project, translation: Translation) -> Writing:
     """Return the files of an import that are valid together with the project's.
 
-    A table with invalid steps becomes a stub that fails with the reason. Drafts that are invalid
-    for other reasons are left out, also from jobs and dependencies. All of this is recorded.
+    A table with invalid steps or a secret in a script becomes a stub that fails with the reason.
+    Drafts that are invalid for other reasons are left out, also from jobs and dependencies. All of
+    this is recorded.
     """
     drafts = _without_defined(project, translation)
+    drafts = [_refuse_secrets(draft, translation) for draft in drafts]
     stubs: set[PurePosixPath] = set()
     while broken := _broken(project.root, drafts):
         kept: list[DraftFile] = []
@@ -113,6 +116,16 @@ def _without_defined(project: Project, translation: Translation) -> list[DraftFi
         else:
             kept.append(draft)
     return kept
+
+
+def _refuse_secrets(draft: DraftFile, translation: Translation) -> DraftFile:
+    """Return a draft, or a stub if a script of it has a secret in plain text."""
+    for path, text in draft.files.items():
+        if next(find_marked_secrets(text), None) is not None:
+            reason = "its script has a secret in plain text; read it from the environment"
+            translation.leave(draft.origin, str(path), reason)
+            return draft.stub(reason)
+    return draft
 
 
 def _without(

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import yaml
 
+from logdriven_dagster.config.checking.secret_texts import find_marked_secrets
+from logdriven_dagster.config.secrets import find_passwords
 from logdriven_dagster.plugins.importers.drafts import DraftFile
 
 _WIDTH = 98
@@ -45,6 +47,14 @@ def block(text: str) -> str:
     return textwrap.dedent(text).strip() + ("\n" if "\n" in text.strip() else "")
 
 
+def hide_secrets(text: str) -> str:
+    """Return a text of the source system without the secrets in it."""
+    secrets = {*find_marked_secrets(text), *find_passwords(text)}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
 def _steps(draft: DraftFile, steps: Iterable[dict[str, object]]) -> Iterator[str]:
     yield "steps:"
     for step in steps:
@@ -61,7 +71,7 @@ def _field(name: str, value: object) -> list[str]:
 
 
 def _comment(*texts: str) -> Iterator[str]:
-    for text in texts:
+    for text in hide_secrets("\0".join(texts)).split("\0") if texts else ():
         for line in text.splitlines():
             # Generated sentences are wrapped; copied lines are kept.
             wrapped = [line] if line.startswith("    ") else textwrap.wrap(line, _WIDTH - 4)

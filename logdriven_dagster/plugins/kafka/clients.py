@@ -121,7 +121,7 @@ def open_admin(settings: Mapping[str, str], complaints: Complaints) -> "AdminCli
     `settings` are librdkafka's, `complaints` collects reported errors. Raises TerminalStepError if
     the settings are invalid, or if confluent-kafka is not installed.
     """
-    _require_package()
+    require_package()
     from confluent_kafka.admin import AdminClient
 
     own = {"allow.auto.create.topics": "false"}
@@ -134,7 +134,7 @@ def open_consumer(settings: Mapping[str, str], complaints: Complaints) -> "Consu
     `settings` are librdkafka's, `complaints` collects reported errors. Raises TerminalStepError if
     the settings are invalid, or if confluent-kafka is not installed.
     """
-    _require_package()
+    require_package()
     from confluent_kafka import Consumer
 
     own = {
@@ -154,7 +154,7 @@ def open_producer(
     `settings` are librdkafka's, `complaints` collects reported errors. Raises TerminalStepError if
     the settings are invalid, or if confluent-kafka is not installed.
     """
-    _require_package()
+    require_package()
     from confluent_kafka import Producer
 
     defaults = {"partitioner": "murmur2_random", "transaction.timeout.ms": "300000"}
@@ -176,11 +176,12 @@ def _open_client(client: Any, settings: dict[str, Any]) -> Any:
         raise TerminalStepError(f"the settings of the connection are invalid: {error}") from None
 
 
-def _require_package() -> None:
+def require_package() -> None:
+    """Raise TerminalStepError if confluent-kafka is not installed."""
     from importlib.util import find_spec
 
     if find_spec("confluent_kafka") is None:
         raise TerminalStepError(
-            "Kafka needs confluent-kafka, which is not installed; "
-            "install logdriven_dagster[kafka] here and where Spark's executors run"
+            "type kafka needs the package confluent-kafka; run `pip install "
+            "'logdriven_dagster[kafka]'` here and where Spark's executors run"
         )

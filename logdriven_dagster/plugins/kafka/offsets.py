@@ -17,6 +17,7 @@ from logdriven_dagster.plugins.kafka.clients import (
     Complaints,
     is_read_committed,
     open_admin,
+    require_package,
 )
 
 if TYPE_CHECKING:
@@ -222,6 +223,7 @@ def extents(settings: Mapping[str, str], topics: Sequence[str]) -> dict[Partitio
     no window waits for one. Raises TerminalStepError if a topic does not exist, and
     TransientStepError if the cluster does not respond.
     """
+    require_package()
     import confluent_kafka.admin
     from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 

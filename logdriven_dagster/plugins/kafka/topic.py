@@ -29,6 +29,7 @@ from logdriven_dagster.plugins.kafka.clients import (
     Complaints,
     kafka_error,
     open_producer,
+    require_package,
 )
 from logdriven_dagster.plugins.kafka.models import KafkaTarget
 from logdriven_dagster.plugins.kafka.settings import client_settings
@@ -59,6 +60,7 @@ class KafkaTopic:
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files into the warehouse; refuse columns that messages do not have."""
+        require_package()
         topic = self._target.topic
         frame = conform(frame.drop(WINDOW_START), None, topic)
         frame = frame.toDF(*(name.lower() for name in frame.columns))
@@ -95,6 +97,7 @@ class KafkaTopic:
         return (Published(rows.run.step_id, self._target.topic, rows=rows.rows),)
 
     def _send(self, staged: StagedRows, verify: Callable[[], None]) -> None:
+        require_package()
         from confluent_kafka import KafkaException
 
         complaints, topic = Complaints(), self._target.topic
@@ -130,6 +133,7 @@ class KafkaTopic:
 
     def _producer(self, run: WindowRun, complaints: Complaints) -> "Producer":
         """Open the only producer of this window; Kafka fences off earlier ones."""
+        require_package()
         from confluent_kafka import KafkaException
 
         settings = client_settings(self._context.project, self._target.connection)

@@ -95,6 +95,9 @@ IN_COMMANDS = {
     "environment, token": "API_TOKEN=hunter2 ./load.sh",
     "long option": "load.sh --password=hunter2",
     "long option, separate": "beeline -u jdbc:hive2://h --password hunter2",
+    "options of Spark": "CREATE VIEW v USING jdbc OPTIONS (user 'a', password 'hunter2')",
+    "options of Flink": "CREATE TABLE t (id INT) WITH ('url' = 'u', 'password' = 'hunter2')",
+    "user of a database": "CREATE USER shop IDENTIFIED BY 'hunter2'",
 }
 BY_ENTROPY = {
     "AWS secret key": made_up(40),
@@ -135,6 +138,8 @@ ORDINARY = [
     "https://x.example.com/hooks/orders",
     "https://shop@x.example.com/orders",
     "load.sh --password-file=/run/secret --password ${env:PASSWORD}",
+    "USING jdbc OPTIONS (password '${env:PASSWORD}', 'password' '<password>')",
+    "password STRING COMMENT 'of the user', identified_by STRING",
 ]
 
 

@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import URL
 
-from logdriven_dagster.errors import EarlierWindowError, RefusedError, UsageError
+from logdriven_dagster.errors import (
+    EarlierWindowError,
+    InvalidProjectError,
+    RefusedError,
+    UsageError,
+)
 from logdriven_dagster.execution.inspection.comparing import find_key
 from logdriven_dagster.testing import NullEngine, Sandbox
 from tests.builders import day
@@ -132,6 +137,14 @@ def test_windows_before_the_first_one_are_followed_by_all_others(sandbox: Sandbo
         sandbox.write(f"tables/{table['table']}.yaml", earlier)
     sandbox.run(now=NOW)
     assert days(sandbox)[6:] == [31, 1, 2, 3, 4, 5, 6]
+
+
+def test_a_history_cannot_be_read_by_window(tmp_path: Path):
+    sandbox = open_sandbox(tmp_path)
+    read = [{"table": "dim.customers", "read": "window"}]
+    sandbox.write("tables/dws.cities.yaml", {**READER, "depends_on": read})
+    with pytest.raises(InvalidProjectError, match="is a history, read whole"):
+        sandbox.run(now=NOW)
 
 
 def test_a_skipped_window_that_runs_after_all_is_followed_by_the_later_ones(tmp_path: Path):

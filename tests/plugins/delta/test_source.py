@@ -14,6 +14,7 @@ from pyarrow.parquet import read_table
 
 from logdriven_dagster.engine.looking import look
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.testing.conformance import SourceConformance, SourceScene
 from tests.builders import day
 from tests.engine.laboratory import Lab
 from tests.plugins.delta.foreign_tables import make, vector
@@ -39,6 +40,16 @@ def shared(lab: Lab) -> Path:
     for n in (1, 2, 3):
         write_deltalake(folder, rows(n), mode="append")
     return folder
+
+
+class TestDelta(SourceConformance):
+    @pytest.fixture
+    def scene(self, lab: Lab, shared: Path) -> SourceScene:
+        write_deltalake(shared, rows(1, 5), mode="append")
+        target = {"type": "parquet", "window_column": "at"}
+        source = {"type": "delta", "path": shared.name, "window_column": "at"}
+        lab.table("ods.t", {"source": source, "target": target})
+        return SourceScene(project=lab.project, start=lambda: lab.engine, counts=(2, 1, 1, 0, 1))
 
 
 def numbers(lab: Lab) -> list[int]:

@@ -1,5 +1,6 @@
 """A window of rows as one transaction of messages."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from logdriven_dagster.errors import (
 )
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.plugins.kafka import topic as kafka_target
+from logdriven_dagster.testing.conformance import WRITER, WindowConformance, WindowScene
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
 from tests.plugins.kafka.peer import Peer, running_peer
@@ -41,6 +43,40 @@ def publish(lab: Lab, verify: Callable[[], None] = held) -> Any:
         session.stage(lab.project.table("ods.t").steps[0])
         (published,) = session.publish("step_1", verify)
         return published
+
+
+class TestKafka(WindowConformance):
+    """The conformance tests of a target that cannot replace rows, and whose fence is the lease.
+
+    Tests of this module state what replaces each of the others.
+    """
+
+    test_a_rerun_replaces_the_rows_of_its_window = None  # type: ignore[assignment]
+    test_publishing_twice_leaves_the_same_rows = None  # type: ignore[assignment]
+    test_rows_of_a_dead_attempt_are_not_published_twice = None  # type: ignore[assignment]
+    test_a_fence_leaves_the_published_rows = None  # type: ignore[assignment]
+    test_an_attempt_that_was_fenced_off_cannot_publish = None  # type: ignore[assignment]
+    test_an_attempt_that_was_fenced_off_cannot_fence = None  # type: ignore[assignment]
+
+    @pytest.fixture
+    def scene(self, lab: Lab, peer: Peer, topic: str) -> WindowScene:
+        to = {"type": "kafka", "connection": "broker", "topic": topic}
+        step = {"sql": "SELECT '${writer}' AS value", "target": to}
+        lab.table("ods.t", step, variables={WRITER: ""})
+        return WindowScene(
+            project=lab.project,
+            start=lambda: lab.engine,
+            writers=lambda: [message.value().decode() for message in messages(peer, topic)],
+        )
+
+
+def test_without_its_library_it_names_the_command(
+    lab: Lab, topic: str, monkeypatch: pytest.MonkeyPatch
+):
+    table(lab, topic)
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(TerminalStepError, match=r"pip install 'logdriven_dagster\[kafka\]'"):
+        publish(lab)
 
 
 class Recording:

@@ -13,6 +13,7 @@ import pytest
 from logdriven_dagster.config import load_project
 from logdriven_dagster.execution.opening import open_runner
 from tests.builders import at
+from tests.plugins.sail import conformance
 from tests.plugins.sail.projects import (
     COUNTS,
     IN_ONE_PASS,
@@ -73,6 +74,18 @@ def test_windows_that_may_run_in_one_pass_do(worlds: tuple[Path, Path]) -> None:
 def passes_of(root: Path) -> list[str]:
     """The table of each pass of several windows, by the folders that their rows were staged in."""
     return sorted(".".join(place.parts[-4:-2]) for place in root.rglob("*__stretch*"))
+
+
+def test_it_passes_the_conformance_tests() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "--noconftest"]
+    ended = subprocess.run(
+        [*command, "-p", "no:cacheprovider", conformance.__file__],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_the_log_records_the_engine_of_each_attempt(worlds: tuple[Path, Path]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.connections import Connection
+from logdriven_dagster.config.connections import Connection, describe_missing_driver
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import UsageError
 
@@ -58,10 +58,13 @@ def open_database(connection: Connection) -> "Engine":
     import sqlalchemy as sa
     from sqlalchemy.exc import SQLAlchemyError
 
-    engine = sa.create_engine(connection.url, poolclass=sa.NullPool)
     try:
+        engine = sa.create_engine(connection.url, poolclass=sa.NullPool)
         with engine.connect():
             return engine
+    except ImportError as error:
+        problem = describe_missing_driver(error)
+        raise UsageError(f"connection {connection.name} {problem}") from None
     except SQLAlchemyError as error:
         problem = redact(str(getattr(error, "orig", None) or error))
         raise UsageError(f"connection {connection.name} does not answer: {problem}") from None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path, PurePosixPath
 
+from logdriven_dagster.config.models.fields import parse_instant
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.plugins.importers import naming
 from logdriven_dagster.plugins.importers.database.importing import as_date, as_wall_clock
@@ -186,7 +187,8 @@ class _WorkflowImport:
         values |= self._settings(task)
         if not task.is_enabled:
             values["enabled"] = False
-        if task.code in self.incomplete or not self.prepared.is_online or not self._is_regular:
+        is_running = self.prepared.is_online and self._is_regular and not self._has_ended(name)
+        if task.code in self.incomplete or not is_running:
             values["release_state"] = "offline"
         values |= self._windows(task, order)
         if depends:
@@ -236,14 +238,8 @@ class _WorkflowImport:
     def _windows(self, task: Task, order: Order) -> Values:
         name = self.prepared.tables[task.code]
         cadence, schedule = self.prepared.cadence, self.workflow.schedule
-        found: Values = {"period": cadence.period}
-        if self.wish.default_start is not None:
-            found["default_start"] = as_date(self.wish.default_start)
-        elif name in self.project.tables:
-            found["default_start"] = as_wall_clock(self.project.tables[name].default_start)
-        else:
-            found["default_start"] = cadence.first_day(self.wish.today)
-        if schedule is not None and (end := self._end(schedule)):
+        found: Values = {"period": cadence.period, "default_start": self._start(name)}
+        if schedule is not None and (end := self._end(schedule)) and not self._has_ended(name):
             found["end"] = end
         if delay := cadence.delay + order.is_delayed_root(task.code):
             found["delay"] = f"{delay} min"
@@ -251,6 +247,20 @@ class _WorkflowImport:
             # A failed run does not stop later ones in DolphinScheduler.
             found["ordered"] = False
         return found | {"batch_size": 1}
+
+    def _start(self, name: str) -> object:
+        """Return the `default_start` of a table."""
+        if self.wish.default_start is not None:
+            return as_date(self.wish.default_start)
+        if name in self.project.tables:
+            return as_wall_clock(self.project.tables[name].default_start)
+        return self.prepared.cadence.first_day(self.wish.today)
+
+    def _has_ended(self, name: str) -> bool:
+        """Return True if the last run of the schedule is before the first window of a table."""
+        schedule = self.workflow.schedule
+        end = self._end(schedule) if schedule is not None else None
+        return end is not None and _as_datetime(end) <= _as_datetime(self._start(name))
 
     def _end(self, schedule: Schedule) -> date | datetime | None:
         """Return the end of the last window whose scheduled time the schedule includes."""
@@ -338,8 +348,15 @@ class _WorkflowImport:
         }
         if workflow.schedule is not None and self._is_regular:
             values["schedule"] = cadence.cron
-        if not self.prepared.is_online or not self._is_regular:
+        ended = [name for name in values["tables"] if self._has_ended(name)]
+        if not self.prepared.is_online or not self._is_regular or ended:
             values["release_state"] = "offline"
+        if ended and workflow.schedule is not None:
+            reason = (
+                "the schedule has ended, and no run is left; pass a --default-start before its end "
+                "for the runs until then"
+            )
+            self.translation.leave(workflow.place, f"endTime {workflow.schedule.end}", reason)
         if workflow.timeout:
             values |= {"timeout": f"{workflow.timeout} min", "timeout_strategy": "warn"}
         if not values["tables"]:
@@ -400,6 +417,12 @@ class _WorkflowImport:
         self.translation.leave(self.workflow.place, f"{task.name} ({task.kind})", reason)
         if not whole:
             self.incomplete.add(task.code)
+
+
+def _as_datetime(value: object) -> datetime:
+    """Return a day, a time or the text of one, without its zone."""
+    found: datetime = parse_instant(str(value))
+    return found.replace(tzinfo=None)
 
 
 def _original(task: Task) -> list[str]:

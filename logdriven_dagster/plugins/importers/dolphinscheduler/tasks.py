@@ -8,7 +8,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.plugins.importers.dolphinscheduler.definitions import Task, read_objects
 from logdriven_dagster.plugins.importers.dolphinscheduler.placeholders import Placeholders
 from logdriven_dagster.plugins.importers.drafts import Translation, UntranslatableError, Values
-from logdriven_dagster.plugins.importers.sql_texts import split_statements
+from logdriven_dagster.plugins.importers.sql_texts import is_query, split_statements
 from logdriven_dagster.plugins.importers.yaml_text import block
 
 _DIALECTS = {"MYSQL": "mysql", "POSTGRESQL": "postgres", "ORACLE": "oracle", "SQLSERVER": "tsql"}
@@ -111,6 +111,11 @@ class TaskTranslator:
             raise UntranslatableError(
                 "a query with several statements, or with statements after it; make a table of each"
             )
+        if not is_query(texts["sql"][0], dialect):
+            raise UntranslatableError(
+                "it is a task of type query, and its statement is not a query; export it as "
+                "non-query, or write the query of its rows"
+            )
         reason = "the rows of its query become the table; DolphinScheduler only logs some of them"
         self.translation.note(place, task.name, reason)
         step: Values = {"step": "run"}
@@ -175,12 +180,17 @@ class TaskTranslator:
 
     def _connection(self, task: Task) -> tuple[str, str | None]:
         """Return the project's connection for a data source, and sqlglot's name of its dialect."""
-        number = str(task.parameters.get("datasource", ""))
+        number = str(task.parameters.get("datasource") or "")
         kind = str(task.parameters.get("type", "")).upper()
         ours = self.project.config.connections
         for name in (self.connections.get(number), number):
             if name in ours:
                 return name, _DIALECTS.get(kind)
+        if not number:
+            raise UntranslatableError(
+                f"it has no number of a data source ({kind or 'no type'}); write its statements "
+                "with a connection of the project"
+            )
         raise UntranslatableError(
             f"data source {number} ({kind}) is not in the export; use --map {number}=OURS with a "
             "connection of the project"

@@ -70,7 +70,6 @@ _WAYS = {
     "CombinationLookup": "load the dimension in a file of its own, and look its keys up there",
     "BlockUntilStepsFinish": "split the file, and let one table depend on the other",
     "GetVariable": "use the variable in the query of the input",
-    "SystemInfo": "use the variables of the window, such as :data_range_end",
     "TextFileOutput": "write these rows as a table with a target of type csv",
     "ExcelOutput": "write these rows as a table with a target of type csv",
     **dict.fromkeys(("CsvInput", "TextFileInput"), "read it as a source of type csv"),
@@ -132,6 +131,11 @@ def trace_path(
     except CycleError:
         raise UntranslatableError("its hops have a cycle") from None
     return [PathStep(name, _kind(steps[name]), path[name]) for name in order]
+
+
+def refuse_distribution(root: "Element", steps: "Mapping[str, Element]", name: str) -> None:
+    """Raise UntranslatableError if a step distributes its rows to several steps."""
+    _refuse_distribution(name, steps[name], _map_enabled(root, steps).get(name, ()))
 
 
 def _refuse_distribution(name: str, step: "Element", following: Sequence[str]) -> None:

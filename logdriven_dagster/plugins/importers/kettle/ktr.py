@@ -16,6 +16,7 @@ from logdriven_dagster.plugins.importers.kettle.hops import (
     is_set,
     leads,
     read_text,
+    refuse_distribution,
     refuse_flags,
     refuse_other_ways,
     trace_path,
@@ -90,6 +91,10 @@ class Input:
     has_variables: bool = False
     columns: tuple[str, ...] = ()
     """Columns of the query when the file was saved; empty if the file has none."""
+    parameters_of: str = ""
+    """The step whose row has the parameters of the query; empty without parameters."""
+    parameters: "Input | None" = None
+    """The input of this row, in a flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +227,11 @@ def _read_flow(
     path = trace_path(
         root, steps, output.step, PASSING | QUERIES.keys(), {*_BOOKKEEPING, "ExecSQL"}
     )
-    inputs = tuple(found for step in path if isinstance(found := read.get(step.name), Input))
+    inputs = tuple(
+        _find_parameters(root, steps, read, found)
+        for step in path
+        if isinstance(found := read.get(step.name), Input)
+    )
     rows = []
     for each in path[:-1]:
         if each.kind == "TableInput":
@@ -236,6 +245,28 @@ def _read_flow(
         names = ", ".join(path[-1].sources)
         raise UntranslatableError(f"{output.step}: it gets rows of {names}; unite them in SQL")
     return Flow(inputs, tuple(rows), output, path[-1].sources)
+
+
+def _find_parameters(
+    root: "Element",
+    steps: "Mapping[str, Element]",
+    read: Mapping[str, Script | Input | Output],
+    origin: Input,
+) -> Input:
+    """Return an input with the input of its parameters."""
+    if not origin.parameters_of:
+        return origin
+    before = {name.lower(): name for name in steps}
+    name = before.get(origin.parameters_of.lower(), origin.parameters_of)
+    source = read.get(name)
+    if not isinstance(source, Input) or source.parameters_of:
+        raise UntranslatableError(
+            f"{origin.step}: it takes parameters of step {name}, which must be a Table input "
+            "without parameters; join them in SQL, or use time windows with :data_range_start in "
+            "place of the last time"
+        )
+    refuse_distribution(root, steps, name)
+    return replace(origin, parameters=source)
 
 
 def read_databases(root: "Element") -> tuple[Database, ...]:
@@ -338,11 +369,6 @@ def _script(name: str, step: "Element") -> Script:
 
 def _input(name: str, step: "Element") -> Input:
     refuse_flags(name, step, ("execute_each_row",))
-    if read_text(step, "lookup"):
-        raise UntranslatableError(
-            f"{name}: it inserts data from step {read_text(step, 'lookup')}; join it in SQL, or "
-            "use time windows with :data_range_start in place of the last time"
-        )
     return Input(
         name,
         read_text(step, "connection"),
@@ -350,6 +376,7 @@ def _input(name: str, step: "Element") -> Input:
         _number(step, "limit"),
         has_variables=read_text(step, "variables_active") == "Y",
         columns=tuple(read_text(each, "name") for each in step.iterfind("row-meta/value-meta")),
+        parameters_of=read_text(step, "lookup"),
     )
 
 

@@ -1,7 +1,7 @@
 """Steps from transformations of Kettle, or stubs that fail with the reason."""
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,11 @@ from logdriven_dagster.plugins.importers.kettle.outputs.dimensions import (
 )
 from logdriven_dagster.plugins.importers.kettle.outputs.models import Output
 from logdriven_dagster.plugins.importers.kettle.outputs.own_rows import select_written
+from logdriven_dagster.plugins.importers.kettle.parameters import (
+    find_parameters,
+    insert_parameters,
+    select_parameters,
+)
 from logdriven_dagster.plugins.importers.kettle.rows.models import Lookup, Reading, RowStep
 from logdriven_dagster.plugins.importers.kettle.rows.queries import QUERIES, list_fields
 from logdriven_dagster.plugins.importers.kettle.rows.routing import restrict, restricts
@@ -41,6 +46,7 @@ from logdriven_dagster.plugins.importers.kettle.scripts import (
 )
 from logdriven_dagster.plugins.importers.kettle.tables import Transformation
 from logdriven_dagster.plugins.importers.naming import identifier, step_name
+from logdriven_dagster.plugins.importers.sql_texts import has_statements
 from logdriven_dagster.plugins.importers.yaml_text import block
 
 if TYPE_CHECKING:
@@ -158,8 +164,9 @@ class Translator:
         changing = [each for each in flow.rows if each.kind in QUERIES or restricts(each)]
         for each in flow.rows:
             refuse_first_rows(each)
-        if len(flow.inputs) == 1 and not changing and not flow.output.own_columns:
-            origin = flow.inputs[0]
+        origin = flow.inputs[0] if len(flow.inputs) == 1 else None
+        is_plain = not changing and not flow.output.own_columns
+        if origin is not None and origin.parameters is None and is_plain:
             step: Values = {"step": "load", "source": self.source(origin, found, names)}
             if sql := _renaming(origin, flow.output):
                 step["sql"] = sql
@@ -168,10 +175,13 @@ class Translator:
 
     def source(self, origin: ktr.Input, found: ktr.Ktr, names: "_Variables") -> Values:
         """Return the source of a table input."""
+        query = names.replace_in(origin, _query(found, origin))
+        if origin.parameters is not None:
+            query = insert_parameters(origin.step, query, ktr.dialect_of(found, origin.connection))
         return {
             "type": "jdbc",
             "connection": self.connection(origin.connection, found),
-            "query": names.replace_in(origin, _query(found, origin)),
+            "query": query,
         }
 
     def scripts_only(self, row: Transformation, found: ktr.Ktr) -> KtrStep:
@@ -390,9 +400,10 @@ class _FlowSteps:
         rows = {each.name: each for each in self.flow.rows}
         orders = {}
         for origin in self.flow.inputs:
+            loop = self._add_parameters(origin)
             source = self.translator.source(origin, self.found, self.names)
             limit = {"sql": f"SELECT * FROM source LIMIT {origin.limit}"} if origin.limit else {}
-            self._add(origin.step, {"source": source, **limit})
+            self._add(origin.step, {**loop, "source": source, **limit})
             dialect = ktr.dialect_of(self.found, origin.connection)
             orders[origin.step] = find_order(source["query"], dialect)
             columns = find_columns(source["query"], dialect) or list(origin.columns)
@@ -428,6 +439,29 @@ class _FlowSteps:
         relation = self._read(self.flow.last[0], output.step, rows)
         self.steps.append({"step": "load", "sql": self._write(relation)})
         return self.steps
+
+    def _add_parameters(self, origin: ktr.Input) -> Values:
+        """Add a step for the parameters of an input, and return the loop over its row."""
+        given = origin.parameters
+        if given is None:
+            return {}
+        query = self.translator.source(given, self.found, self.names)
+        dialect = ktr.dialect_of(self.found, origin.connection)
+        count = len(find_parameters(origin.step, origin.sql, dialect))
+        known = find_columns(query["query"], ktr.dialect_of(self.found, given.connection))
+        if not count or (known is not None and len(known) != count):
+            raise UntranslatableError(
+                f"{origin.step}: it has {count} parameters, and {given.step} has "
+                f"{len(known or ())} columns; make them equal"
+            )
+        self._add(
+            given.step,
+            {
+                "source": query,
+                "sql": block(select_parameters(given.step, count, given.limit, dialect)),
+            },
+        )
+        return {"loop_over": self.steps[-1]["step"]}
 
     def _write(self, relation: str) -> str:
         """Return the query of the output; adds a step for its own table if it looks rows up."""
@@ -546,9 +580,10 @@ class _Variables:
 
 
 def _texts(found: ktr.Ktr, script: ktr.Script, names: _Variables) -> list[str]:
-    texts = ktr.statements(found, script.connection, script.sql)
-    if script.is_one_statement:
-        texts = iter([script.sql.strip()] if any(texts) else [])
+    texts: Iterable[str] = ktr.statements(found, script.connection, script.sql)
+    if script.is_one_statement:  # it may be a block, which has statements itself
+        is_given = has_statements(script.sql, ktr.dialect_of(found, script.connection))
+        texts = [script.sql.strip()] if is_given else []
     return [names.replace_in(script, block(text)) for text in texts]
 
 
@@ -558,7 +593,8 @@ def _query(found: ktr.Ktr, origin: ktr.Input) -> str:
         raise UntranslatableError(
             f"{origin.step}: {len(queries)} statements; only one query is allowed"
         )
-    if re.search(r"(?<![?\w'\"])\?(?![?|&\w'\"])", queries[0]):
+    dialect = ktr.dialect_of(found, origin.connection)
+    if origin.parameters is None and find_parameters(origin.step, queries[0], dialect):
         raise UntranslatableError(f"{origin.step}: its query has parameters")
     return block(queries[0])
 

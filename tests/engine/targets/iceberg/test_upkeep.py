@@ -150,6 +150,17 @@ def test_a_large_file_is_left_alone_and_few_are_too(crowded: Lab):
     assert len(who(crowded)) == 6
 
 
+def test_rows_are_divided_by_a_key_of_any_name(crowded: Lab):
+    query = "SELECT id AS `the.id` FROM range(1, 7, 1, 6)"
+    target = {"type": "iceberg", "mode": "upsert", "key": ["the.id"]}
+    crowded.table("ods.t", {"sql": query, "target": target})
+    run(crowded, 1)
+    size = max(file.file.file_size_in_bytes for file in table(crowded).scan().plan_files())
+    compact(crowded, target_size=3 * size)
+    assert files(crowded) == 2
+    assert sorted(row[0] for row in crowded.rows("ods.t")) == [1, 2, 3, 4, 5, 6]
+
+
 def test_other_tables_are_passed_over_with_a_note(lab: Lab):
     lab.table("ods.t", {"sql": "SELECT 1 AS v", "target": {"type": "parquet"}})
     run(lab, 1)

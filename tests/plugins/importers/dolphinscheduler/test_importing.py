@@ -621,3 +621,57 @@ def test_an_imported_workflow_runs(spark: Any, folder: Folder, brought: Any):
         assert conn.exec_driver_sql("SELECT d FROM t").scalars().all() == ["20220109"]
     written = seen.read_text().splitlines()
     assert written[1:] == [f"2 20220109 {os.environ.get('HOME', '')}", "failed"]
+
+
+BODY = "CREATE PROCEDURE p() BEGIN DELETE FROM a; DELETE FROM b; END"
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "reason"),
+    [
+        ("INSERT INTO a SELECT 1", {"sqlType": "0"}, "its statement is not a query"),
+        ("WITH a AS (SELECT 1) DELETE FROM b", {"sqlType": "0"}, "its statement is not a query"),
+        (f"DROP PROCEDURE p; {BODY}", {}, "a block of statements (BEGIN … END)"),
+        (f"DELIMITER $$\n{BODY} $$", {}, "a block of statements (BEGIN … END)"),
+        ("DECLARE n INT; BEGIN n := 1; END;", {}, "a block of statements (BEGIN … END)"),
+        ("SELECT 1", {"datasource": None}, "it has no number of a data source (MYSQL)"),
+    ],
+)
+def test_statements_that_would_run_in_another_way_fail(
+    folder: Folder, brought: Any, text: str, parameters: dict[str, Any], reason: str
+):
+    told = brought(workflow(sql("a", text, **parameters)), code=1)
+    assert reason in listed(told)["a (SQL)"]
+    assert "not translated" in table(folder, "a")["steps"][0]["sql"]
+
+
+def test_transactions_and_queries_in_parentheses_are_no_blocks(folder: Folder, brought: Any):
+    text = "BEGIN; DELETE FROM a; COMMIT"
+    brought(workflow(sql("a", text), sql("b", "(SELECT 1)", sqlType="0"), hops="a>b"))
+    (step,) = table(folder, "a")["steps"]
+    assert step["commit_before_read"][0]["sql"] == ["BEGIN", "DELETE FROM a", "COMMIT"]
+
+
+def test_secrets_of_statements_and_scripts_are_not_written(folder: Folder, brought: Any):
+    told = brought(
+        workflow(
+            sql("a", "CREATE VIEW v USING jdbc OPTIONS (password 'tr0ub4dor')", datasource=9),
+            task("b", taskParams={"rawScript": "mysql -u shop -ptr0ub4dor sales"}),
+        ),
+        code=1,
+    )
+    assert "its script has a secret in plain text" in str(told["untranslated"])
+    assert "not translated" in table(folder, "b")["steps"][0]["sql"]
+    files = [folder.text(name) for name in folder.files()]
+    assert "password '***'" in "".join(files)
+    assert "tr0ub4dor" not in "".join(files) + str(told)
+
+
+def test_a_schedule_that_has_ended_is_offline_without_an_end(folder: Folder, brought: Any):
+    told = brought(
+        workflow(task("a"), schedule={**DAILY, "endTime": "2021-06-01 00:00:00"}), code=1
+    )
+    assert "no run is left" in listed(told)["endTime 2021-06-01 00:00:00"]
+    assert table(folder, "a")["release_state"] == "offline"
+    assert "end" not in table(folder, "a")
+    assert folder.values("jobs/daily.yaml")["release_state"] == "offline"

@@ -1,15 +1,17 @@
 """Jobs and tables from Kettle's configuration and transformations."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.execution.events import WindowFailed
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.ktr import quote_names
-from tests.plugins.importers.conftest import Folder
+from tests.plugins.importers.conftest import NOW, Folder
 from tests.plugins.importers.kettle.world import (
     ARGUMENTS,
     Command,
@@ -906,3 +908,64 @@ def test_what_kettle_inserts_and_never_updates_is_kept(
 
 NAMES = {"kept": 3, "added": 2, "names": 2}
 """Number of columns of each table without `_window_start`."""
+
+
+@pytest.mark.sampled
+def test_parameters_of_a_query_come_from_the_row_of_another_one(
+    server_folder: Folder, command: Command, spark: Any
+):
+    """Source: Kettle, TableInput.readStartDate."""
+    server_folder.spark = spark
+    kettle = Kettle(server_folder)
+    is_postgres = server_folder.url.get_backend_name() == "postgresql"
+    moment = "TIMESTAMP" if is_postgres else "DATETIME"
+    server_folder.execute(
+        f"CREATE TABLE s (id INT, name VARCHAR(9), made {moment})",
+        "INSERT INTO s VALUES (1, '?', '2026-11-01 08:00:00'), (2, '?', '2026-11-01 09:00:00')",
+        "INSERT INTO s VALUES (3, '?', '2026-11-01 10:00:00'), (4, 'x', '2026-11-01 09:00:00')",
+        f"CREATE TABLE times (last_load {moment}, current_load {moment})",
+        "INSERT INTO times VALUES ('2026-11-01 09:00:00', '2026-11-01 10:00:00')",
+    )
+    query = "SELECT id FROM s -- why?\nWHERE name = '?' AND ? <= made AND made < ?"
+    times = step("times", "TableInput", sql="SELECT last_load, current_load FROM times")
+    read = step("read", "TableInput", sql=query, lookup="times")
+    write = step("write", "TableOutput", table="loaded", truncate="Y")
+    kettle.ktr("ktr_loaded", times, read, write, hops=(("times", "read"), ("read", "write")))
+    kettle.job("nightly")
+    kettle.table("nightly", "loaded")
+    result = command("import-kettle", *ARGUMENTS, kettle.repository, *maps(server_folder))
+    if server_folder.url.get_backend_name() == "sqlite":
+        assert "how its database converts parameters is not known" in result.out
+        return
+    assert result.code == 0
+    server_folder.run_all()
+    assert rows(server_folder.url, "SELECT id FROM loaded") == [(2,)]
+    for rule, problem in (
+        ("DELETE FROM times", "no rows"),
+        ("INSERT INTO times VALUES (NULL, '2026-11-01 10:00:00')", "parameter 1 is NULL"),
+        ("INSERT INTO times VALUES ('2026-11-01 10:00:00', NULL)", "must read one row"),
+    ):
+        server_folder.execute(rule)
+        (failed, *_) = [
+            each.error
+            for each in server_folder.catch_up(now=NOW + timedelta(days=1))
+            if isinstance(each, WindowFailed)
+        ]
+        assert problem in failed
+
+
+def test_parameters_of_other_steps_or_another_number_are_refused(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    for table, before, query in (
+        ("count", step("times", "TableInput", sql="SELECT a, b FROM t"), "SELECT 1 WHERE x > ?"),
+        ("none", step("times", "TableInput", sql="SELECT a FROM t"), "SELECT 1 WHERE x > '?'"),
+        ("other", step("times", "RowGenerator"), "SELECT 1 WHERE x > ?"),
+    ):
+        kettle.table("nightly", table)
+        read = step("read", "TableInput", sql=query, lookup="times")
+        hops = (("times", "read"), ("read", "write"))
+        kettle.ktr(f"ktr_{table}", before, read, step("write", "TableOutput", table="t"), hops=hops)
+    found = reasons(brought(code=1))
+    assert "it has 1 parameters, and times has 2 columns" in found
+    assert "it has 0 parameters" in found
+    assert "which must be a Table input" in found

@@ -603,3 +603,16 @@ def test_unique_rows_by_hash_compares_all_fields(spark: Any):
     assert len(collect(spark, it, rows=rows)) == 3
     with pytest.raises(UntranslatableError, match="compare all fields"):
         query(row_step("UniqueRowsByHashSet", fields({"name": "id"})))
+
+
+def test_get_system_info_adds_times_of_the_run(spark: Any):
+    """Source: Kettle, SystemData.getSystemData."""
+    given = fields(
+        {"name": "now", "type": "system date (fixed)"}, {"name": "day", "type": "today start"}
+    )
+    it = row_step("SystemInfo", given)
+    found = collect(spark, it, rows="VALUES (1), (2) AS t(id)")
+    assert len({now for _, now, _ in found}) == 1
+    assert all(now.date() == day.date() and day.hour == 0 for _, now, day in found)
+    with pytest.raises(UntranslatableError, match="it adds Hostname"):
+        query(row_step("SystemInfo", fields({"name": "h", "type": "Hostname"})))

@@ -5,9 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
-from logdriven_dagster.plugins.importers.kettle.calculations import compute_fields, list_computed
 from logdriven_dagster.plugins.importers.kettle.comparisons import as_text, literal, quote
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
+from logdriven_dagster.plugins.importers.kettle.rows.calculations import (
+    compute_fields,
+    list_computed,
+)
 from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowStep
 
 if TYPE_CHECKING:

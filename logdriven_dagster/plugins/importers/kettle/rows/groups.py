@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
-from logdriven_dagster.plugins.importers.kettle.calculations import COMPUTING
 from logdriven_dagster.plugins.importers.kettle.comparisons import (
     as_number,
     empty_as_null,
@@ -14,6 +13,7 @@ from logdriven_dagster.plugins.importers.kettle.comparisons import (
     without_case,
 )
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
+from logdriven_dagster.plugins.importers.kettle.rows.calculations import COMPUTING
 from logdriven_dagster.plugins.importers.kettle.rows.fields import list_selected
 from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowStep
 from logdriven_dagster.plugins.importers.kettle.rows.sorting import (
@@ -34,7 +34,14 @@ _AGGREGATES |= {"MIN": "min({})", "MAX": "max({})", "SUM": "sum({})"}
 _OF_TEXTS = {"COUNT_ALL", "COUNT_DISTINCT", "MIN", "MAX"}
 _KEEPING_ORDER = frozenset({"Dummy", "WriteToLog", "FilterRows", "Constant", "ValueMapper"})
 _KEEPING_ORDER |= {"SelectValues", "SwitchCase", "Sequence", "DBLookup", "StreamLookup", *COMPUTING}
-_KEEPING_ORDER |= {"ReplaceString", "StringCut", "NumberRange", "FieldSplitter"}
+_KEEPING_ORDER |= {
+    "SystemInfo",
+    "DimensionLookup",
+    "ReplaceString",
+    "StringCut",
+    "NumberRange",
+    "FieldSplitter",
+}
 """Types of steps with one source that send rows in the order in which they get them."""
 
 

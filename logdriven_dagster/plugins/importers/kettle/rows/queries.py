@@ -5,8 +5,8 @@ Only steps whose meaning does not depend on the order of rows or on unknown type
 
 from collections.abc import Callable, Mapping, Sequence
 
-from logdriven_dagster.plugins.importers.kettle.calculations import COMPUTING, list_computed
 from logdriven_dagster.plugins.importers.kettle.hops import read_text
+from logdriven_dagster.plugins.importers.kettle.rows.calculations import COMPUTING, list_computed
 from logdriven_dagster.plugins.importers.kettle.rows.dimensions import (
     list_versions,
     look_up_version,
@@ -37,6 +37,10 @@ from logdriven_dagster.plugins.importers.kettle.rows.pivots import (
     list_unpivoted,
     pivot,
     unpivot,
+)
+from logdriven_dagster.plugins.importers.kettle.rows.producing import (
+    add_system_info,
+    list_system_info,
 )
 from logdriven_dagster.plugins.importers.kettle.rows.texts import (
     classify,
@@ -89,6 +93,8 @@ def _list_computed(
         added = [name for _, name, _ in read_values(step, reading, source)]
     elif step.kind == "DimensionLookup":
         added = list(list_versions(step))
+    elif step.kind == "SystemInfo":
+        added = list_system_info(step)
     elif name := read_text(element, "target_field") or read_text(element, "valuename"):
         added = [name]
     return [*before, *reading.rename(source, [name for name in added if name])]
@@ -121,6 +127,7 @@ QUERIES: Mapping[str, Callable[[RowStep, Reading, Mapping[str, RowStep]], str]] 
     "Normaliser": unpivot,
     "Denormaliser": pivot,
     "Sequence": number_rows,
+    "SystemInfo": add_system_info,
     **dict.fromkeys(COMPUTING, compute_values),
 }
 """Query of each type of step that changes rows."""
