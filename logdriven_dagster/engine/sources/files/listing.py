@@ -97,7 +97,7 @@ def find_data_files(reading: Reading, source: FilesSource, key: Key) -> Collecti
     if not _are_versions(found):
         return None
     if PATTERN & set(key.path):
-        uris = reading.listed.remember(("found", key), lambda: _ask_spark(key, reading.spark))
+        uris = reading.listed.remember(("asked", key), lambda: _ask_spark(key, reading.spark))
         if set(map(local_path, uris)) != {file.location for file in found}:
             return None
     return [_open_remote(reading, file) for file in found]
@@ -202,7 +202,7 @@ def list_remote_versions(reading: Reading, source: FilesSource, key: Key) -> Fil
 
 
 def _are_versions(files: Collection[FoundFile]) -> bool:
-    """Return True if there are files, not too many, whose times tell their versions apart."""
+    """Return True if there are files, not too many, with times that distinguish versions."""
     return 0 < len(files) <= MOST_FILES and all(file.created.timestamp() for file in files)
 
 
