@@ -68,9 +68,14 @@ def stop(force: ForceOption = False, project: ProjectOption = None) -> None:
 
 @app.command()
 def status(project: ProjectOption = None, as_json: JsonOption = False) -> None:
-    """Show whether the project's Spark server runs; exits with 1 if it does not."""
+    """Show the archive of Spark's classes, and whether the project's Spark server runs.
+
+    Exits with 1 if the server does not run.
+    """
     loaded = open_project(project)
-    found = _read_status(loaded)
+    found = _read_status(loaded) | {"archive": _read_archive(loaded)}
+    if found["archive"] and not as_json:
+        typer.echo(f"the archive of Spark's classes: {_describe_archive(found['archive'])}")
     if as_json:
         import json
 
@@ -124,6 +129,34 @@ def _read_status(project: "Project") -> dict[str, Any]:
         "jobs": connect_server.jobs_running(server),
         "current": _is_current(project, server),
     }
+
+
+def _read_archive(project: "Project") -> dict[str, Any] | None:
+    """Return the archive of the project's Spark; None if it cannot have one."""
+    from logdriven_dagster.engine.spark.classic.archives.training import find_archive
+    from logdriven_dagster.errors import UsageError
+
+    try:
+        archive = find_archive(project)
+    except UsageError:
+        return None
+    if archive is None:
+        return None
+    usable = archive.can_be_used()
+    return {
+        "file": str(archive.file),
+        "usable": usable,
+        "megabytes": archive.file.stat().st_size // _MEGABYTE if usable else 0,
+        "log": str(archive.log) if archive.log.exists() else None,
+    }
+
+
+def _describe_archive(archive: dict[str, Any]) -> str:
+    if archive["usable"]:
+        return f"{archive['file']}, {archive['megabytes']} MB"
+    if archive["log"]:
+        return f"being made, or could not be made; output in {archive['log']}"
+    return "not made yet; run `logdriven spark warm`"
 
 
 def _is_current(project: "Project", server: "Server") -> bool | None:

@@ -49,6 +49,17 @@ def build_window_filter(schema: "Schema", column: str, window: TimeWindow) -> "B
     return from_to(column, *bounds)
 
 
+def build_past_filter(
+    schema: "Schema", columns: Sequence[str], before: datetime
+) -> "BooleanExpression":
+    """Return the condition that columns lie before a time."""
+    terms, found = _terms(), []
+    for name in columns:
+        column = schema.find_field(name, case_sensitive=False).name
+        found.append(terms.LessThan(column, format_bound(schema, column, before)))
+    return terms.And(*found)  # type: ignore[no-any-return]
+
+
 def from_to(column: str, low: int | str, end: int | str) -> "BooleanExpression":
     """Return the condition that a column lies in `[low, end)`, given as literals."""
     terms = _terms()

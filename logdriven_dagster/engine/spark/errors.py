@@ -44,7 +44,17 @@ Sentence: TypeAlias = "str | Callable[[JvmException], str]"
 def sentence_of(chain: Sequence[JvmException]) -> str:
     """Return one sentence for a chain of exceptions, which starts with the outermost."""
     telling = [thrown for thrown in chain if not repeats_its_cause(thrown)] or list(chain)
-    return _join_messages(telling)
+    lacks_connector = any(_NO_CONNECTOR.search(thrown.message) for thrown in chain)
+    return _join_messages(telling) + (_CONNECTORS if lacks_connector else "")
+
+
+_NO_CONNECTOR = re.compile(
+    r"No FileSystem for scheme|Class (org\.apache|com\.google\.cloud)\.hadoop\.fs\.\S+ not found"
+)
+_CONNECTORS = (
+    "; put the Hadoop connector of this store (hadoop-aws, hadoop-azure or Google's) on Spark's "
+    "class path"
+)
 
 
 def repeats_its_cause(thrown: JvmException) -> bool:

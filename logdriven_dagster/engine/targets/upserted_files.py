@@ -6,8 +6,9 @@ values.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -87,6 +88,13 @@ class KeyedFiles(Protocol):
         """Return the files that may hold keys of all these columns; all without any column.
 
         The other methods take files that this one returned.
+        """
+        ...
+
+    def list_past_files(self, columns: Sequence[str], before: datetime) -> Collection[str]:
+        """Return the files in which each value of these columns is before a time.
+
+        Excludes files with NULLs and those whose statistics do not prove it.
         """
         ...
 

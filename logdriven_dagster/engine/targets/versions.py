@@ -30,7 +30,7 @@ from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged, WindowRun
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
     from pyspark.sql.types import DataType
 
 _NEW, _DELETED = "_logdriven_new", "_logdriven_deleted"
@@ -200,8 +200,7 @@ class _Fold:
         files = self._table.with_keys({})
         if not files:
             return []
-        old = self._table.rows(self._spark, files)
-        names = {name.lower() for name in old.columns}
+        names = {name.lower() for name in self._table.schema.names}
         if missing := [
             n for n in (*self._target.added_columns, WINDOW_START) if n.lower() not in names
         ]:
@@ -209,6 +208,34 @@ class _Fold:
                 f"{self._staged.run.table}: the existing table has rows but no column "
                 f"{', '.join(missing)}, so it is not a history; write to a new table"
             )
+        past = self._table.list_past_files(
+            (*self._target.added_columns,), self._staged.run.window.start
+        )
+        rows = self._match([file for file in files if file not in past])
+        if past and any(row["ended"] for row in rows) and not any(row["own"] for row in rows):
+            rows = self._match(files)
+        foreign = sum(row["lost"] for row in rows)
+        if not any(row["own"] for row in rows):
+            foreign += sum(row["ended"] for row in rows)
+        if foreign:
+            raise TerminalStepError(
+                f"{self._staged.run.table}: {foreign} rows that no window wrote have no "
+                f"{self._target.valid_from}, or one of {self._target.valid_from} and "
+                f"{self._target.valid_to} lies after the start of the window "
+                f"{self._staged.run.window}, which would remove it; set {self._target.valid_to} of "
+                "current versions to NULL, start the table after the others (default_start), or "
+                "write to a new table"
+            )
+        return files_named(files, {row[FILE] for row in rows if row["hit"]})
+
+    def _match(self, files: Sequence[str]) -> "list[Row]":
+        """Count the versions of each file that the window changes, and those it must not lose.
+
+        `own` counts the rows of windows, `lost` and `ended` those of another system.
+        """
+        if not files:
+            return []
+        old = self._table.rows(self._spark, files)
         keys = self._new.select(*self._key).distinct().withColumn(_NEW, sf.lit(1))
         same = " AND ".join(f"old.{key} = new.{key}" for key in self._key)
         joined = old.alias("old").join(keys.alias("new"), sf.expr(same), "left")
@@ -223,20 +250,7 @@ class _Fold:
         counts["ended"] = f"{unowned} AND {since} < {start} AND {until} >= {start}"
         counted = [sf.expr(f"count_if({each})").alias(name) for name, each in counts.items()]
         query = joined.groupBy(FILE).agg(*counted)
-        rows = run_action(self._spark, f"{self._staged.run.label}: match", query.collect)
-        foreign = sum(row["lost"] for row in rows)
-        if not any(row["own"] for row in rows):
-            foreign += sum(row["ended"] for row in rows)
-        if foreign:
-            raise TerminalStepError(
-                f"{self._staged.run.table}: {foreign} rows that no window wrote have no "
-                f"{self._target.valid_from}, or one of {self._target.valid_from} and "
-                f"{self._target.valid_to} lies after the start of the window "
-                f"{self._staged.run.window}, which would remove it; set {self._target.valid_to} of "
-                "current versions to NULL, start the table after the others (default_start), or "
-                "write to a new table"
-            )
-        return files_named(files, {row[FILE] for row in rows if row["hit"]})
+        return run_action(self._spark, f"{self._staged.run.label}: match", query.collect)
 
     def _fold(self, hit: Sequence[str]) -> "DataFrame":
         """Return all remaining rows of the files, and the new versions."""

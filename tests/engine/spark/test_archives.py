@@ -16,7 +16,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
+from logdriven_dagster.cli.commands.spark import app
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.engine.spark.classic.archives import training
 from logdriven_dagster.engine.spark.classic.archives.archive import (
@@ -428,6 +430,27 @@ def started(monkeypatch: pytest.MonkeyPatch, project: Project) -> Callable[[], b
 
 def test_a_training_starts_by_itself_if_it_has_never_been_tried(java: Path, started):
     assert started()
+
+
+def test_the_status_shows_the_archive(java: Path, project: Project):
+    own = archive_for(launch_settings(project))
+    assert own is not None
+
+    def status(*options: str) -> str:
+        return CliRunner().invoke(app, ["status", "-p", str(project.root), *options]).output
+
+    assert "not made yet; run `logdriven spark warm`" in status()
+    own.log.write_text("the disk is full")
+    assert f"could not be made; output in {own.log}" in status()
+    own.log.unlink()
+    made(own)
+    assert f"the archive of Spark's classes: {own.file}, 0 MB" in status()
+    assert json.loads(status("--json"))["archive"] == {
+        "file": str(own.file),
+        "usable": True,
+        "megabytes": 0,
+        "log": None,
+    }
 
 
 @pytest.mark.parametrize("variable", ["CI", "JENKINS_URL", "TF_BUILD"])

@@ -155,6 +155,13 @@ def test_a_missing_file_is_terminal_and_named(lab: Lab):
     assert "nowhere.csv" in str(error)
 
 
+@pytest.mark.parametrize("path", ["s3a://b/x", "gs://b/x", "abfss://c@a.example/x"])
+def test_a_store_without_its_hadoop_connector_names_what_is_missing(lab: Lab, path: str):
+    error = failure(lab, source={"type": "parquet", "path": path})
+    assert isinstance(error, TerminalStepError)
+    assert "put the Hadoop connector of this store (hadoop-aws" in str(error).splitlines()[0]
+
+
 def test_a_malformed_record_fails_by_default(lab: Lab):
     lab.file("a.csv", "1\nx\n")
     source = {"type": "csv", "path": "a.csv", "columns": "a INT"}

@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from logdriven_dagster.engine.targets import staged_files
+from logdriven_dagster.engine.targets.versions import _Fold
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
 from tests.builders import day
@@ -73,6 +75,7 @@ def test_a_window_that_runs_again_takes_the_table_back_to_its_start(lab: Lab, ta
     ]
 
 
+@pytest.mark.connect
 @pytest.mark.sampled
 def test_changes_of_a_window_follow_their_sequence(lab: Lab, target: Any):
     target = {**target, "sequence_by": "at", "valid_from": "since", "deleted_when": "v = 'x'"}
@@ -90,6 +93,27 @@ def test_changes_of_a_window_follow_their_sequence(lab: Lab, target: Any):
         (1, "b", 1.5, 1.5, 2.5),
         (1, "b", 2.75, 2.75, None),
     ]
+
+
+@pytest.mark.sampled
+def test_files_of_versions_that_ended_before_a_window_are_not_read(
+    lab: Lab, target: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(staged_files, "_SMALL_BYTES", -1)  # as in a table of many files
+    for n, value in enumerate("abcd", 1):
+        load(lab, n, f"(1, '{value}')", target)
+    read: list[int] = []
+    before = _Fold._match
+
+    def watch(fold: Any, files: Any) -> Any:
+        read.append(len(files))
+        return before(fold, files)
+
+    monkeypatch.setattr(_Fold, "_match", watch)
+    load(lab, 5, "(1, 'e')", target)
+    load(lab, 2, "(1, 'f')", target)
+    assert read == [1, 4]  # a rerun opens what the later windows have closed
+    assert versions(lab) == [(1, "a", 1, 2), (1, "f", 2, None)]
 
 
 @pytest.mark.parametrize(

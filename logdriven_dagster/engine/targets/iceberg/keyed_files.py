@@ -1,13 +1,19 @@
 """Files of an Iceberg table for an upsert, selected by the statistics of their keys."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.arrow.keys import FEW_BYTES
 from logdriven_dagster.engine.iceberg.arrow_rows import read_columns
 from logdriven_dagster.engine.iceberg.columns import has_stable_names
-from logdriven_dagster.engine.iceberg.files import build_range_filter, read_bound
+from logdriven_dagster.engine.iceberg.files import (
+    all_within,
+    build_past_filter,
+    build_range_filter,
+    read_bound,
+)
 from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
 from logdriven_dagster.engine.iceberg.scan import FileTask, plan
@@ -62,6 +68,14 @@ class IcebergFiles:
         ends = (task.file.lower_bounds, task.file.upper_bounds)
         bounds = [read_bound(field.field_type, (each or {}).get(field.field_id)) for each in ends]
         return keys.may_meet(*bounds)
+
+    def list_past_files(self, columns: Sequence[str], before: datetime) -> Collection[str]:
+        condition = build_past_filter(self._table.schema(), columns, before)
+        return {
+            path
+            for path, task in self._tasks.items()
+            if all_within(self._table, condition, [task.file])
+        }
 
     def read_few(
         self, files: Sequence[str], schema: "pa.Schema"

@@ -81,6 +81,21 @@ def files_meeting(snapshot: Snapshot, column: str, meets: Callable[[Any, Any], b
     return {file.number for file in snapshot.files if meets(*bounds[file.number])}
 
 
+def files_before(snapshot: Snapshot, column: str, time: datetime) -> set[int]:
+    """Return the numbers of the files whose values of a column are all known and before a time.
+
+    None are found for a column of another type than TIMESTAMP.
+    """
+    if _kind(snapshot, column) != "timestamp":
+        return set()
+    bounds, nulls = snapshot.bounds(column), snapshot.nulls(column)
+    return {
+        file.number
+        for file, (_, most), count in zip(snapshot.files, bounds, nulls, strict=True)
+        if count == 0 and most is not None and most < time
+    }
+
+
 def holds_times(snapshot: Snapshot, column: str) -> bool:
     """Return whether the values of a column can be compared with the bounds of windows."""
     return _kind(snapshot, column) in _OF_TIME

@@ -1,6 +1,7 @@
 """Files of a Delta table for an upsert, selected by the statistics of their keys."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.arrow.keys import FEW_BYTES
@@ -8,7 +9,7 @@ from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 from logdriven_dagster.plugins.delta.format.arrow_rows import read_columns
 from logdriven_dagster.plugins.delta.format.frames import frame_of
-from logdriven_dagster.plugins.delta.format.pruning import files_meeting
+from logdriven_dagster.plugins.delta.format.pruning import files_before, files_meeting
 from logdriven_dagster.plugins.delta.format.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.plugins.delta.target.requirements import refuse_deletion_vectors
 
@@ -41,6 +42,12 @@ class DeltaFiles:
         for name, keys in ranges.items():
             numbers &= files_meeting(self._snapshot, name, keys.may_meet)
         return [file.location for file in self._snapshot.files if file.number in numbers]
+
+    def list_past_files(self, columns: Sequence[str], before: datetime) -> Collection[str]:
+        names = [self._snapshot.column_name(name) for name in columns]
+        past = [files_before(self._snapshot, name, before) for name in names if name is not None]
+        numbers = set.intersection(*past)
+        return {file.location for file in self._snapshot.files if file.number in numbers}
 
     def read_few(
         self, files: Sequence[str], schema: "pa.Schema"

@@ -60,15 +60,23 @@ class Trained:
     """0 for an archive that existed already."""
 
 
+def find_archive(project: Project) -> Archive | None:
+    """Return the archive of a project's Spark, made or not; None if it cannot have one.
+
+    Raises UsageError if Spark or Java is not installed.
+    """
+    refuse_client_alone()
+    ensure_java()
+    return archive_for(launch_settings(_without_secrets(project)))
+
+
 def train(project: Project) -> Trained:
     """Make the archive of a project's Spark unless it exists, and return it.
 
     Waits for a concurrent training of this user. Raises UsageError if this Spark cannot have an
     archive, or if Java makes none.
     """
-    refuse_client_alone()
-    ensure_java()
-    archive = archive_for(launch_settings(_without_secrets(project)))
+    archive = find_archive(project)
     if archive is None:
         raise UsageError(
             "cannot make an archive of Spark's classes: XDG_CACHE_HOME is not a "

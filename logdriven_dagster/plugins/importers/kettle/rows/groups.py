@@ -98,14 +98,15 @@ def number_rows(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep])
     if by <= 0:
         raise UntranslatableError(f"{step.name}: it counts by {by}; write row_number() in SQL")
     at = step.sources[0]
-    while at in by_name:
+    while at in by_name and by_name[at].kind != "RowGenerator":
         before = by_name[at]
         looked = read_text(before.element, "from").lower()  # of a Stream lookup
-        (at, *others) = [each for each in before.sources if each.lower() != looked]
-        if before.kind not in _KEEPING_ORDER or others:
+        sources = [each for each in before.sources if each.lower() != looked]
+        if before.kind not in _KEEPING_ORDER or len(sources) != 1:
             raise UntranslatableError(
                 f"{step.name}: the order of its rows is not known; write row_number() in SQL"
             )
+        at = sources[0]
     order = reading.orders.get(at)
     if order is None:
         raise UntranslatableError(f"{step.name}: {at} orders by expressions; number the rows there")
