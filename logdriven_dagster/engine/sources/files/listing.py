@@ -61,9 +61,13 @@ def local_files(reading: Reading, key: Key) -> Fingerprint | None:
     return reading.listed.remember(("found", key), lambda: _list_by_spark(key, reading.spark))
 
 
-def _list_by_spark(key: Key, spark: "SparkSession") -> Fingerprint | None:
+def _ask_spark(key: Key, spark: "SparkSession") -> Collection[str]:
     reader = spark.read.format("binaryFile").options(**dict(key.options))
-    uris = mode_of(spark).input_files(reader.load(key.path))
+    return mode_of(spark).input_files(reader.load(key.path))
+
+
+def _list_by_spark(key: Key, spark: "SparkSession") -> Fingerprint | None:
+    uris = _ask_spark(key, spark)
     if len(uris) > MOST_FILES or not all(uri.startswith("file:") for uri in uris):
         return None
     found = set()
@@ -79,17 +83,24 @@ def _list_by_spark(key: Key, spark: "SparkSession") -> Fingerprint | None:
 def find_data_files(reading: Reading, source: FilesSource, key: Key) -> Collection[DataFile] | None:
     """Return the files of a source; None if they are not cheap to list, or only by Spark.
 
-    Files in object stores need the project's `storage` settings, and a path without a pattern.
+    Files in object stores need the project's `storage` settings.
     """
     if reading.table.incremental.registers_files:
-        found = [_find_registered(reading, file) for file in reading.run.files]
-        return [file for file in found if file is not None] if None not in found else None
+        files = [_find_registered(reading, file) for file in reading.run.files]
+        return [file for file in files if file is not None] if None not in files else None
     if not is_remote(key.path):
         local = local_files(reading, key)
         return None if local is None else [DataFile(*each) for each in local]
-    if list_remote_versions(reading, source, key) is None:
+    if not reading.project.storage:
         return None
-    return [_open_remote(reading, file) for file in remote_files(reading, source, key)]
+    found = remote_files(reading, source, key)
+    if not _are_versions(found):
+        return None
+    if PATTERN & set(key.path):
+        uris = reading.listed.remember(("asked", key), lambda: _ask_spark(key, reading.spark))
+        if set(map(local_path, uris)) != {file.location for file in found}:
+            return None
+    return [_open_remote(reading, file) for file in found]
 
 
 def _find_registered(reading: Reading, file: FoundFile) -> DataFile | None:
@@ -177,7 +188,7 @@ def list_remote_versions(reading: Reading, source: FilesSource, key: Key) -> Fil
     if not reading.project.storage or PATTERN & set(key.path):
         return None
     found = remote_files(reading, source, key)
-    if not 0 < len(found) <= MOST_FILES or any(not file.created.timestamp() for file in found):
+    if not _are_versions(found):
         return None
     return frozenset(
         FileVersion(
@@ -188,6 +199,11 @@ def list_remote_versions(reading: Reading, source: FilesSource, key: Key) -> Fil
         )
         for file in found
     )
+
+
+def _are_versions(files: Collection[FoundFile]) -> bool:
+    """Return True if there are files, not too many, with times that distinguish versions."""
+    return 0 < len(files) <= MOST_FILES and all(file.created.timestamp() for file in files)
 
 
 def _below(reading: Reading, path: str) -> Fingerprint | None:

@@ -86,6 +86,8 @@ class Suspect:
     window: TimeWindow
     files: Callable[[], Sequence[str]]
     """The locations of all of its files."""
+    storage: Mapping[str, str]
+    """The project's settings of object stores."""
 
     def refusal(self, error: Exception) -> str | None:
         """Return the problem of the record that caused the error; None if no record did.
@@ -114,7 +116,7 @@ class Suspect:
 
     def is_decodable(self) -> bool:
         """Return True if every byte of the files is valid in their encoding."""
-        return all(decodes(file, encoding_of(self.source)) for file in self.files())
+        return all(decodes(file, encoding_of(self.source), self.storage) for file in self.files())
 
     def _of_values(self, text: str) -> str | None:
         """Return the problem that `records.check_values` raised, with the location of the value."""
@@ -255,7 +257,7 @@ class Suspect:
     def _add_location(
         self, files: Sequence[str], problem: str, is_it: Callable[[str], bool]
     ) -> str:
-        return add_location(files, problem, encoding_of(self.source), is_it)
+        return add_location(files, problem, encoding_of(self.source), is_it, self.storage)
 
 
 def _fix(problem: str) -> str:

@@ -218,7 +218,11 @@ class RecordsReader(FilesReader):
         if not mode_of(reading.spark).capabilities.casts_on_read:
             return False
         suspect = Suspect(
-            reading.spark, source, reading.run.window, lambda: self._files(reading, source)
+            reading.spark,
+            source,
+            reading.run.window,
+            lambda: self._files(reading, source),
+            reading.project.storage,
         )
         if (problem := suspect.refusal(error)) is None:
             return False

@@ -5,9 +5,12 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO
 
+from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import RecordsSource
+from logdriven_dagster.engine.storage.locations import file_system
 
 _LONGEST = 200
 _CHUNK = 1 << 20
@@ -16,16 +19,21 @@ _NO_END = "unexpected end of data"
 
 
 def add_location(
-    files: Sequence[str], problem: str, encoding: str, is_it: Callable[[str], bool]
+    files: Sequence[str],
+    problem: str,
+    encoding: str,
+    is_it: Callable[[str], bool],
+    storage: Mapping[str, str],
 ) -> str:
-    """Add file and line to a problem, as far as this process can read the files."""
+    """Add file and line to a problem, as far as this process can read the files.
+
+    `storage` are the project's settings of object stores.
+    """
     for file in files:
-        try:
-            for number, line in enumerate(_lines(file, encoding), 1):
+        with suppress(Exception):  # the problem is reported without its line
+            for number, line in enumerate(_lines(file, encoding, storage), 1):
                 if is_it(line):
                     return f"{format_file(file)}, line {number}: {problem}"
-        except (OSError, ImportError, LookupError, ValueError):
-            continue
     return f"{format_file(files[0])}: {problem}" if len(files) == 1 else problem
 
 
@@ -39,15 +47,15 @@ def find_declared_encoding(source: RecordsSource) -> str | None:
     return given.get("encoding") or given.get("charset")
 
 
-def decodes(file: str, encoding: str) -> bool:
+def decodes(file: str, encoding: str, storage: Mapping[str, str]) -> bool:
     """Return True if every byte of a file is valid text; False if it cannot be read here."""
     try:
         decoder = codecs.getincrementaldecoder(encoding)("strict")
-        with _open_file(file) as stream:
+        with _open_file(file, storage) as stream:
             while chunk := stream.read(_CHUNK):
                 decoder.decode(chunk)
         decoder.decode(b"", final=True)
-    except (OSError, ImportError, LookupError, ValueError):
+    except Exception:  # noqa: BLE001 - then Spark has to look at every value
         return False
     return True
 
@@ -99,12 +107,19 @@ def short(text: str) -> str:
     return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 
-def _lines(file: str, encoding: str) -> Iterator[str]:
-    with _open_file(file) as stream, io.TextIOWrapper(stream, encoding, "replace") as text:
+def _lines(file: str, encoding: str, storage: Mapping[str, str]) -> Iterator[str]:
+    with (
+        _open_file(file, storage) as stream,
+        io.TextIOWrapper(stream, encoding, "replace") as text,
+    ):
         yield from text
 
 
-def _open_file(file: str) -> Any:
+def _open_file(file: str, storage: Mapping[str, str]) -> Any:
     import fsspec
+    from fsspec.core import OpenFile, get_compression
 
-    return fsspec.open(file, "rb", compression="infer")
+    if not is_remote(file):
+        return fsspec.open(file, "rb", compression="infer")
+    system = file_system(file, storage)
+    return OpenFile(system, file, "rb", get_compression(file, "infer"))

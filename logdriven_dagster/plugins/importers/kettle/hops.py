@@ -1,6 +1,6 @@
 """Hops of a transformation: steps that Kettle starts, and the paths of rows between them."""
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
@@ -63,7 +63,7 @@ _IN_SQL = "write it in the query of the input, or as a `python` step"
 _WAYS = {
     **dict.fromkeys(("ScriptValueMod", "ScriptValue", "Janino", "Formula"), _IN_SQL),
     **dict.fromkeys(("UserDefinedJavaClass", "RegexEval"), _IN_SQL),
-    **dict.fromkeys(("JoinRows", "DBJoin", "MergeRows"), _IN_SQL),
+    **dict.fromkeys(("DBJoin", "MergeRows"), _IN_SQL),
     **dict.fromkeys(
         ("Update", "Delete", "SynchronizeAfterMerge"), "write it as a statement of `pre_sql`"
     ),
@@ -89,16 +89,26 @@ class PathStep:
     sources: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class StepTypes:
+    """The types of steps, by what they do with rows."""
+
+    passing: Collection[str]
+    """Types that send on rows, changed or as they are."""
+    silent: Collection[str]
+    """Types that only execute or count."""
+    producing: Collection[str]
+    """Types that read no rows of other steps."""
+
+
 def trace_path(
     root: "Element",
     steps: "Mapping[str, Element]",
     end: str,
-    passing: Collection[str],
-    silent: Container[str],
+    types: StepTypes,
 ) -> list[PathStep]:
     """Return the table inputs and row steps whose rows reach an output, in running order.
 
-    `passing` has the types of steps that send on rows, `silent` those that only execute or count.
     Raises UntranslatableError for rows of other steps, and for rows that are distributed to several
     steps.
     """
@@ -114,16 +124,18 @@ def trace_path(
         if name in path or name == end:
             continue
         kind = _kind(steps[name])
-        if kind in silent and kind not in passing:
+        if kind in types.silent and kind not in types.passing:
             raise UntranslatableError(f"{name} ({kind}): it does not pass the rows on to {end}")
-        if kind not in {"TableInput", *passing}:
+        if kind not in types.passing and kind not in types.producing:
             raise UntranslatableError(describe_foreign(name, kind))
-        path[name] = () if kind == "TableInput" else tuple(before.get(name, ()))
+        path[name] = () if kind in types.producing else tuple(before.get(name, ()))
         waiting += path[name]
         _refuse_distribution(name, steps[name], hops[name])
     if not path:
         raise UntranslatableError("there is no enabled hop from the table input to the output")
-    if unfed := [name for name in path if not path[name] and _kind(steps[name]) != "TableInput"]:
+    if unfed := [
+        name for name in path if not path[name] and _kind(steps[name]) not in types.producing
+    ]:
         raise UntranslatableError(f"{unfed[0]}: it gets no rows")
     path[end] = tuple(before[end])
     try:

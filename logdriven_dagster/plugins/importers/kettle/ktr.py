@@ -11,6 +11,7 @@ from xml.parsers import expat
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.hops import (
+    StepTypes,
     describe_foreign,
     find_idle_steps,
     is_set,
@@ -24,7 +25,12 @@ from logdriven_dagster.plugins.importers.kettle.hops import (
 from logdriven_dagster.plugins.importers.kettle.outputs.models import Output
 from logdriven_dagster.plugins.importers.kettle.outputs.reading import OUTPUTS
 from logdriven_dagster.plugins.importers.kettle.rows.models import RowStep, is_lookup
-from logdriven_dagster.plugins.importers.kettle.rows.queries import JOINS, PASSING, QUERIES
+from logdriven_dagster.plugins.importers.kettle.rows.queries import (
+    JOINS,
+    PASSING,
+    PRODUCING,
+    QUERIES,
+)
 from logdriven_dagster.plugins.importers.naming import is_whole
 from logdriven_dagster.plugins.importers.sql_texts import split_statements
 
@@ -33,6 +39,8 @@ if TYPE_CHECKING:
 
 _BOOKKEEPING = frozenset({"StepsMetrics", "SetVariable", "Dummy", "WriteToLog"})
 """Steps that only count, log or pass on rows, which the run log replaces."""
+
+_TYPES = StepTypes(PASSING | QUERIES.keys(), _BOOKKEEPING | {"ExecSQL"}, PRODUCING | {"TableInput"})
 
 _DIALECTS = {"MYSQL": "mysql", "MARIADB": "mysql", "POSTGRESQL": "postgres", "ORACLE": "oracle"}
 _DIALECTS |= {"MSSQL": "tsql", "MSSQLNATIVE": "tsql", "SQLITE": "sqlite"}
@@ -224,9 +232,7 @@ def _read_flow(
     output: Output,
 ) -> Flow:
     """Return the way of the rows to an output."""
-    path = trace_path(
-        root, steps, output.step, PASSING | QUERIES.keys(), {*_BOOKKEEPING, "ExecSQL"}
-    )
+    path = trace_path(root, steps, output.step, _TYPES)
     inputs = tuple(
         _find_parameters(root, steps, read, found)
         for step in path

@@ -235,7 +235,7 @@ class Translator:
         if not scripts:
             return {}
         written = ktr.dialect_of(found, flow.output.connection)
-        read = ktr.dialect_of(found, flow.inputs[0].connection)
+        read = ktr.dialect_of(found, flow.inputs[0].connection) if flow.inputs else None
         if not all(can_wait(scripts, source, target, read, written) for source in sources):
             if found.is_transactional:
                 raise UntranslatableError(
@@ -410,6 +410,8 @@ class _FlowSteps:
             self.columns[origin.step] = columns or None
         for each in self.flow.rows:
             refuse_sorted_comparisons(each, rows)
+            if each.kind == "RowGenerator":
+                orders[each.name] = []  # its rows are equal
             read = {source: self._read(source, each.name, rows) for source in each.sources}
             if each.kind not in QUERIES:
                 self.relations[each.name] = read[each.sources[0]]

@@ -140,6 +140,19 @@ def test_files_in_plain_folders_of_an_object_store_are_refused(lab: Lab, lake: L
     assert "Spark does not read files in folders below" in found
 
 
+@pytest.mark.parametrize(("kind", "text"), [("csv", "1\nx\n"), ("json", '{"n": 1}\n{"n": "x"}\n')])
+def test_a_malformed_value_is_located_with_the_settings_of_the_project(
+    lab: Lab, lake: Lake, kind: str, text: str
+):
+    lab.file(f"in/a.{kind}", text)
+    with_storage(lab, lake)
+    url = lake.url(lab.root / "in")
+    source = {"type": kind, "path": url, "columns": "n INT"}
+    lab.table("ods.t", {"source": source, "target": {"type": "parquet"}})
+    with pytest.raises(TerminalStepError, match=rf"{url}/a\.{kind}, line 2: column n holds 'x'"):
+        lab.run("ods.t", day(1))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_newer_file_without_a_column_is_refused(lab: Lab, lake: Lake, kind: str):
     write(lab.root / "in", f"a.{kind}", {"n": [1], "lost": ["x"]})
@@ -149,6 +162,14 @@ def test_a_newer_file_without_a_column_is_refused(lab: Lab, lake: Lake, kind: st
     assert f"{url}/b.{kind}: the file has no column lost" in read(lab, url, kind)
     found = read(lab, url, kind, missing_columns="allow")
     assert found == [("lost", "n"), (1, "x"), (2, None)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_that_a_pattern_matches_are_read_by_their_footers(lab: Lab, lake: Lake, kind: str):
+    CASES["two types"](lab.root / "in", kind)
+    with_storage(lab, lake)
+    found = read(lab, f"{lake.url(lab.root)}/in/*.{kind}", kind)
+    assert found == [("n",), (1,), (2**40,)]
 
 
 def test_columns_of_files_that_only_spark_can_list_are_those_of_all_files(lab: Lab, lake: Lake):

@@ -76,7 +76,7 @@ def test_each_output_of_a_transformation_is_a_table(kettle: Kettle, brought: Any
         step("change", "SelectValues", below=SELECT),
         step("a", "TableOutput", table="a"),
         step("numbers", "TableInput", sql="SELECT 2 AS id"),
-        step("turn", "JoinRows"),
+        step("turn", "DBJoin"),
         step("b", "TableOutput", table="b"),
         hops=(("read", "change"), ("change", "a"), ("numbers", "turn"), ("turn", "b")),
     )
@@ -84,7 +84,7 @@ def test_each_output_of_a_transformation_is_a_table(kettle: Kettle, brought: Any
     folder = kettle.folder
     assert [each["reason"] for each in told["untranslated"]] == [
         (
-            "b: steps without a counterpart here: turn (JoinRows); write it in the query of "
+            "b: steps without a counterpart here: turn (DBJoin); write it in the query of "
             "the input, or as a `python` step"
         )
     ]

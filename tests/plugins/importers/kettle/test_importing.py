@@ -579,7 +579,7 @@ def test_a_key_that_kettle_would_not_insert_is_refused(kettle: Kettle, brought: 
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [
-        ([step("turn", "JoinRows")], "turn (JoinRows)"),
+        ([step("turn", "DBJoin")], "turn (DBJoin)"),
         ([step("read", "TableInput", sql="SELECT 1")], "1 inputs and 0 outputs"),
         (
             [

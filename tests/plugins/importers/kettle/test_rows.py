@@ -5,6 +5,7 @@ MergeJoin, ValueMapper, Constant, MemoryGroupBy.
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
@@ -365,7 +366,7 @@ FIELD = (
         ("GroupBy", "<group><field><name>id</name></field></group>"),
         ("SelectValues", "<fields><meta><name>x</name><type>Integer</type></meta></fields>"),
         ("Sequence", "<use_database>Y</use_database><valuename>n</valuename>"),
-        ("Constant", "<fields><field><name>d</name><type>Date</type></field></fields>"),
+        ("Constant", fields({"name": "d", "type": "Date", "nullif": "2020/01/01"})),
         ("Constant", FIELD.format("<type>String</type><nullif>${v}</nullif>")),
         ("DBLookup", LOOKUP.format("N", "N").replace(">=<", ">&lt;<")),
         ("MemoryGroupBy", FIELD.format("<type>FIRST</type>")),
@@ -580,11 +581,12 @@ def test_strings_cut_fails_for_characters_of_two_units(spark: Any):
         collect(spark, it, rows="VALUES (1, '😀') AS t(id, v)")
 
 
-def test_number_range_takes_the_first_range_with_the_number(spark: Any):
-    """Source: Kettle, NumberRangeSet: the upper bound is not part of a range."""
+def test_number_range_unites_the_texts_of_all_ranges_with_the_number(spark: Any):
+    """Source: Kettle, NumberRangeSet.evaluateDouble: an upper bound is not part of a range."""
     rules = [
         {"lower_bound": "-1.7976931348623157E308", "upper_bound": "5.0", "value": "low"},
         {"lower_bound": "5.0", "upper_bound": "10.0", "value": "mid"},
+        {"lower_bound": "8.0", "upper_bound": "12.0", "value": "some"},
         {"lower_bound": "0.0", "upper_bound": "20.0", "value": ""},
     ]
     xml = (
@@ -592,17 +594,30 @@ def test_number_range_takes_the_first_range_with_the_number(spark: Any):
         "<fallBackValue>unknown</fallBackValue>" + fields(*rules, group="rules", tag="rule")
     )
     it = row_step("NumberRange", xml)
-    rows = "VALUES (4.9), (5), (10), (20), (NULL) AS t(x)"
+    rows = "VALUES (4.9), (5), (8), (10), (12), (20), (NULL) AS t(x)"
     found = {str(x): text for x, text in collect(spark, it, rows=rows)}
-    assert found == {"4.9": "low", "5.0": "mid", "10.0": None, "20.0": "unknown", "None": "unknown"}
+    assert found == {
+        "4.9": "low",
+        "5.0": "mid",
+        "8.0": "mid,some",
+        "10.0": "some",
+        **dict.fromkeys(("12.0", "20.0", "None"), "unknown"),
+    }
 
 
 def test_unique_rows_by_hash_compares_all_fields(spark: Any):
-    it = row_step("UniqueRowsByHashSet", "<fields/>")
+    stored = "<store_values>Y</store_values>"
+    it = row_step("UniqueRowsByHashSet", f"{stored}<fields/>")
     rows = "VALUES (1, 'a'), (1, 'a'), (1, 'A'), (NULL, NULL), (NULL, NULL) AS t(id, v)"
     assert len(collect(spark, it, rows=rows)) == 3
     with pytest.raises(UntranslatableError, match="compare all fields"):
-        query(row_step("UniqueRowsByHashSet", fields({"name": "id"})))
+        query(row_step("UniqueRowsByHashSet", stored + fields({"name": "id"})))
+
+
+def test_unique_rows_by_hash_without_stored_values_is_refused():
+    """Source: Kettle, the sample `Unique Rows by Hashset`: 9 of 18 different words are left."""
+    with pytest.raises(UntranslatableError, match="compares only hashes"):
+        query(row_step("UniqueRowsByHashSet", "<store_values>N</store_values><fields/>"))
 
 
 def test_get_system_info_adds_times_of_the_run(spark: Any):
@@ -616,3 +631,89 @@ def test_get_system_info_adds_times_of_the_run(spark: Any):
     assert all(now.date() == day.date() and day.hour == 0 for _, now, day in found)
     with pytest.raises(UntranslatableError, match="it adds Hostname"):
         query(row_step("SystemInfo", fields({"name": "h", "type": "Hostname"})))
+
+
+def constant(name: str, kind: str, text: str = "", **more: str) -> dict[str, str]:
+    return {"name": name, "type": kind, "nullif": text, **more}
+
+
+def test_a_data_grid_has_typed_rows(spark: Any):
+    """Source: Kettle, DataGrid: an empty text is NULL."""
+    kinds = [
+        constant("text", "String"),
+        constant("n", "Integer"),
+        constant("day", "Date", format="dd/MM/yyyy"),
+        constant("night", "Date", format="yyyyMMdd HHmmss"),
+    ]
+    lines = "<line><item>it's</item><item>7</item><item>29/11/2026</item>"
+    lines += "<item>20261129 235959</item></line>"
+    empty = "<line><item/><item/><item/><item/></line>"
+    it = row_step("DataGrid", f"{fields(*kinds)}<data>{lines}{empty}</data>")
+    found = spark.sql(query(it)).collect()
+    assert [tuple(row) for row in found] == [
+        ("it's", 7, datetime(2026, 11, 29), datetime(2026, 11, 29, 23, 59, 59)),
+        (None, None, None, None),
+    ]
+    nothing = spark.sql(query(row_step("DataGrid", f"{fields(*kinds)}<data/>")))
+    assert (nothing.columns, nothing.count()) == (["text", "n", "day", "night"], 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        (constant("d", "Date"), "2026/11/29 00:00:00.000"),  # the mask is that of the computer
+        (constant("d", "Date", format="d-M-yyyy"), "1-1-2026"),
+        (constant("d", "Date", format="yyyy-MM-dd"), "2026-02-30"),  # which Kettle reads as March 2
+        (constant("n", "Number", decimal=","), "1.5"),
+        (constant("n", "Integer"), "1,000"),
+        (constant("n", "BigNumber"), "1"),
+        (constant("n", "String", set_empty_string="Y"), "1"),
+        (constant("n", "String", field_null_if="-"), "1"),
+        (constant("", "String"), "1"),
+    ],
+)
+def test_constants_that_depend_on_formats_are_refused(field: dict[str, str], text: str):
+    xml = f"{fields(field)}<data><line><item>{text}</item></line></data>"
+    with pytest.raises(UntranslatableError):
+        query(row_step("DataGrid", xml))
+
+
+def test_generated_rows_are_equal_and_can_be_numbered(spark: Any):
+    """Source: Kettle, RowGenerator: the usual start of a table of days."""
+    it = row_step("RowGenerator", fields(constant("a", "String", "x")) + "<limit>3</limit>")
+    made = RowStep("people", it.kind, it.element, ())
+    counter = (
+        "<use_counter>Y</use_counter><start_at>1</start_at><increment_by>1</increment_by>"
+        "<max_value>9</max_value><valuename>n</valuename>"
+    )
+    sql = query(row_step("Sequence", counter), made, people=f"({query(it)})")
+    assert sorted(tuple(row) for row in spark.sql(sql).collect()) == [("x", n) for n in (1, 2, 3)]
+    for xml in ("<limit>${n}</limit>", "<limit>1</limit><never_ending>Y</never_ending>"):
+        with pytest.raises(UntranslatableError, match="must be a whole number"):
+            query(row_step("RowGenerator", fields(constant("a", "String")) + xml))
+
+
+def pair(step: RowStep, right: str, *columns: str) -> str:
+    relations = {"people": f"(SELECT * FROM {PEOPLE})", "other": f"(SELECT * FROM {right})"}
+    known = {"people": ["id", "name", "x"], "other": list(columns)}
+    return QUERIES[step.kind](step, Reading(relations, columns=known), {step.name: step})
+
+
+def test_join_rows_pairs_all_rows_that_meet_the_condition(spark: Any):
+    """Source: Kettle, JoinRows: the fields of the main step come first."""
+    met = f"<main>people</main><compare>{compare('id', '<', right='id_1')}</compare>"
+    it = row_step("JoinRows", met, "other", "people")
+    found = spark.sql(pair(it, "VALUES (2), (3) AS t(id)", "id"))
+    assert found.columns == ["id", "name", "x", "id_1"]
+    assert sorted((row.id, row.id_1) for row in found.collect()) == [(1, 2), (1, 3), (2, 3)]
+    every = row_step("JoinRows", "<compare><condition/></compare>", "people", "other")
+    assert spark.sql(pair(every, "VALUES (2), (3) AS t(b)", "b")).count() == 8
+    assert spark.sql(pair(every, "VALUES (2) AS t(b) WHERE false", "b")).count() == 0
+
+
+def test_append_streams_appends_rows_with_the_same_fields(spark: Any):
+    xml = "<head_name>people</head_name><tail_name>other</tail_name>"
+    it = row_step("Append", xml, "people", "other")
+    assert spark.sql(pair(it, PEOPLE, "id", "name", "x")).count() == 8
+    with pytest.raises(UntranslatableError, match="not known or differ"):
+        pair(it, PEOPLE, "id", "x", "name")

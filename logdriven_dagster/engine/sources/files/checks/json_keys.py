@@ -6,6 +6,7 @@ the first object of a line. No option reports these, so one query reads the reco
 for each state of the files. It parses nested objects only where the columns have objects.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -85,7 +86,7 @@ def refuse_keys(reading: Reading, source: Source, frame: "DataFrame") -> None:
         found = _filter_by_window(reading, source, found, columns, instant)
         rows = run_action(reading.spark, label, found.limit(1).collect)
     if rows:
-        raise TerminalStepError(_problem(source, rows[0]))
+        raise TerminalStepError(_problem(source, rows[0], reading.project.storage))
 
 
 def _refuse_several_documents(reading: Reading, source: JsonSource) -> None:
@@ -106,14 +107,14 @@ def _refuse_several_documents(reading: Reading, source: JsonSource) -> None:
     reading.sources.trust(what, versions)
 
 
-def _problem(source: JsonSource, row: "Row") -> str:
+def _problem(source: JsonSource, row: "Row", storage: Mapping[str, str]) -> str:
     first = row["value"].strip().partition("\n")[0].strip()
     problem = row["problems"][0]
     kind = problem.partition(" ")[0]
     fix = _INFERRED if kind == "field" and source.columns is None else _PROBLEMS[kind]
     files = [unquote(row["file"])]
     return add_location(
-        files, f"{problem} {fix}", encoding_of(source), lambda line: line.strip() == first
+        files, f"{problem} {fix}", encoding_of(source), lambda line: line.strip() == first, storage
     )
 
 

@@ -69,4 +69,7 @@ def refuse_window_times(reading: Reading, source: Source, files: Collection[File
         text = problem.partition("'")[2].rpartition("'")[0]
         place, encoding = [unquote(rows[0]["file"])], encoding_of(source)
         fixed = f"{problem}; {_FIX}"
-        raise TerminalStepError(add_location(place, fixed, encoding, lambda line: text in line))
+        storage = reading.project.storage
+        raise TerminalStepError(
+            add_location(place, fixed, encoding, lambda line: text in line, storage)
+        )

@@ -1,22 +1,20 @@
 """Queries of steps that select, rename, add and change fields."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.comparisons import as_text, literal, quote
-from logdriven_dagster.plugins.importers.kettle.hops import read_text
+from logdriven_dagster.plugins.importers.kettle.hops import is_set, read_text
 from logdriven_dagster.plugins.importers.kettle.rows.calculations import (
     compute_fields,
     list_computed,
 )
 from logdriven_dagster.plugins.importers.kettle.rows.models import Reading, RowStep
+from logdriven_dagster.plugins.importers.kettle.rows.producing import make_constant
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
-
-_CONSTANTS = {"String": "STRING", "Integer": "BIGINT", "Number": "DOUBLE", "Boolean": "BOOLEAN"}
 
 
 def select_fields(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
@@ -68,22 +66,11 @@ def add_constants(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> 
     """Return the query of Add constants."""
     columns = []
     for each in step.element.iterfind("fields/field"):
-        name, kind = read_text(each, "name"), read_text(each, "type")
-        text = each.findtext("nullif") or ""
-        if kind not in _CONSTANTS or (kind == "Number" and not re.fullmatch(r"-?[0-9.]*", text)):
-            raise UntranslatableError(
-                f"{step.name}: the constant {name} of type {kind} depends on its format; write it "
-                "in SQL"
-            )
-        if kind == "Boolean" and text:
-            value = "true" if text.upper() in ("Y", "TRUE") else "false"
-        elif text:
-            value = literal(text)
-        else:
-            value = "NULL"  # Kettle writes empty texts as NULL
+        name = read_text(each, "name")
+        text = "" if is_set(each, "set_empty_string") else each.findtext("nullif") or ""
         if name:
             (new,) = reading.rename(step.sources[0], [name])
-            columns.append(f"CAST({value} AS {_CONSTANTS[kind]}) AS {quote(new)}")
+            columns.append(f"{make_constant(step.name, each, text)} AS {quote(new)}")
     return f"SELECT *, {', '.join(columns)} FROM {reading.get_source(step)}"
 
 

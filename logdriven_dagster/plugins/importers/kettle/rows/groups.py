@@ -98,14 +98,15 @@ def number_rows(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep])
     if by <= 0:
         raise UntranslatableError(f"{step.name}: it counts by {by}; write row_number() in SQL")
     at = step.sources[0]
-    while at in by_name:
+    while at in by_name and by_name[at].kind != "RowGenerator":
         before = by_name[at]
         looked = read_text(before.element, "from").lower()  # of a Stream lookup
-        (at, *others) = [each for each in before.sources if each.lower() != looked]
-        if before.kind not in _KEEPING_ORDER or others:
+        sources = [each for each in before.sources if each.lower() != looked]
+        if before.kind not in _KEEPING_ORDER or len(sources) != 1:
             raise UntranslatableError(
                 f"{step.name}: the order of its rows is not known; write row_number() in SQL"
             )
+        at = sources[0]
     order = reading.orders.get(at)
     if order is None:
         raise UntranslatableError(f"{step.name}: {at} orders by expressions; number the rows there")
@@ -158,11 +159,19 @@ def deduplicate(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep])
 
 
 def deduplicate_all(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
-    """Return the query of Unique rows (HashSet), if it compares all fields of the rows."""
+    """Return the query of Unique rows (HashSet), if it compares all fields of the rows.
+
+    Without stored values, Kettle drops rows whose hash another row has. Source: Kettle, RowKey.
+    """
     names = {read_text(each, "name").lower() for each in step.element.iterfind("fields/field")}
     columns = reading.columns.get(step.sources[0])
     if read_text(step.element, "reject_duplicate_row").upper() == "Y":
         raise UntranslatableError(f"{step.name}: duplicates are sent to another step; use SQL")
+    if read_text(step.element, "store_values").upper() != "Y":
+        raise UntranslatableError(
+            f"{step.name}: it compares only hashes, which different rows may share; set "
+            "store_values to Y, or write DISTINCT in SQL"
+        )
     if names and (columns is None or {each.lower() for each in columns} != names):
         raise UntranslatableError(
             f"{step.name}: the kept row depends on the order of the rows; compare all fields, or "

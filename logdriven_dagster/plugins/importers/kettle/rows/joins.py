@@ -6,6 +6,7 @@ from logdriven_dagster.plugins.importers.drafts import UntranslatableError
 from logdriven_dagster.plugins.importers.kettle.comparisons import (
     are_equal,
     are_of_one_type,
+    condition_of,
     empty_as_null,
     quote,
     without_case,
@@ -121,6 +122,63 @@ def list_joined(step: RowStep, reading: Reading) -> list[str] | None:
     if first is None or second is None:
         return None
     return [*first, *reading.rename(found[left], second)]
+
+
+def cross_join(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
+    """Return the query of Join rows: all pairs of rows that meet its condition."""
+    first, *others = _order_sources(step)
+    joined, known = reading.get_relation(first), {"": reading.columns.get(first)}
+    for other in others:
+        sides = Reading(reading.relations, columns={**reading.columns, **known})
+        right = _right_fields("", other, ([], []), sides)
+        known[""] = _add_fields(known[""], reading.columns.get(other))
+        joined = (
+            f"(SELECT l.*, {right}\nFROM {joined} AS l\n"
+            f"CROSS JOIN {reading.get_relation(other)} AS r)"
+        )
+    condition = step.element.find("compare/condition")
+    if condition is None or not (
+        read_text(condition, "leftvalue") or condition.find("conditions/condition") is not None
+    ):
+        return f"SELECT * FROM {joined}"
+    return f"SELECT * FROM {joined}\nWHERE {condition_of(condition, step.name)}"
+
+
+def list_cross_joined(step: RowStep, reading: Reading) -> list[str] | None:
+    """Return the fields of Join rows; None if they are not known."""
+    first, *others = _order_sources(step)
+    fields = reading.columns.get(first)
+    for other in others:
+        fields = _add_fields(fields, reading.columns.get(other))
+    return None if fields is None else list(fields)
+
+
+def _add_fields(fields: Sequence[str] | None, added: Sequence[str] | None) -> list[str] | None:
+    """Return fields with others, renamed as Kettle does; None if some are not known."""
+    if fields is None or added is None:
+        return None
+    return [*fields, *Reading({}, columns={"": fields}).rename("", added)]
+
+
+def _order_sources(step: RowStep) -> list[str]:
+    """Return the steps that Join rows reads, its main step first."""
+    main = read_text(step.element, "main").lower()
+    return sorted(step.sources, key=lambda each: each.lower() != main)
+
+
+def append_rows(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
+    """Return the query of Append streams, whose sources have the same fields in the same order."""
+    ends = [read_text(step.element, each).lower() for each in ("head_name", "tail_name")]
+    found = {each.lower(): each for each in step.sources}
+    if len(step.sources) != 2 or set(ends) != set(found):
+        raise UntranslatableError(f"{step.name}: it must append the rows of one step to another")
+    sources = [found[each] for each in ends]
+    fields = [reading.columns.get(each) for each in sources]
+    if None in fields or list(fields[0] or ()) != list(fields[1] or ()):
+        raise UntranslatableError(
+            f"{step.name}: it appends rows whose fields are not known or differ; unite them in SQL"
+        )
+    return "\nUNION ALL\n".join(f"SELECT * FROM {reading.get_relation(each)}" for each in sources)
 
 
 def _joined(left: tuple[str, KeyOrder], right: tuple[str, KeyOrder]) -> str:

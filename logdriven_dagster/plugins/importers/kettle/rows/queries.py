@@ -25,6 +25,9 @@ from logdriven_dagster.plugins.importers.kettle.rows.groups import (
     number_rows,
 )
 from logdriven_dagster.plugins.importers.kettle.rows.joins import (
+    append_rows,
+    cross_join,
+    list_cross_joined,
     list_joined,
     look_up_stream,
     look_up_table,
@@ -40,6 +43,9 @@ from logdriven_dagster.plugins.importers.kettle.rows.pivots import (
 )
 from logdriven_dagster.plugins.importers.kettle.rows.producing import (
     add_system_info,
+    generate_rows,
+    list_grid,
+    list_produced,
     list_system_info,
 )
 from logdriven_dagster.plugins.importers.kettle.rows.texts import (
@@ -56,6 +62,11 @@ from logdriven_dagster.plugins.importers.kettle.rows.texts import (
 
 def list_fields(step: RowStep, reading: Reading) -> list[str] | None:
     """Return the fields of the rows of a step; None if they are not known."""
+    return list_produced(step) if step.kind in PRODUCING else _list_read(step, reading)
+
+
+def _list_read(step: RowStep, reading: Reading) -> list[str] | None:
+    """Return the fields of a step that reads others; None if they are not known."""
     element, source = step.element, step.sources[0]
     if step.kind == "StreamLookup":
         looked = read_text(element, "from").lower()
@@ -70,8 +81,8 @@ def list_fields(step: RowStep, reading: Reading) -> list[str] | None:
         return list_pivoted(step)
     if before is None:
         return None
-    if step.kind == "MergeJoin":
-        return list_joined(step, reading)
+    if step.kind in _JOINED:
+        return _JOINED[step.kind](step, reading)
     if step.kind in _FIELDS:
         return _FIELDS[step.kind](step, before)
     return _list_computed(step, reading, source, before)
@@ -105,6 +116,12 @@ _FIELDS: Mapping[str, Callable[[RowStep, Sequence[str]], list[str]]] = {
     "FieldSplitter": list_split,
     "SplitFieldToRows3": list_split_to_rows,
     "Normaliser": list_unpivoted,
+    "Append": lambda _, before: list(before),
+}
+
+_JOINED: Mapping[str, Callable[[RowStep, Reading], list[str] | None]] = {
+    "MergeJoin": list_joined,
+    "JoinRows": list_cross_joined,
 }
 
 QUERIES: Mapping[str, Callable[[RowStep, Reading, Mapping[str, RowStep]], str]] = {
@@ -115,6 +132,10 @@ QUERIES: Mapping[str, Callable[[RowStep, Reading, Mapping[str, RowStep]], str]] 
     "DimensionLookup": look_up_version,
     "StreamLookup": look_up_stream,
     "MergeJoin": merge_join,
+    "JoinRows": cross_join,
+    "Append": append_rows,
+    "DataGrid": list_grid,
+    "RowGenerator": generate_rows,
     "GroupBy": group_rows,
     "MemoryGroupBy": group_rows,
     "Unique": deduplicate,
@@ -136,5 +157,8 @@ PASSING = frozenset({"Dummy", "WriteToLog", "TableOutput", "InsertUpdate"})
 PASSING |= {"FilterRows", "SwitchCase", "SortRows"}
 """Types of steps that send on rows as they are; the last output may follow another one."""
 
-JOINS = frozenset({"StreamLookup", "MergeJoin"})
-"""Types of steps that read two steps."""
+JOINS = frozenset({"StreamLookup", "MergeJoin", "JoinRows", "Append"})
+"""Types of steps that read several steps."""
+
+PRODUCING = frozenset({"DataGrid", "RowGenerator"})
+"""Types of steps that produce rows, and read none."""

@@ -89,7 +89,7 @@ def _find_marked(
 
 def _list_compared(step: RowStep) -> Iterator[tuple[str, str, bool]]:
     """Yield the compared fields of a step, with the function, and True if they may be texts."""
-    if step.kind == "FilterRows":
+    if step.kind in ("FilterRows", "JoinRows"):
         for each in step.element.iter("condition"):
             function, right = read_text(each, "function"), read_text(each, "rightvalue")
             if function not in ("=", "<>", "<", "<=", ">", ">="):
