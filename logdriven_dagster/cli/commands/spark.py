@@ -104,7 +104,10 @@ def warm(copy: CopyOption = None, project: ProjectOption = None) -> None:
 
     from logdriven_dagster.engine.spark.classic.archives import training
 
-    trained = training.train(loaded)
+    trained = training.train(
+        loaded,
+        lambda: typer.echo("waiting for another training, such as one in the background", err=True),
+    )
     if copy is not None:
         training.copy_archive(trained.file, copy)
     size = trained.file.stat().st_size // _MEGABYTE

@@ -19,7 +19,7 @@ from logdriven_dagster.config.models.quality import (
     resolve_rule,
 )
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.types.files import RecordsSource
+from logdriven_dagster.config.models.types.files import FilesSource, RecordsSource
 from logdriven_dagster.config.models.types.targets import HistoryTarget
 from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query
 from logdriven_dagster.config.yaml.documents import Document, Location, explain_absence
@@ -106,28 +106,48 @@ def check_whole_snapshots(
     A key that the rows of such a window lack counts as deleted.
     """
     of_snapshots = table.incremental.is_snapshot
+    targets = {n: step.target for n, step in enumerate(table.steps)}
+    keys = {
+        n: target.key
+        for n, target in targets.items()
+        if isinstance(target, HistoryTarget) and target.has_all_rows(of_snapshots=of_snapshots)
+    }
+    if keys:
+        yield from _check_whole_sources(table, document)
+    for n, key in keys.items():
+        if (quality := table.steps[n].quality) is not None:
+            place: Location = ("steps", n, "quality")
+            yield from _check_whole_quality(quality, key, document, place, config)
+
+
+def _check_whole_sources(table: TableConfig, document: Document) -> Iterator[ConfigError]:
     for n, step in enumerate(table.steps):
-        target, quality = step.target, step.quality
-        if not isinstance(target, HistoryTarget) or not target.has_all_rows(
-            of_snapshots=of_snapshots
-        ):
-            continue
-        for number, each in enumerate(table.steps):
-            if isinstance(each.source, RecordsSource) and each.source.mode == "DROPMALFORMED":
-                place = ("steps", number, "source", "mode")
-                yield document.error(place, f"drops records {_OF_SNAPSHOT}", "use FAILFAST")
-        if quality is None:
-            continue
-        for where, rule in _list_valid_rules(quality, ("steps", n, "quality"), config):
-            if rule.level == "error" and not rule.blocking:
-                problem = f"{rule.name} rejects rows {_OF_SNAPSHOT}"
-                yield document.error(where, problem, "set blocking: true or level: warn")
-        if quality.deduplicate_order_by is not None:
-            ids = {each.lower() for each in quality.id}
-            if lacking := [name for name in target.key if name.lower() not in ids]:
-                problem = f"deduplicate_order_by rejects rows of other keys {_OF_SNAPSHOT}"
-                fix = f"add {', '.join(lacking)} of the target's key"
-                yield document.error(("steps", n, "quality", "id"), problem, fix)
+        source, place = step.source, ("steps", n, "source")
+        if isinstance(source, RecordsSource) and source.mode == "DROPMALFORMED":
+            problem = f"drops records {_OF_SNAPSHOT}"
+            yield document.error((*place, "mode"), problem, "use FAILFAST")
+        if isinstance(source, FilesSource) and source.missing_files == "no_rows":
+            problem = f"reads no rows {_OF_SNAPSHOT}"
+            yield document.error((*place, "missing_files"), problem, "use fail or wait")
+
+
+def _check_whole_quality(
+    quality: QualityConfig,
+    key: tuple[str, ...],
+    document: Document,
+    place: Location,
+    config: ProjectConfig,
+) -> Iterator[ConfigError]:
+    for where, rule in _list_valid_rules(quality, place, config):
+        if rule.level == "error" and not rule.blocking:
+            problem = f"{rule.name} rejects rows {_OF_SNAPSHOT}"
+            yield document.error(where, problem, "set blocking: true or level: warn")
+    if quality.deduplicate_order_by is not None:
+        ids = {each.lower() for each in quality.id}
+        if lacking := [name for name in key if name.lower() not in ids]:
+            problem = f"deduplicate_order_by rejects rows of other keys {_OF_SNAPSHOT}"
+            fix = f"add {', '.join(lacking)} of the target's key"
+            yield document.error((*place, "id"), problem, fix)
 
 
 def _list_valid_rules(

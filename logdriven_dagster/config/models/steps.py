@@ -159,8 +159,8 @@ class StepConfig(Model):
         if self.compares_replaced and not (target and target.replaces_rows):
             raise ValueError(
                 "never_empty and change_at_most need a target whose published rows are "
-                "replaced: not type kafka, and not mode upsert (limit its changes with "
-                "max_rows)"
+                "replaced: not type kafka, and not the modes upsert and history (limit their "
+                "changes with max_rows)"
             )
         return self
 

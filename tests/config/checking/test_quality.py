@@ -80,26 +80,39 @@ default_start: 2022-01-01
 incremental_type: {kind}
 steps:
   - step: s
-    source: {{type: json, path: a.json, columns: id INT, mode: {mode}}}
+    source: {{type: json, path: a.json, columns: id INT, {field}}}
     target: {{type: iceberg, mode: history, key: [id, shop]}}
     quality: {quality}
 """
 
 
 @pytest.mark.parametrize(
-    ("mode", "quality", "problem"),
+    ("field", "quality", "problem"),
     [
-        ("FAILFAST", "{columns: {v: [not_null]}}", "not_null rejects rows of a snapshot, whose"),
-        ("FAILFAST", "{columns: {v: [{rule: not_null, level: warn}]}}", ""),
-        ("FAILFAST", "{blocking: true, columns: {v: [not_null]}}", ""),
-        ("FAILFAST", "{id: [ID, Shop], deduplicate_order_by: at}", ""),
-        ("FAILFAST", "{id: [id], deduplicate_order_by: at}", "add shop of the target's key"),
-        ("DROPMALFORMED", "{blocking: true, columns: {v: [not_null]}}", "source.mode: drops rec"),
+        (
+            "missing_files: no_rows",
+            "{blocking: true, columns: {v: [not_null]}}",
+            "reads no rows of",
+        ),
+        (
+            "mode: FAILFAST",
+            "{columns: {v: [not_null]}}",
+            "not_null rejects rows of a snapshot, whose",
+        ),
+        ("mode: FAILFAST", "{columns: {v: [{rule: not_null, level: warn}]}}", ""),
+        ("mode: FAILFAST", "{blocking: true, columns: {v: [not_null]}}", ""),
+        ("mode: FAILFAST", "{id: [ID, Shop], deduplicate_order_by: at}", ""),
+        ("mode: FAILFAST", "{id: [id], deduplicate_order_by: at}", "add shop of the target's key"),
+        (
+            "mode: DROPMALFORMED",
+            "{blocking: true, columns: {v: [not_null]}}",
+            "source.mode: drops rec",
+        ),
     ],
 )
-def test_a_snapshot_of_a_history_leaves_no_key_out(folder, mode, quality, problem):
+def test_a_snapshot_of_a_history_leaves_no_key_out(folder, field, quality, problem):
     def refused(kind):
-        text = SNAPSHOT.format(kind=kind, mode=mode, quality=quality)
+        text = SNAPSHOT.format(kind=kind, field=field, quality=quality)
         written = folder.write("tables/t.yaml", text)
         try:
             written.load()

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
 import psutil
 import pytest
@@ -266,6 +268,18 @@ def test_a_training_that_fails_gives_the_reason_and_leaves_nothing(java, cache, 
     ):
         training.train(project)
     assert trainings(cache) == []
+
+
+def test_a_training_reports_that_it_waits_for_another_one(java, cache, project):
+    waits = Event()
+    own = archive_for(launch_settings(project))
+    assert own is not None
+    with ThreadPoolExecutor() as pool:
+        with training._exclusive_lock(cache, lambda: None):
+            waiting = pool.submit(training.train, project, waits.set)
+            assert waits.wait(PATIENCE)
+            made(own)
+        assert waiting.result(PATIENCE).seconds == 0
 
 
 def test_an_archive_is_made_where_the_secrets_of_a_project_are_not_known(java, project):

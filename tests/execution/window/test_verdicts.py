@@ -88,7 +88,7 @@ def test_the_number_of_rows_changes_by_no_more_than_a_step_allows(spark, guarded
     [
         ("change_at_most: half", "'half' must be a percentage, such as 50 %"),
         ("change_at_most: -1", "change_at_most"),
-        ("target: {type: iceberg, mode: upsert, key: [id]}, never_empty: true", "not mode upsert"),
+        ("target: {type: iceberg, mode: upsert, key: [id]}, never_empty: true", "not the mode"),
         ("never_empty: true", "need a target whose published rows are replaced"),
     ],
 )

@@ -364,7 +364,7 @@ FIELD = (
     [
         ("Unique", "<fields><field><name>id</name></field></fields>"),
         ("GroupBy", "<group><field><name>id</name></field></group>"),
-        ("SelectValues", "<fields><meta><name>x</name><type>Integer</type></meta></fields>"),
+        ("SelectValues", "<fields><meta><name>x</name><type>Number</type></meta></fields>"),
         ("Sequence", "<use_database>Y</use_database><valuename>n</valuename>"),
         ("Constant", fields({"name": "d", "type": "Date", "nullif": "2020/01/01"})),
         ("Constant", FIELD.format("<type>String</type><nullif>${v}</nullif>")),
@@ -581,11 +581,12 @@ def test_strings_cut_fails_for_characters_of_two_units(spark: Any):
         collect(spark, it, rows="VALUES (1, '😀') AS t(id, v)")
 
 
-def test_number_range_takes_the_first_range_with_the_number(spark: Any):
-    """Source: Kettle, NumberRangeSet: the upper bound is not part of a range."""
+def test_number_range_unites_the_texts_of_all_ranges_with_the_number(spark: Any):
+    """Source: Kettle, NumberRangeSet.evaluateDouble: an upper bound is not part of a range."""
     rules = [
         {"lower_bound": "-1.7976931348623157E308", "upper_bound": "5.0", "value": "low"},
         {"lower_bound": "5.0", "upper_bound": "10.0", "value": "mid"},
+        {"lower_bound": "8.0", "upper_bound": "12.0", "value": "some"},
         {"lower_bound": "0.0", "upper_bound": "20.0", "value": ""},
     ]
     xml = (
@@ -593,17 +594,30 @@ def test_number_range_takes_the_first_range_with_the_number(spark: Any):
         "<fallBackValue>unknown</fallBackValue>" + fields(*rules, group="rules", tag="rule")
     )
     it = row_step("NumberRange", xml)
-    rows = "VALUES (4.9), (5), (10), (20), (NULL) AS t(x)"
+    rows = "VALUES (4.9), (5), (8), (10), (12), (20), (NULL) AS t(x)"
     found = {str(x): text for x, text in collect(spark, it, rows=rows)}
-    assert found == {"4.9": "low", "5.0": "mid", "10.0": None, "20.0": "unknown", "None": "unknown"}
+    assert found == {
+        "4.9": "low",
+        "5.0": "mid",
+        "8.0": "mid,some",
+        "10.0": "some",
+        **dict.fromkeys(("12.0", "20.0", "None"), "unknown"),
+    }
 
 
 def test_unique_rows_by_hash_compares_all_fields(spark: Any):
-    it = row_step("UniqueRowsByHashSet", "<fields/>")
+    stored = "<store_values>Y</store_values>"
+    it = row_step("UniqueRowsByHashSet", f"{stored}<fields/>")
     rows = "VALUES (1, 'a'), (1, 'a'), (1, 'A'), (NULL, NULL), (NULL, NULL) AS t(id, v)"
     assert len(collect(spark, it, rows=rows)) == 3
     with pytest.raises(UntranslatableError, match="compare all fields"):
-        query(row_step("UniqueRowsByHashSet", fields({"name": "id"})))
+        query(row_step("UniqueRowsByHashSet", stored + fields({"name": "id"})))
+
+
+def test_unique_rows_by_hash_without_stored_values_is_refused():
+    """Source: Kettle, the sample `Unique Rows by Hashset`: 9 of 18 different words are left."""
+    with pytest.raises(UntranslatableError, match="compares only hashes"):
+        query(row_step("UniqueRowsByHashSet", "<store_values>N</store_values><fields/>"))
 
 
 def test_get_system_info_adds_times_of_the_run(spark: Any):
@@ -629,17 +643,19 @@ def test_a_data_grid_has_typed_rows(spark: Any):
         constant("text", "String"),
         constant("n", "Integer"),
         constant("day", "Date", format="dd/MM/yyyy"),
+        constant("night", "Date", format="yyyyMMdd HHmmss"),
     ]
-    lines = "<line><item>it's</item><item>7</item><item>29/11/2026</item></line>"
-    empty = "<line><item/><item/><item/></line>"
+    lines = "<line><item>it's</item><item>7</item><item>29/11/2026</item>"
+    lines += "<item>20261129 235959</item></line>"
+    empty = "<line><item/><item/><item/><item/></line>"
     it = row_step("DataGrid", f"{fields(*kinds)}<data>{lines}{empty}</data>")
     found = spark.sql(query(it)).collect()
     assert [tuple(row) for row in found] == [
-        ("it's", 7, datetime(2026, 11, 29)),
-        (None, None, None),
+        ("it's", 7, datetime(2026, 11, 29), datetime(2026, 11, 29, 23, 59, 59)),
+        (None, None, None, None),
     ]
     nothing = spark.sql(query(row_step("DataGrid", f"{fields(*kinds)}<data/>")))
-    assert (nothing.columns, nothing.count()) == (["text", "n", "day"], 0)
+    assert (nothing.columns, nothing.count()) == (["text", "n", "day", "night"], 0)
 
 
 @pytest.mark.parametrize(
@@ -701,3 +717,30 @@ def test_append_streams_appends_rows_with_the_same_fields(spark: Any):
     assert spark.sql(pair(it, PEOPLE, "id", "name", "x")).count() == 8
     with pytest.raises(UntranslatableError, match="not known or differ"):
         pair(it, PEOPLE, "id", "x", "name")
+
+
+def test_select_values_keeps_a_field_that_has_the_type(spark: Any):
+    """Source: Kettle, SelectValues.metadataValues, which converts only other types."""
+
+    def changed(rows: str, kind: str, **more: str) -> list[tuple[Any, ...]]:
+        meta = {"name": "v", "rename": "v", "type": kind, "length": "0", "precision": "-2", **more}
+        it = row_step("SelectValues", fields(*[meta]).replace("field>", "meta>"))
+        return collect(spark, it, rows=f"VALUES {rows} AS t(id, v)")
+
+    day = datetime(2026, 11, 29)
+    assert changed(f"(1, TIMESTAMP'{day}'), (2, NULL)", "Date") == [(1, day), (2, None)]
+    assert changed("(1, DATE'2026-11-29')", "Timestamp", rename="w") == [(1, day.date())]
+    assert changed("(1, 7)", "Integer", length="2") == [(1, 7)]
+    assert changed("(1, 'x')", "String", length="-2") == [(1, "x")]
+    for rows, kind in (
+        ("(1, '2026-11-29')", "Date"),
+        ("(1, 7.5)", "Integer"),
+        ("(1, 7)", "String"),
+    ):
+        with pytest.raises(Exception, match="has another type than"):
+            changed(rows, kind, length="-2")
+    with pytest.raises(Exception, match="finer than milliseconds"):
+        changed("(1, TIMESTAMP'2026-11-29 00:00:00.0001')", "Date")
+    for more in ({"conversion_mask": "yyyy"}, {"precision": "1"}):
+        with pytest.raises(UntranslatableError, match="it converts v"):
+            changed("(1, 7)", "Date", **more)

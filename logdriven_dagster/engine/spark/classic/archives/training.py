@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,11 +70,11 @@ def find_archive(project: Project) -> Archive | None:
     return archive_for(launch_settings(_without_secrets(project)))
 
 
-def train(project: Project) -> Trained:
+def train(project: Project, report_wait: Callable[[], None] = lambda: None) -> Trained:
     """Make the archive of a project's Spark unless it exists, and return it.
 
-    Waits for a concurrent training of this user. Raises UsageError if this Spark cannot have an
-    archive, or if Java makes none.
+    Calls `report_wait` before it waits for a concurrent training of this user. Raises UsageError if
+    this Spark cannot have an archive, or if Java makes none.
     """
     archive = find_archive(project)
     if archive is None:
@@ -85,7 +85,7 @@ def train(project: Project) -> Trained:
             "options for archives, or this Java has no archive of its own (run "
             "`java -Xshare:dump`, or use Java 25)"
         )
-    return _ensure(archive)
+    return _ensure(archive, report_wait)
 
 
 def train_at_exit(project: Project, archive: Archive) -> None:
@@ -165,8 +165,8 @@ def _without_secrets(project: Project) -> Project:
     )
 
 
-def _ensure(archive: Archive) -> Trained:
-    with _exclusive_lock(archive.file.parent):
+def _ensure(archive: Archive, report_wait: Callable[[], None]) -> Trained:
+    with _exclusive_lock(archive.file.parent, report_wait):
         seconds = 0.0 if archive.can_be_used() else _train(archive)
         archive.log.unlink(missing_ok=True)
     return Trained(archive.file, seconds)
@@ -218,13 +218,17 @@ def _tidy(folder: Path) -> None:
 
 
 @contextmanager
-def _exclusive_lock(folder: Path) -> Iterator[None]:
+def _exclusive_lock(folder: Path, report_wait: Callable[[], None]) -> Iterator[None]:
     """Wait for the lock that lets one process of this user make archives at a time."""
     with (folder / "training.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report_wait()
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 if __name__ == "__main__":  # started by `_start_training`, with the log as its output
     name, settings = json.loads(sys.argv[1])
-    _ensure(Archive(Path(name), settings))
+    _ensure(Archive(Path(name), settings), lambda: None)

@@ -159,11 +159,19 @@ def deduplicate(step: RowStep, reading: Reading, by_name: Mapping[str, RowStep])
 
 
 def deduplicate_all(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
-    """Return the query of Unique rows (HashSet), if it compares all fields of the rows."""
+    """Return the query of Unique rows (HashSet), if it compares all fields of the rows.
+
+    Without stored values, Kettle drops rows whose hash another row has. Source: Kettle, RowKey.
+    """
     names = {read_text(each, "name").lower() for each in step.element.iterfind("fields/field")}
     columns = reading.columns.get(step.sources[0])
     if read_text(step.element, "reject_duplicate_row").upper() == "Y":
         raise UntranslatableError(f"{step.name}: duplicates are sent to another step; use SQL")
+    if read_text(step.element, "store_values").upper() != "Y":
+        raise UntranslatableError(
+            f"{step.name}: it compares only hashes, which different rows may share; set "
+            "store_values to Y, or write DISTINCT in SQL"
+        )
     if names and (columns is None or {each.lower() for each in columns} != names):
         raise UntranslatableError(
             f"{step.name}: the kept row depends on the order of the rows; compare all fields, or "

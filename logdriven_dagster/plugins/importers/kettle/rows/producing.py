@@ -142,14 +142,12 @@ def _has_point(field: "Element") -> bool:
 
 def _read_date(text: str, mask: str) -> datetime | None:
     """Return a date that has exactly the parts of a mask of Java; None for other texts."""
-    parts = re.split(r"([A-Za-z]+)", mask)
-    if any(each not in _PARTS for each in parts[1::2]) or "yyyy" not in parts:
+    parts = [each[0] for each in re.finditer(r"([A-Za-z])\1*|[^A-Za-z]+", mask)]
+    if any(each[0].isalpha() and each not in _PARTS for each in parts) or "yyyy" not in parts:
         return None
     if re.sub(r"[0-9]", "0", text) != re.sub(r"[A-Za-z]", "0", mask) or "'" in mask:
         return None
-    pattern = "".join(
-        _PARTS[each] if n % 2 else each.replace("%", "%%") for n, each in enumerate(parts)
-    )
+    pattern = "".join(_PARTS.get(each, each.replace("%", "%%")) for each in parts)
     try:
         return datetime.strptime(text, pattern)
     except ValueError:

@@ -1,6 +1,7 @@
 """Queries of steps that replace, cut and classify values of single fields.
 
-Sources: Kettle, ReplaceString, StringCut, NumberRangeSet.
+Sources: Kettle, ReplaceString, StringCut, NumberRangeSet, NumberRangeRule, FieldSplitter,
+SplitFieldToRows.
 """
 
 import re
@@ -103,10 +104,10 @@ def _cut(step: str, field: "Element", name: str) -> str:
 
 
 def classify(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
-    """Return the query of Number range: the text of the first range with the number, else one."""
+    """Return the query of Number range: the texts of all ranges with the number, else one text."""
     element = step.element
     number = f"CAST({as_number(quote(read_text(element, 'inputField')))} AS DOUBLE)"
-    cases = []
+    found = []
     for rule in element.iterfind("rules/rule"):
         try:
             bounds = [
@@ -119,16 +120,14 @@ def classify(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
         if len(bounds) != 2:
             raise UntranslatableError(f"{step.name}: a range has no bound; {_SQL}")
         low, high = (f"CAST('{each!r}' AS DOUBLE)" for each in bounds)
-        text = rule.findtext("value") or ""
-        value = literal(text) if text else "NULL"
-        cases.append(f"WHEN {number} >= {low} AND {number} < {high} THEN {value}")
-    if not cases:
-        raise UntranslatableError(f"{step.name}: it has no ranges; {_SQL}")
-    otherwise = element.findtext("fallBackValue") or ""
-    found = f"CASE {' '.join(cases)} ELSE {literal(otherwise) if otherwise else 'NULL'} END"
-    return _select(
-        step, reading, {}, {read_text(element, "outputField"): f"CAST({found} AS STRING)"}
-    )
+        if value := rule.findtext("value"):
+            found.append(f"IF({number} >= {low} AND {number} < {high}, {literal(value)}, NULL)")
+    if not found:
+        raise UntranslatableError(f"{step.name}: it has no ranges with a value; {_SQL}")
+    fallback = element.findtext("fallBackValue")
+    otherwise = literal(fallback) if fallback else "NULL"
+    texts = f"coalesce(nullif(concat_ws(',', {', '.join(found)}), ''), {otherwise})"
+    return _select(step, reading, {}, {read_text(element, "outputField"): texts})
 
 
 def split_field(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> str:
