@@ -59,8 +59,8 @@ class FileSelection:
 
     def select_paths(self, paths: Iterable[str]) -> list[str]:
         """Return those of the paths that are selected."""
-        named = set(map(local_path, self.locations))
-        return [path for path in paths if (path in named) is not self.is_inverted]
+        named = set(map(plain_location, self.locations))
+        return [path for path in paths if (normalize_scheme(path) in named) is not self.is_inverted]
 
     def select_columns(self, frame: "DataFrame", names: Iterable[str]) -> "DataFrame":
         """Return these columns of a frame, and the names of its files, if they are wanted."""
@@ -82,7 +82,7 @@ def plain_location(uri: str) -> str:
 
 def normalize_scheme(location: str) -> str:
     """Return a location with the same scheme for all of Hadoop's names of S3."""
-    return re.sub("^s3[an]://", "s3://", location)
+    return re.sub("^s3[an]://", "s3://", location) if location.startswith("s3") else location
 
 
 def group_by_file(

@@ -18,6 +18,7 @@ from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.rendering import render_path
+from logdriven_dagster.engine.sources.known_sources import is_hidden
 from logdriven_dagster.engine.storage.locations import file_system
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.files import FoundFile
@@ -185,7 +186,7 @@ def _system(url: str, project: Project) -> tuple[Any, str]:
 def _is_hidden(path: str, base: str) -> bool:
     """Return True for names that Spark ignores; writers use them for their own files."""
     below = path.removeprefix(base)
-    return any(part.startswith(("_", ".")) for part in [*below.split("/"), Path(path).name])
+    return any(map(is_hidden, [*below.split("/"), Path(path).name]))
 
 
 def _file(url: str, system: Any, path: str, info: Mapping[str, Any], version: str) -> FoundFile:

@@ -119,12 +119,17 @@ def _open_remote(reading: Reading, file: FoundFile) -> DataFile:
     return DataFile(file.location, file.size, changed, system)
 
 
-def files_below(reading: Reading, key: Key) -> Fingerprint | None:
-    """Return the files that Spark reads at a local path; None if only Spark can list them."""
+def files_below(reading: Reading, source: FilesSource, key: Key) -> Fingerprint | None:
+    """Return the files that Spark reads at a path; None if only Spark can list them."""
     capabilities = mode_of(reading.spark).capabilities
     if not capabilities.lists_files_eagerly or reading.table.incremental.registers_files:
         return None
-    if is_remote(key.path) or _chooses_files(key):
+    if is_remote(key.path):
+        if PATTERN & set(key.path):
+            return None
+        found = find_data_files(reading, source, key)
+        return None if found is None else frozenset(file[:3] for file in found)
+    if _chooses_files(key):
         return None
     if PATTERN & set(key.path):
         return reading.listed.remember(("matched", key.path), lambda: _matched(reading, key.path))
@@ -174,7 +179,11 @@ def remote_files(reading: Reading, source: FilesSource, key: Key) -> list[FoundF
     found = reading.listed.remote[key.path]
     if "*" in key.path:
         return found
-    files = [file for file in found if _is_read(file.location, key.path)]
+    files = [
+        file
+        for file in found
+        if _is_read(file.location, key.path) and _is_data(name_of(file.location))
+    ]
     values_in_folders((file.location for file in files), key.path)
     return files
 

@@ -105,7 +105,7 @@ def _load_selected(
 
     Spark does not list the others: the cost of a window does not grow with them.
     """
-    selection, files = reading.files, files_below(reading, key)
+    selection, files = reading.files, files_below(reading, source, key)
     is_inferred = columns is None and not samples and source.type != "binaryFile"
     if selection is None or not files or is_inferred:
         return None

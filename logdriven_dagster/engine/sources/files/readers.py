@@ -13,7 +13,7 @@ from logdriven_dagster.config.models.types.files import (
     TextSource,
 )
 from logdriven_dagster.engine.queries.rendering import build_pattern, render_paths
-from logdriven_dagster.engine.sources.file_rows import METADATA, plain_location
+from logdriven_dagster.engine.sources.file_rows import METADATA, normalize_scheme, plain_location
 from logdriven_dagster.engine.sources.files.arrivals import has_files
 from logdriven_dagster.engine.sources.files.json_texts import has_skipped_objects
 from logdriven_dagster.engine.sources.files.listing import files_below, list_remote_versions
@@ -99,12 +99,12 @@ class FilesReader(Reader):
         if not mode.capabilities.has_input_file_name:
             return None
         key = build_cache_key(reading, source)
-        if (data := files_below(reading, key)) and (
+        if (data := files_below(reading, source, key)) and (
             names := self._own_columns(reading, source, data)
         ):
             if METADATA in {*map(str.lower, names), *find_values(reading, key, data)}:
                 return None
-            paths = {path for path, _, _ in data}
+            paths = {normalize_scheme(path) for path, _, _ in data}
             return frozenset(version for version in files if version.path in paths)
         frame = self.whole(reading, source)
         if METADATA in map(str.lower, frame.columns):

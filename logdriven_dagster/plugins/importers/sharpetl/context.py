@@ -35,6 +35,8 @@ class Context:
     kind: str
     """The table's `incremental_type`."""
     variables: Variables
+    writers: Mapping[str, str]
+    """The workflow that writes each table of Spark's catalog, by the table's lower-case name."""
     temps: dict[str, str] = field(default_factory=dict)
     """Step with the result of each temporary table, by its lower-case name."""
 

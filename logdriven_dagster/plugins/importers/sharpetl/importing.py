@@ -17,6 +17,7 @@ from logdriven_dagster.plugins.importers.sharpetl.parser import Workflow, read_w
 from logdriven_dagster.plugins.importers.sharpetl.quality import notify, read_rules
 from logdriven_dagster.plugins.importers.sharpetl.sources import FILES, KAFKA
 from logdriven_dagster.plugins.importers.sharpetl.steps import Steps
+from logdriven_dagster.plugins.importers.sharpetl.targets import list_written
 from logdriven_dagster.plugins.importers.sharpetl.uniting import unite_writers
 from logdriven_dagster.plugins.importers.sharpetl.variables import (
     Variables,
@@ -57,8 +58,11 @@ def import_sharpetl(
             translation.note(place, workflow.name, f"the table is called {name}")
     translation.names = names
     known = read_rules(rules)
+    writers: dict[str, str] = {}
     for workflow in workflows:
-        one = _WorkflowDraft(project, workflow, translation, names, (connections, known))
+        writers |= list_written(workflow)
+    for workflow in workflows:
+        one = _WorkflowDraft(project, workflow, translation, (names, writers), (connections, known))
         translation.drafts.append(one.draft())
     unite_writers(translation)
     return translation
@@ -72,17 +76,18 @@ class _WorkflowDraft:
         project: Project,
         workflow: Workflow,
         translation: Translation,
-        names: Mapping[str, str],
+        all_tables: tuple[Mapping[str, str], Mapping[str, str]],
         theirs: tuple[Mapping[str, str], Mapping[str, SharpEtlRule]],
     ) -> None:
-        self._project, self._workflow, self._names = project, workflow, names
+        self._names, writers = all_tables
+        self._project, self._workflow = project, workflow
         self._incomplete = False
         self._fallen_back = False
         kind = self._kind(translation)
         variables = Variables(
             workflow.name, kind not in ("time_window", "full"), project.config.variables.keys()
         )
-        self._context = Context(project, workflow, translation, *theirs, kind, variables)
+        self._context = Context(project, workflow, translation, *theirs, kind, variables, writers)
 
     def _kind(self, translation: Translation) -> str:
         """Return the table's incremental type."""
@@ -169,7 +174,7 @@ class _WorkflowDraft:
             steps.add(step)
         self._at_least_one_target(steps)
         self._check_kind(steps)
-        depends_on = self._depends_on()
+        depends_on = self._depends_on(steps)
         if steps.incomplete or self._incomplete:
             values["release_state"] = "offline"
         values |= self._options()
@@ -258,7 +263,7 @@ class _WorkflowDraft:
             return self._names[name]
         return name if name in self._project.tables else None
 
-    def _depends_on(self) -> list[Values]:
+    def _depends_on(self, steps: Steps) -> list[Values]:
         depends: dict[str, Values] = {}
         name = self._workflow.get("upstream")
         if name and (ours := self._ours(name)):
@@ -289,6 +294,10 @@ class _WorkflowDraft:
                 self._context.leave(line, f"depends on {other}", reason)
             # Their queries read databases, so upstream tables are awaited but not read by name.
             depends.setdefault(ours, {"table": ours, "read": "none"})
+        known = {name.lower() for name in (*depends, *self._project.tables)}
+        for name in steps.list_catalog_tables():
+            if name.lower() not in known:
+                depends[name] = {"table": name, "managed": False}
         return list(depends.values())
 
     def _list_awaited(self) -> list[tuple[int, str]]:

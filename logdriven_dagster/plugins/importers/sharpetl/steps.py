@@ -4,7 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from logdriven_dagster.config.sql.references import UnreadableSqlError, replace_tables
+from logdriven_dagster.config.sql.references import (
+    UnreadableSqlError,
+    find_named_tables,
+    parse_query,
+    replace_tables,
+)
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError, Values, stub_query
 from logdriven_dagster.plugins.importers.naming import step_name
 from logdriven_dagster.plugins.importers.sharpetl.context import (
@@ -33,7 +38,7 @@ from logdriven_dagster.plugins.importers.sharpetl.sources import (
     read_from,
 )
 from logdriven_dagster.plugins.importers.sharpetl.targets import (
-    find_own_tables,
+    find_moved_tables,
     find_unknown_overwrite,
     write_to,
 )
@@ -67,8 +72,14 @@ class Steps:
         self._list(step)
         workflow = self.context.workflow
         reason = find_merge_reader(workflow, step) or find_replacement(workflow, step)
-        if reason is None and step.target.kind == "console" and find_own_tables(workflow, step):
-            reason = "the step is left out: it only shows rows that the workflow has written"
+        if (
+            reason is None
+            and step.target.kind == "console"
+            and find_moved_tables(self.context, step)
+        ):
+            reason = (
+                "the step is left out: it only shows rows of a table that is one of the project now"
+            )
         if reason:
             self.context.note(step.line, f"step {step.name}", reason)
             return
@@ -88,6 +99,20 @@ class Steps:
         self._append(step, name, made)
         if step.target.kind == "temp" and step.target.get("tableName"):
             self.context.temps[_temp(self.context, step).lower()] = name
+
+    def list_catalog_tables(self) -> list[str]:
+        """Return the tables of Spark's catalog that queries read, which another system fills."""
+        own = {str(values["step"]).lower() for values in self.steps} | {"source"}
+        found: dict[str, str] = {}
+        for values in self.steps:
+            try:
+                names = find_named_tables(parse_query(str(values.get("sql") or "SELECT 1")))
+            except UnreadableSqlError:
+                continue
+            for name, _ in names:
+                if name.lower() not in own and re.fullmatch(r"\w+(\.\w+)?", name):
+                    found.setdefault(name.lower(), name)
+        return list(found.values())
 
     def _append(self, step: Step, name: str, made: WorkflowStep) -> Values:
         """Add a translated step, and return its fields."""
@@ -125,7 +150,7 @@ class Steps:
             raise UntranslatableError("it has no source")
         if created := find_created(self.context.workflow, step):
             made.sql = convert_to_declared(made.sql, created)
-        if reason := find_own_tables(self.context.workflow, step):
+        if reason := find_moved_tables(self.context, step):
             self._review(step.line, f"step {step.name}", reason, made)
         if reason := find_unknown_overwrite(self.context, step):
             self._review(step.headers["writeMode"].line, "writeMode=overwrite", reason, made)

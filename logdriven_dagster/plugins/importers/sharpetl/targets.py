@@ -120,22 +120,34 @@ def name_lake_table(context: Context, end: End) -> str:
     return table_name(context.variables.constant(given))
 
 
-def find_own_tables(workflow: Workflow, step: Step) -> str | None:
-    """Return the reason why a step must not read a table that its own workflow writes, or None.
+def find_moved_tables(context: Context, step: Step) -> str | None:
+    """Return the reason why a step must not read tables that imported workflows write, or None.
 
     Sharp ETL's query reads the rows in Spark's catalog, into which no step writes here.
     """
-    written = {each.target.table for each in workflow.steps if each.target.kind in LAKE}
-    names = sorted(_list_tables(step) & written)
+    names = sorted(list_tables(step) & context.writers.keys())
     if not names:
         return None
+    writers = ", ".join(dict.fromkeys(context.writers[name] for name in names))
+    way = "read it by the name of the table of that workflow, with depends_on"
+    if writers == context.workflow.name:
+        way = (
+            "read the rows of the earlier step, or make this step a table of its own with "
+            "depends_on"
+        )
     return (
-        f"it reads {', '.join(names)}, which the workflow writes into a table of the project now; "
-        "read the rows of the earlier step, or make this step a table of its own with depends_on"
+        f"it reads {', '.join(names)}, which workflow {writers} writes into a table of the "
+        f"project now; {way}"
     )
 
 
-def _list_tables(step: Step) -> set[str]:
+def list_written(workflow: Workflow) -> dict[str, str]:
+    """Return the tables of Spark's catalog that a workflow writes, each with its name."""
+    steps = [step for step in workflow.steps if step.target.kind in LAKE and step.target.table]
+    return {step.target.table: workflow.name for step in steps}
+
+
+def list_tables(step: Step) -> set[str]:
     """Return the tables of Spark's catalog that a step reads, in lower case."""
     from sqlglot import exp
 

@@ -1,7 +1,9 @@
 """Parquet and ORC files in an object store: read by the footers of all files, as local ones are."""
 
 import json
+import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,9 @@ import pytest
 from pyarrow import orc, parquet
 from pyspark.errors import PySparkException
 
+from logdriven_dagster.engine.sources.file_rows import FileSelection, local_path
+from logdriven_dagster.engine.sources.files.listing import files_below
+from logdriven_dagster.engine.sources.files.loading import build_cache_key
 from logdriven_dagster.engine.sources.known_sources import KnownSources
 from logdriven_dagster.engine.sources.readers import Reading, read_source
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
@@ -40,17 +45,29 @@ def write(folder: Path, name: str, columns: Any, **options: Any) -> None:
     (orc if path.suffix == ".orc" else parquet).write_table(table, path, **options)
 
 
-def read(lab: Lab, path: str, kind: str, **fields: Any) -> list[tuple[Any, ...]] | str:
-    """Return the sorted rows of a source, or the error that refuses it."""
-    source = {"type": kind, "path": path, **fields.pop("source", {})}
+def reading_of(lab: Lab, source: dict[str, Any], **fields: Any) -> tuple[Reading, Any]:
     lab.table("ods.t", {"source": source, "target": {"type": "parquet"}}, **fields)
     run, project = lab.window_run("ods.t", day(1)), lab.project
     reading = Reading(project, lab.spark, run, lambda: None, KnownSources())
+    return reading, project.table("ods.t").steps[0].source
+
+
+def read(lab: Lab, path: str, kind: str, **fields: Any) -> list[tuple[Any, ...]] | str:
+    """Return the sorted rows of a source, or the error that refuses it."""
+    reading, source = reading_of(
+        lab, {"type": kind, "path": path, **fields.pop("source", {})}, **fields
+    )
     try:
-        frame = read_source(reading, project.table("ods.t").steps[0].source)
+        frame = read_source(reading, source)
         return [(*sorted(frame.columns),), *sorted(map(tuple, frame.collect()), key=repr)]
     except (TerminalStepError, PySparkException) as error:
         return str(error)
+
+
+def files_discovered(spark: Any) -> int:
+    """Spark's own counter of the files that it has listed."""
+    metrics = spark._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
+    return int(metrics.METRIC_FILES_DISCOVERED().getCount())
 
 
 def with_storage(lab: Lab, lake: Lake) -> None:
@@ -178,6 +195,51 @@ def test_columns_of_files_that_only_spark_can_list_are_those_of_all_files(lab: L
     with_storage(lab, lake)
     found = read(lab, f"{lake.url(lab.root)}/in/*", "parquet")
     assert found == [("extra", "n"), (1, None), (2, "x")]
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_spark_lists_the_selected_files_of_a_bucket_and_no_others(
+    lab: Lab, lake: Lake, kind: str, scheme: str
+):
+    rows = lab.spark.range(40).selectExpr("id AS a", "DATE'2026-01-01' + CAST(id AS INT) AS ds")
+    writer = rows.repartition("ds").write.partitionBy("ds").format(kind)
+    writer.save(str(lab.root / "in"))
+    with_storage(lab, lake)
+    url = lake.url(lab.root / "in").replace("s3:", f"{scheme}:")
+    reading, source = reading_of(lab, {"type": kind, "path": url, "columns": "a BIGINT, ds DATE"})
+    names = sorted(
+        f"{url}/{path.relative_to(lab.root / 'in')}" for path in lab.root.glob("in/ds=*/part*")
+    )
+    for chosen in (
+        FileSelection(frozenset(names[3:4])),
+        FileSelection(frozenset(names[1:]), is_inverted=True),
+    ):
+        before = files_discovered(lab.spark)
+        found = read_source(replace(reading, files=chosen), source)
+        assert files_discovered(lab.spark) - before <= 2  # and the file with the types
+        assert len(found.collect()) == 1
+
+
+PLACES = ["", "_x", ".x", "v=1", "v=2", "_v=3", "plain", "2026/v=1", "v=1/plain", "v=1/_done"]
+NAMES = ["a.txt", "_b.txt", ".c.txt", "_d=1.txt", "e._COPYING_", "f g%20h.txt", "_metadata", "i"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_files_that_are_listed_here_are_those_that_spark_reads(lab: Lab, lake: Lake, seed: int):
+    chance = random.Random(seed)
+    for place in chance.sample(PLACES, 4):
+        for name in chance.sample(NAMES, 3):
+            lab.file(f"in/{place}/{name}", f"{place} {name}\n")
+    with_storage(lab, lake)
+    reading, source = reading_of(lab, {"type": "text", "path": lake.url(lab.root / "in")})
+    try:
+        whole = read_source(reading, source)
+        read = {local_path(row[0]) for row in whole.select("_metadata.file_path").collect()}
+    except (PySparkException, TerminalStepError):
+        return  # folders that contradict each other, or files next to folders of columns
+    found = files_below(reading, source, build_cache_key(reading, source))
+    assert {path for path, _, _ in found or ()} == read
 
 
 def test_a_footer_is_requested_once_per_version_of_a_file(lab: Lab, lake: Lake):

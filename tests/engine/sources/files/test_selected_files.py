@@ -159,7 +159,7 @@ def test_the_files_that_are_found_here_are_those_that_spark_reads(lab: Lab, seed
     except (PySparkException, TerminalStepError):
         return  # folders that contradict each other, or files next to folders of columns
     read = {local_path(row[0]) for row in whole.select("_metadata.file_path").collect()}
-    found = files_below(reading, build_cache_key(reading, source))
+    found = files_below(reading, source, build_cache_key(reading, source))
     assert {path for path, _, _ in found or ()} == read
 
 
@@ -212,7 +212,7 @@ def test_a_pattern_that_matches_a_folder_is_listed_by_spark(lab: Lab):
     lab.file("in/a.csv", "1\n")
     lab.file("in/b/c.csv", "2\n")
     reading, source = reading_of(lab, {"type": "csv", "path": "in/*", "columns": "a INT"})
-    assert files_below(reading, build_cache_key(reading, source)) is None
+    assert files_below(reading, source, build_cache_key(reading, source)) is None
 
 
 def test_spark_lists_a_thousand_selected_files_and_no_others(lab: Lab):

@@ -275,7 +275,7 @@ def test_a_transformation_of_cuts_splits_and_pivots_runs(kettle: Kettle, brought
         "<newfield>part</newfield>",
         "NumberRange": "<inputField>q2</inputField><outputField>k</outputField>"
         "<fallBackValue>x</fallBackValue>" + fields(range_, group="rules", tag="rule"),
-        "UniqueRowsByHashSet": "<fields/>",
+        "UniqueRowsByHashSet": "<store_values>Y</store_values><fields/>",
     }
     steps = [
         step("read", "TableInput", sql="SELECT id, v, q1, q2 FROM src"),
@@ -293,3 +293,42 @@ def test_a_transformation_of_cuts_splits_and_pivots_runs(kettle: Kettle, brought
         (1, "x", 10, 20, "a", "b"),
         (2, "low", None, 5, "c", "c"),
     ]
+
+
+def test_rows_that_no_query_reads_are_loaded(
+    folder: Folder, kettle: Kettle, brought: Any, spark: Any
+):
+    """Generated and listed rows are numbered, joined and appended."""
+    folder.spark = spark
+    folder.execute("CREATE TABLE dst (n BIGINT, kind VARCHAR(9))")
+    counter = (
+        "<use_counter>Y</use_counter><start_at>1</start_at><increment_by>1</increment_by>"
+        "<max_value>9</max_value><valuename>n</valuename>"
+    )
+    text = {"name": "kind", "type": "String"}
+    grid = fields(text) + "<data><line><item>a</item></line><line><item>b</item></line></data>"
+    steps = [
+        step("made", "RowGenerator", limit="2", below=fields({"name": "x", "type": "Integer"})),
+        step("number", "Sequence", below=counter),
+        step("kinds", "DataGrid", below=grid),
+        step("pairs", "JoinRows", main="number"),
+        step("first", "SelectValues", below=fields({"name": "n"}, {"name": "kind"})),
+        step(
+            "more",
+            "DataGrid",
+            below=fields({"name": "n", "type": "Integer"}, text)
+            + "<data><line><item>7</item><item>c</item></line></data>",
+        ),
+        step("all", "Append", head_name="first", tail_name="more"),
+        step("write", "TableOutput", table="dst", truncate="Y"),
+    ]
+    hops = (
+        *pairwise(["made", "number", "pairs", "first", "all", "write"]),
+        ("kinds", "pairs"),
+        ("more", "all"),
+    )
+    kettle.ktr("flow", *steps, hops=hops)
+    brought()
+    folder.run_all(tables=("kettle.flow",))
+    found = rows(folder.url, "SELECT n, kind FROM dst ORDER BY n, kind")
+    assert found == [(1, "a"), (1, "b"), (2, "a"), (2, "b"), (7, "c")]

@@ -364,7 +364,7 @@ FIELD = (
     [
         ("Unique", "<fields><field><name>id</name></field></fields>"),
         ("GroupBy", "<group><field><name>id</name></field></group>"),
-        ("SelectValues", "<fields><meta><name>x</name><type>Integer</type></meta></fields>"),
+        ("SelectValues", "<fields><meta><name>x</name><type>Number</type></meta></fields>"),
         ("Sequence", "<use_database>Y</use_database><valuename>n</valuename>"),
         ("Constant", fields({"name": "d", "type": "Date", "nullif": "2020/01/01"})),
         ("Constant", FIELD.format("<type>String</type><nullif>${v}</nullif>")),
@@ -717,3 +717,30 @@ def test_append_streams_appends_rows_with_the_same_fields(spark: Any):
     assert spark.sql(pair(it, PEOPLE, "id", "name", "x")).count() == 8
     with pytest.raises(UntranslatableError, match="not known or differ"):
         pair(it, PEOPLE, "id", "x", "name")
+
+
+def test_select_values_keeps_a_field_that_has_the_type(spark: Any):
+    """Source: Kettle, SelectValues.metadataValues, which converts only other types."""
+
+    def changed(rows: str, kind: str, **more: str) -> list[tuple[Any, ...]]:
+        meta = {"name": "v", "rename": "v", "type": kind, "length": "0", "precision": "-2", **more}
+        it = row_step("SelectValues", fields(*[meta]).replace("field>", "meta>"))
+        return collect(spark, it, rows=f"VALUES {rows} AS t(id, v)")
+
+    day = datetime(2026, 11, 29)
+    assert changed(f"(1, TIMESTAMP'{day}'), (2, NULL)", "Date") == [(1, day), (2, None)]
+    assert changed("(1, DATE'2026-11-29')", "Timestamp", rename="w") == [(1, day.date())]
+    assert changed("(1, 7)", "Integer", length="2") == [(1, 7)]
+    assert changed("(1, 'x')", "String", length="-2") == [(1, "x")]
+    for rows, kind in (
+        ("(1, '2026-11-29')", "Date"),
+        ("(1, 7.5)", "Integer"),
+        ("(1, 7)", "String"),
+    ):
+        with pytest.raises(Exception, match="has another type than"):
+            changed(rows, kind, length="-2")
+    with pytest.raises(Exception, match="finer than milliseconds"):
+        changed("(1, TIMESTAMP'2026-11-29 00:00:00.0001')", "Date")
+    for more in ({"conversion_mask": "yyyy"}, {"precision": "1"}):
+        with pytest.raises(UntranslatableError, match="it converts v"):
+            changed("(1, 7)", "Date", **more)

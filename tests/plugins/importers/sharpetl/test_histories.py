@@ -195,8 +195,26 @@ READ_BACK = """
 def test_a_query_of_a_table_that_its_workflow_writes_is_listed(folder: Folder, brought: Any):
     told = brought(DIMENSION + READ_BACK, code=1)
     assert listed(told)[0][1] == "step 6"
-    assert "it reads dim.student, which the workflow writes" in told["untranslated"][0]["reason"]
+    reason = told["untranslated"][0]["reason"]
+    assert "it reads dim.student, which workflow w writes into a table of the project" in reason
     assert folder.values("tables/w.yaml")["release_state"] == "offline"
+
+
+def test_a_query_of_a_table_that_another_workflow_writes_is_listed(folder: Folder, brought: Any):
+    told = brought(DIMENSION, HEAD.replace("=w", "=v") + READ_BACK, code=1)
+    assert "which workflow w writes into a table of the project" in str(told["untranslated"])
+    assert folder.values("tables/v.yaml")["release_state"] == "offline"
+
+
+def test_tables_of_other_systems_in_queries_of_spark_are_declared(folder: Folder, brought: Any):
+    read = READ_BACK.replace(
+        "dim.student", "(select * from dim.class join t) where 1 in (select 1)"
+    )
+    brought(HEAD + SELECTED + read)
+    assert folder.values("tables/w.yaml")["depends_on"] == [
+        {"table": "dim.class", "managed": "false"},
+        {"table": "t", "managed": "false"},
+    ]
 
 
 def test_a_query_that_only_shows_written_rows_is_left_out(folder: Folder, brought: Any):

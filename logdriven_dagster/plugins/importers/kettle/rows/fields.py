@@ -21,31 +21,54 @@ def select_fields(step: RowStep, reading: Reading, _: Mapping[str, RowStep]) -> 
     """Return the query of Select values."""
     fields = step.element.findall("fields/field")
     removed = [read_text(each, "name") for each in step.element.iterfind("fields/remove")]
-    for each in step.element.iterfind("fields/meta"):
-        kind = read_text(each, "type")
-        if kind not in ("", "None") or read_text(each, "conversion_mask"):
-            raise UntranslatableError(
-                f"{step.name}: it converts {read_text(each, 'name')} to {kind or 'a text'}; "
-                "write CAST in SQL"
-            )
+    changes = step.element.findall("fields/meta")
+    kept = {read_text(each, "name"): _keep_type(step.name, each) for each in changes}
     if sized := [
         read_text(each, "name")
-        for each in [*fields, *step.element.findall("fields/meta")]
+        for each in [*fields, *(each for each in changes if read_text(each, "type") not in _SIZED)]
         if read_text(each, "length") not in ("", "-1", "-2")
     ]:
         raise UntranslatableError(f"{step.name}: it sets the length of {', '.join(sized)}")
-    renamed = [
-        (read_text(each, "name"), read_text(each, "rename") or read_text(each, "name"))
-        for each in step.element.iterfind("fields/meta")
-    ]
     query = _project(step, reading, fields)
     if removed:
         query = f"SELECT * EXCEPT ({', '.join(map(quote, removed))}) FROM ({query})"
-    if changed := [(old, new) for old, new in renamed if old.lower() != new.lower()]:
-        names = ", ".join(quote(old) for old, _ in changed)
-        added = ", ".join(f"{quote(old)} AS {quote(new)}" for old, new in changed)
-        query = f"SELECT * EXCEPT ({names}), {added} FROM ({query})"
+    names = {old: read_text(e, "rename") or old for e in changes if (old := read_text(e, "name"))}
+    if changed := [old for old, new in names.items() if old != new or kept[old] != quote(old)]:
+        added = ", ".join(f"{kept[old]} AS {quote(names[old])}" for old in changed)
+        query = f"SELECT * EXCEPT ({', '.join(map(quote, changed))}), {added} FROM ({query})"
     return query
+
+
+def _keep_type(step: str, change: "Element") -> str:
+    """Return a field that must already have the type of a change, as Kettle then leaves it.
+
+    Raises UntranslatableError for types and masks that convert a value.
+    """
+    name, kind = read_text(change, "name"), read_text(change, "type")
+    is_plain = read_text(change, "precision") in ("", "-1", "-2", "0")
+    if kind in ("", "None") and not read_text(change, "conversion_mask"):
+        return quote(name)
+    if kind not in _KEPT or read_text(change, "conversion_mask") or not is_plain:
+        raise UntranslatableError(
+            f"{step}: it converts {name} to {kind or 'a text'}; write CAST in SQL"
+        )
+    column, time = quote(name), f"CAST({quote(name)} AS TIMESTAMP)"
+    if kind == "Date":  # which has milliseconds
+        finer = literal(f"{step}: {name} is finer than milliseconds; truncate it in SQL")
+        whole = f"date_trunc('MILLISECOND', {time}) <=> {time}"
+        column = f"IF({whole}, {column}, raise_error({finer}))"
+    other = literal(f"{step}: {name} has another type than {kind}; convert it in SQL")
+    return f"IF(typeof({quote(name)}) IN ({_KEPT[kind]}), {column}, raise_error({other}))"
+
+
+_SIZED = ("Date", "Timestamp", "Integer")
+"""Types whose length has no effect on a value."""
+_KEPT = {
+    **dict.fromkeys(("Date", "Timestamp"), "'date', 'timestamp', 'timestamp_ntz'"),
+    "Integer": "'tinyint', 'smallint', 'int', 'bigint'",
+    "String": "'string'",
+}
+"""Types of Spark that a type of Kettle stands for."""
 
 
 def _project(step: RowStep, reading: Reading, fields: "Sequence[Element]") -> str:
