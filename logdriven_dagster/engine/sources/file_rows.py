@@ -7,6 +7,7 @@ others when it plans a query, also where a format has no statistics, such as CSV
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -31,7 +32,7 @@ _MOST_CHOSEN = 5_000
 """The maximum number of files in a condition; a longer one costs more than it saves."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileSelection:
     """Selection of some files of a source, by the names that Spark gives them in each row."""
 
