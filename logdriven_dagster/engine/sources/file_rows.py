@@ -73,7 +73,7 @@ ALL_FILES = FileSelection(frozenset(), is_inverted=True)
 
 def local_path(uri: str) -> str:
     """Return the path of a local file from its URI in Spark."""
-    return unquote(re.sub("^file:/+", "/", uri))
+    return unquote(f"/{uri[5:].lstrip('/')}" if uri.startswith("file:/") else uri)
 
 
 def plain_location(uri: str) -> str:

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, TypeAlias
 
@@ -37,6 +38,8 @@ _UNCOUNTED = 0
 """The last change of a file whose present version is not counted: 0 minus the newest attempt."""
 _MOST_FILES = 10_000
 """The number of files of a step that are kept, if each window has files of its own."""
+_MOST_DIGESTS = 200_000
+"""The number of digests in memory, of 0.2 KB each."""
 _WRITTEN = 1_000
 """The number of rows in one statement."""
 
@@ -241,5 +244,6 @@ def _parse_row(row: Row[Any]) -> FileRows:
     return FileRows(row.location, version, *counts, first, last, row.footer)
 
 
+@lru_cache(maxsize=_MOST_DIGESTS)
 def _digest(path: str) -> str:
     return sha256(path.encode(errors="surrogateescape")).hexdigest()
