@@ -60,8 +60,12 @@ class FileSelection:
 
     def select_paths(self, paths: Iterable[str]) -> list[str]:
         """Return those of the paths that are selected."""
-        named = set(map(plain_location, self.locations))
-        return [path for path in paths if (normalize_scheme(path) in named) is not self.is_inverted]
+        named, others = self._paths, self.is_inverted
+        return [path for path in paths if (path in named) is not others]
+
+    @cached_property
+    def _paths(self) -> frozenset[str]:
+        return frozenset(map(local_path, self.locations))
 
     def select_columns(self, frame: "DataFrame", names: Iterable[str]) -> "DataFrame":
         """Return these columns of a frame, and the names of its files, if they are wanted."""
