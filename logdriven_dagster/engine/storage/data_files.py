@@ -16,8 +16,15 @@ class DataFile(NamedTuple):
     size: int
     changed: int
     """Modification time in nanoseconds since 1970."""
+    tag: int = 0
+    """A hash of the entity tag of a remote file, whose time may be that of another version."""
     system: Any = None
     """fsspec's file system of the object store; None for a local file."""
+
+    @property
+    def version(self) -> tuple[str, int, int]:
+        """The path, the size, and a number that differs between versions with the same size."""
+        return self.path, self.size, self.changed if self.system is None else self.tag
 
     def open(self) -> Any:
         """Return what PyArrow reads: a path, or a stream.

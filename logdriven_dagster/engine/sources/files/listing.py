@@ -116,7 +116,12 @@ def _open_remote(reading: Reading, file: FoundFile) -> DataFile:
         lambda: file_system(file.location, reading.project.storage),
     )
     changed = round(file.created.timestamp() * 1e9)
-    return DataFile(file.location, file.size, changed, system)
+    return DataFile(file.location, file.size, changed, _hash_tag(file), system)
+
+
+def _hash_tag(file: FoundFile) -> int:
+    """Return a number that differs between versions of a file in an object store."""
+    return int.from_bytes(sha256(file.hash.encode()).digest()[:7], "big")
 
 
 def files_below(reading: Reading, source: FilesSource, key: Key) -> Fingerprint | None:
@@ -128,7 +133,7 @@ def files_below(reading: Reading, source: FilesSource, key: Key) -> Fingerprint 
         if PATTERN & set(key.path):
             return None
         found = find_data_files(reading, source, key)
-        return None if found is None else frozenset(file[:3] for file in found)
+        return None if found is None else frozenset(file.version for file in found)
     if _chooses_files(key):
         return None
     if PATTERN & set(key.path):
@@ -203,7 +208,7 @@ def list_remote_versions(reading: Reading, source: FilesSource, key: Key) -> Fil
         FileVersion(
             normalize_scheme(file.location),
             file.size,
-            int.from_bytes(sha256(file.hash.encode()).digest()[:7], "big"),
+            _hash_tag(file),
             round(file.created.timestamp() * 1e9),
         )
         for file in found

@@ -1,6 +1,7 @@
 """Parquet and ORC files in an object store: read by the footers of all files, as local ones are."""
 
 import json
+import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -256,6 +257,24 @@ def test_a_footer_is_requested_once_per_version_of_a_file(lab: Lab, lake: Lake):
     write(lab.root / "in", "2.parquet", {"n": [20]})
     assert read(lab, url, "parquet") == [("n",), (0,), (1,), (20,)]
     assert lake.faults.requests["GetObject"] == first + 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_version_with_the_same_size_and_time_has_its_own_footer(
+    lab: Lab, lake: Lake, kind: str
+):
+    write(lab.root / "in", f"a.{kind}", {"n": pa.array([1], pa.int32())})
+    os.utime(lab.root / f"in/a.{kind}", ns=(10**17, 10**17))
+    with_storage(lab, lake)
+    file, sizes = lab.root / f"in/b.{kind}", set()
+    for name in ("old", "own"):
+        file.unlink(missing_ok=True)
+        write(lab.root / "in", file.name, {"n": pa.array([2]), name: [3]})
+        os.utime(file, ns=(10**18, 10**18))  # S3 lists times in seconds
+        sizes.add(file.stat().st_size)
+        found = read(lab, lake.url(lab.root / "in"), kind)
+        assert found == [("n", name), (1, None), (2, 3)]
+    assert len(sizes) == 1
 
 
 def test_a_store_that_does_not_answer_is_no_damaged_file(lab: Lab, lake: Lake):
