@@ -201,9 +201,7 @@ class _Fold:
         if not files:
             return []
         names = {name.lower() for name in self._table.schema.names}
-        if missing := [
-            n for n in (*self._target.added_columns, WINDOW_START) if n.lower() not in names
-        ]:
+        if missing := [n for n in self._target.added_columns if n.lower() not in names]:
             raise TerminalStepError(
                 f"{self._staged.run.table}: the existing table has rows but no column "
                 f"{', '.join(missing)}, so it is not a history; write to a new table"
@@ -236,6 +234,8 @@ class _Fold:
         if not files:
             return []
         old = self._table.rows(self._spark, files)
+        if WINDOW_START not in old.columns:
+            old = old.withColumn(WINDOW_START, sf.lit(None).cast("timestamp"))
         keys = self._new.select(*self._key).distinct().withColumn(_NEW, sf.lit(1))
         same = " AND ".join(f"old.{key} = new.{key}" for key in self._key)
         joined = old.alias("old").join(keys.alias("new"), sf.expr(same), "left")

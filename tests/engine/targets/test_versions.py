@@ -222,17 +222,24 @@ def test_the_end_of_a_version_of_another_system_is_not_lost(lab: Lab):
         load(lab, 1, "(3, 'd')", HISTORIES["delta"])
 
 
-def test_a_window_closes_a_version_of_another_system_again_when_it_reruns(lab: Lab):
-    write_versions(lab, (3, "c", day(-30).start, None))
+@pytest.mark.parametrize("kind", HISTORIES)
+def test_a_window_closes_a_version_of_another_system_again_when_it_reruns(lab: Lab, kind: str):
+    write_versions(lab, (3, "c", day(-30).start, None), kind=kind)
     for _ in range(2):
-        load(lab, 2, "(3, 'd')", HISTORIES["delta"])
+        load(lab, 2, "(3, 'd')", HISTORIES[kind])
         assert [row[1:] for row in versions(lab)] == [("c", 1, 2), ("d", 2, None)]
 
 
-def write_versions(lab: Lab, *rows: tuple[int, str, datetime, datetime | None]) -> None:
+def write_versions(
+    lab: Lab, *rows: tuple[int, str, datetime, datetime | None], kind: str = "delta"
+) -> None:
     """Write versions as another system does, without `_window_start`."""
     time = pa.timestamp("us", "UTC")
     schema = pa.schema({"id": pa.int32(), "v": pa.string(), "valid_from": time, "valid_to": time})
     names = schema.names
     table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema)
-    write_deltalake(str(lab.warehouse / "dim" / "t"), table)
+    if kind == "iceberg":
+        lab.engine._catalog.create_namespace_if_not_exists("dim")
+        lab.engine._catalog.create_table("dim.t", table.schema).append(table)
+    else:
+        write_deltalake(str(lab.warehouse / "dim" / "t"), table)

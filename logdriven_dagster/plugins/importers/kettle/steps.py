@@ -155,7 +155,14 @@ class Translator:
             self.translation.note("all tables", "empty texts", reason)
         scripts = self._scripts(row, found, flow, steps, names)
         steps[0] = {"step": steps[0]["step"], **scripts, **steps[0]}
-        return self._build_step(steps, row, names)
+        made = self._build_step(steps, row, names)
+        if output.dimension is None:
+            return made
+        comment = (
+            "The dimension stays in its database, with Kettle's technical keys and first versions. "
+            "mode: history has neither: see Kettle dimensions in docs/plugins/importers.md."
+        )
+        return replace(made, comments=(*made.comments, comment))
 
     def _flow(
         self, place: str, flow: ktr.Flow, found: ktr.Ktr, names: "_Variables"

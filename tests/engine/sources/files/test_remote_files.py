@@ -260,9 +260,7 @@ def test_a_footer_is_requested_once_per_version_of_a_file(lab: Lab, lake: Lake):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_version_with_the_same_size_and_time_has_its_own_footer(
-    lab: Lab, lake: Lake, kind: str
-):
+def test_a_version_with_the_same_size_and_time_has_its_own_footer(lab: Lab, lake: Lake, kind: str):
     write(lab.root / "in", f"a.{kind}", {"n": pa.array([1], pa.int32())})
     os.utime(lab.root / f"in/a.{kind}", ns=(10**17, 10**17))
     with_storage(lab, lake)

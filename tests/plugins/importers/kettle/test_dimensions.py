@@ -233,6 +233,7 @@ def test_a_dimension_stays_in_its_database(
     write = step("write", "DimensionLookup", below=dimension("city:Insert", method=method))
     kettle.ktr("ktr_dim", read, write, hops=(("read", "write"),))
     assert command("import-kettle", *ARGUMENTS, kettle.repository, *maps(server_folder)).code == 0
+    assert "stays in its database" in server_folder.text("tables/kettle/dim.yaml")
     server_folder.run_all()
     server_folder.execute(
         "UPDATE s SET city = 'Rome', changed = '2026-11-05 08:00:00' WHERE id = 7"
