@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from logdriven_dagster.errors import TransientStepError
+from logdriven_dagster.errors import StepError, TerminalStepError, TransientStepError
 
 _BLOCK = 64 * 1024
 """Size of a request: it contains the footer of almost every file."""
@@ -29,8 +29,8 @@ class DataFile(NamedTuple):
     def open(self) -> Any:
         """Return what PyArrow reads: a path, or a stream.
 
-        Opening and reading a remote file raise TransientStepError if the store does not answer, so
-        that PyArrow's own errors mean that the content is damaged.
+        Opening and reading a remote file raise TransientStepError if the store does not answer, and
+        TerminalStepError without permission: PyArrow's own errors mean that the content is damaged.
         """
         return self.path if self.system is None else _Stream(self)
 
@@ -54,5 +54,6 @@ class _Stream:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._opened, name)
 
-    def _describe(self, error: Exception) -> TransientStepError:
-        return TransientStepError(f"{self._path}: could not be read ({error})")
+    def _describe(self, error: Exception) -> StepError:
+        kind = TerminalStepError if isinstance(error, PermissionError) else TransientStepError
+        return kind(f"{self._path}: could not be read ({error})")

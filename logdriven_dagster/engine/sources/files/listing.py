@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FilesSource
+from logdriven_dagster.engine.failures import is_transient
 from logdriven_dagster.engine.sources.file_rows import local_path, normalize_scheme
 from logdriven_dagster.engine.sources.files.arrivals import arrivals
 from logdriven_dagster.engine.sources.files.folders import names_below, values_in_folders
@@ -26,7 +27,7 @@ from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.storage.data_files import DataFile
 from logdriven_dagster.engine.storage.locations import file_system, name_of
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.source_rows import FileVersion
 
@@ -172,14 +173,15 @@ def remote_files(reading: Reading, source: FilesSource, key: Key) -> list[FoundF
 
     They are listed once for all checks of a window. Files below a folder are not read if no folder
     above them has `=` in its name. Raises TerminalStepError for a file next to folders with columns
-    in their names, which Spark would not read.
+    in their names, which Spark would not read, and TransientStepError for a store without answer.
     """
     if _chooses_files(key) or "{" in key.path:
         return []
     if key.path not in reading.listed.remote:
         try:
             reading.listed.remote[key.path] = arrivals(reading.project, source, reading.run)
-        except Exception:  # noqa: BLE001 - Spark may have other credentials, and reports its error
+        except Exception as error:  # noqa: BLE001 - Spark may have other credentials
+            raise_transient(key.path, error)
             return []
     found = reading.listed.remote[key.path]
     if "*" in key.path:
@@ -191,6 +193,12 @@ def remote_files(reading: Reading, source: FilesSource, key: Key) -> list[FoundF
     ]
     values_in_folders((file.location for file in files), key.path)
     return files
+
+
+def raise_transient(location: str, error: Exception) -> None:
+    """Raise TransientStepError if a retry may succeed: checks must not depend on such an error."""
+    if is_transient(error):
+        raise TransientStepError(f"{location}: could not be read ({error})") from error
 
 
 def list_remote_versions(reading: Reading, source: FilesSource, key: Key) -> FileVersions | None:

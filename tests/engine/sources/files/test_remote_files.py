@@ -3,7 +3,7 @@
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -13,12 +13,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 from pyspark.errors import PySparkException
+from s3fs import S3FileSystem
 
 from logdriven_dagster.engine.sources.file_rows import FileSelection, local_path
+from logdriven_dagster.engine.sources.files.arrivals import arrivals, has_files
 from logdriven_dagster.engine.sources.files.listing import files_below
 from logdriven_dagster.engine.sources.files.loading import build_cache_key
 from logdriven_dagster.engine.sources.known_sources import KnownSources
 from logdriven_dagster.engine.sources.readers import Reading, read_source
+from logdriven_dagster.engine.storage.locations import file_system
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from scripts.lake.faults import Fault
 from tests.builders import at, day
@@ -275,6 +278,17 @@ def test_a_version_with_the_same_size_and_time_has_its_own_footer(lab: Lab, lake
     assert len(sizes) == 1
 
 
+@pytest.fixture
+def one_attempt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Requests are not repeated: the retries of s3fs and botocore take 45 s."""
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setattr(S3FileSystem, "retries", 1)
+    S3FileSystem.clear_instance_cache()
+    yield
+    S3FileSystem.clear_instance_cache()
+
+
+@pytest.mark.usefixtures("one_attempt")
 def test_a_store_that_does_not_answer_is_no_damaged_file(lab: Lab, lake: Lake):
     write(lab.root / "in", "a.parquet", {"n": [1]})
     with_storage(lab, lake)
@@ -286,6 +300,51 @@ def test_a_store_that_does_not_answer_is_no_damaged_file(lab: Lab, lake: Lake):
     finally:
         lake.faults.plan()
     assert read(lab, url, "parquet") == [("n",), (1,)]
+
+
+@pytest.mark.usefixtures("one_attempt")
+def test_a_listing_without_answer_does_not_skip_the_rules_of_footers(lab: Lab, lake: Lake):
+    write(lab.root / "in", "a.parquet", {"n": [1], "lost": ["x"]})
+    write(lab.root / "in", "b.parquet", {"n": [2]})
+    with_storage(lab, lake)
+    lake.faults.plan(Fault("503", "ListObjectsV2", times=None))
+    try:
+        with pytest.raises(TransientStepError, match="/in: could not be read"):
+            read(lab, lake.url(lab.root / "in"), "parquet")
+    finally:
+        lake.faults.plan()
+
+
+@pytest.mark.usefixtures("one_attempt")
+def test_first_bytes_without_answer_do_not_skip_the_rules_of_text(lab: Lab, lake: Lake):
+    (lab.root / "in").mkdir()
+    (lab.root / "in/a.csv").write_text("1\n", encoding="utf-16")
+    with_storage(lab, lake)
+    url = lake.url(lab.root / "in")
+    lake.faults.plan(Fault("503", "GetObject", "*a.csv", times=None))
+    try:
+        with pytest.raises(TransientStepError, match=r"a\.csv: could not be read"):
+            read(lab, url, "csv", source={"columns": "n STRING"})
+    finally:
+        lake.faults.plan()
+    assert "UTF-16" in read(lab, url, "csv", source={"columns": "n STRING"})
+
+
+def test_objects_that_stand_for_folders_are_no_files(lab: Lab, lake: Lake):
+    write(lab.root / "in", "ds=1/a.parquet", {"n": [1]})
+    lab.file("in/ds=1_$folder$", "")
+    with_storage(lab, lake)
+    url = lake.url(lab.root / "in")
+    reading, source = reading_of(lab, {"type": "parquet", "path": url})
+    system = file_system(url, reading.project.storage)
+    for folder in ("in", "in/ds=1", "in/ds=2", "empty"):
+        key = lake.url(lab.root / folder).removeprefix("s3://lake/")
+        system.call_s3("put_object", Bucket="lake", Key=f"{key}/", Body=b"")
+    found = arrivals(reading.project, source, reading.run)
+    assert [file.location for file in found] == [f"{url}/ds=1/a.parquet"]
+    assert files_below(reading, source, build_cache_key(reading, source))
+    assert not has_files(reading.project, lake.url(lab.root / "empty"))
+    assert not has_files(reading.project, lake.url(lab.root / "empty") + "/*")
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
