@@ -44,6 +44,8 @@ class _Stream:
             self._opened = file.system.open(file.path, "rb", block_size=_BLOCK, size=file.size)
         except Exception as error:
             raise self._describe(error) from error
+        if file.path.startswith("s3"):  # s3fs would send a HEAD request before the first read
+            self._opened.details = {"name": file.path, "size": file.size}
 
     def read(self, size: int = -1) -> bytes:
         try:

@@ -255,6 +255,7 @@ def test_a_footer_is_requested_once_per_version_of_a_file(lab: Lab, lake: Lake):
     assert read(lab, url, "parquet") == [("n",), (0,), (1,), (2,)]
     first = lake.faults.requests["GetObject"]
     assert first == 3 + 1  # and the schema of Spark in a sample
+    assert lake.faults.requests["HeadObject"] == 0  # the listing has the sizes
     assert read(lab, url, "parquet") == [("n",), (0,), (1,), (2,)]
     assert lake.faults.requests["GetObject"] == first
     write(lab.root / "in", "2.parquet", {"n": [20]})
