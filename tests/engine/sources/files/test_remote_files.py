@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from s3fs import S3FileSystem
 
 from logdriven_dagster.engine.sources.file_rows import FileSelection, local_path
+from logdriven_dagster.engine.sources.files import arrivals as listed
 from logdriven_dagster.engine.sources.files.arrivals import arrivals, has_files
 from logdriven_dagster.engine.sources.files.listing import files_below
 from logdriven_dagster.engine.sources.files.loading import build_cache_key
@@ -301,6 +302,28 @@ def test_a_store_that_does_not_answer_is_no_damaged_file(lab: Lab, lake: Lake):
     finally:
         lake.faults.plan()
     assert read(lab, url, "parquet") == [("n",), (1,)]
+
+
+class OneFile:
+    """A file system of a store with one file, as the packages of Google and Azure list it."""
+
+    def isdir(self, path: str) -> bool:
+        return path == "c/in"
+
+    def find(self, path: str, **_: Any) -> dict[str, Any]:
+        return {f"{path}/x y.parquet": {"type": "file", "size": 1, "etag": "t", "mtime": 1}}
+
+
+@pytest.mark.parametrize(
+    "url", ["abfss://c@account.dfs.core.windows.net/in", "abfs://c/in", "gs://c/in", "s3a://c/in"]
+)
+def test_the_location_of_a_file_keeps_scheme_container_and_account(
+    lab: Lab, url: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(listed, "_system", lambda *_: (OneFile(), "c/in"))
+    reading, source = reading_of(lab, {"type": "parquet", "path": url})
+    (file,) = arrivals(reading.project, source, reading.run)
+    assert file.location == f"{url}/x y.parquet"
 
 
 @pytest.mark.usefixtures("one_attempt")
