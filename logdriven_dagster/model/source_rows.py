@@ -16,13 +16,24 @@ class FileVersion(NamedTuple):
     path: str
     size: int
     changed: int
-    """The last change of the file or its attributes, which programs cannot set."""
+    """The last change of the file or its attributes, which programs cannot set.
+
+    For a file in an object store, a hash of its entity tag, size and time.
+    """
     modified: int
     """The last change of its content, which `cp -p` and `rsync -t` copy."""
 
+    @property
+    def content(self) -> int:
+        """A number that differs between versions of the content with the same size.
+
+        Object stores return times in seconds: two versions may have the same time.
+        """
+        return self.changed if "://" in self.path else self.modified
+
     def has_same_content(self, other: "FileVersion") -> bool:
-        """Return True if size and modification time are the same, as after `chmod`."""
-        return (self.size, self.modified) == (other.size, other.modified)
+        """Return True if the content is the same, as after `chmod`, by its size and `content`."""
+        return (self.size, self.content) == (other.size, other.content)
 
 
 class FileChange(str, Enum):

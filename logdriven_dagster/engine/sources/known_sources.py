@@ -30,7 +30,10 @@ _MOST_SOURCES = 100
 """The limit: paths may differ for every window, and each frame keeps its session alive."""
 
 Fingerprint: TypeAlias = frozenset[tuple[str, int, int]]
-"""Path, size and modification time, in nanoseconds, of every file."""
+"""Path, size, and a number for the version of every file.
+
+The number is the modification time of a local file in nanoseconds, or a hash of a remote one's tag.
+"""
 
 FileVersions: TypeAlias = frozenset[FileVersion]
 """The versions of all files of a source."""

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from logdriven_dagster.errors import TransientStepError
+from logdriven_dagster.errors import StepError, TerminalStepError, TransientStepError
 
 _BLOCK = 64 * 1024
 """Size of a request: it contains the footer of almost every file."""
@@ -16,14 +16,21 @@ class DataFile(NamedTuple):
     size: int
     changed: int
     """Modification time in nanoseconds since 1970."""
+    tag: int = 0
+    """A hash of the entity tag of a remote file, whose time may be that of another version."""
     system: Any = None
     """fsspec's file system of the object store; None for a local file."""
+
+    @property
+    def version(self) -> tuple[str, int, int]:
+        """The path, the size, and a number that differs between versions with the same size."""
+        return self.path, self.size, self.changed if self.system is None else self.tag
 
     def open(self) -> Any:
         """Return what PyArrow reads: a path, or a stream.
 
-        Opening and reading a remote file raise TransientStepError if the store does not answer, so
-        that PyArrow's own errors mean that the content is damaged.
+        Opening and reading a remote file raise TransientStepError if the store does not answer, and
+        TerminalStepError without permission: PyArrow's own errors mean that the content is damaged.
         """
         return self.path if self.system is None else _Stream(self)
 
@@ -37,6 +44,8 @@ class _Stream:
             self._opened = file.system.open(file.path, "rb", block_size=_BLOCK, size=file.size)
         except Exception as error:
             raise self._describe(error) from error
+        if file.path.startswith("s3"):  # s3fs would send a HEAD request before the first read
+            self._opened.details = {"name": file.path, "size": file.size}
 
     def read(self, size: int = -1) -> bytes:
         try:
@@ -47,5 +56,6 @@ class _Stream:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._opened, name)
 
-    def _describe(self, error: Exception) -> TransientStepError:
-        return TransientStepError(f"{self._path}: could not be read ({error})")
+    def _describe(self, error: Exception) -> StepError:
+        kind = TerminalStepError if isinstance(error, PermissionError) else TransientStepError
+        return kind(f"{self._path}: could not be read ({error})")

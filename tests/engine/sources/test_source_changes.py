@@ -1,6 +1,7 @@
 """Files that are delivered again after their windows ran, on Spark."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -248,3 +249,11 @@ def test_windows_of_an_object_store_read_their_own_files_and_notice_changed_ones
     assert deliveries.run() == [day(3), day(4), day(2)]
     assert deliveries.numbers == [1, 3, 4, 20, 21]
     assert (deliveries.outdated, deliveries.run()) == ([], [])
+    file = world.root / f"in/02.{kind}"
+    earlier = file.stat()
+    file.unlink()
+    deliveries.deliver("02", (22, _time(2)), (23, _time(2)))
+    os.utime(file, ns=(earlier.st_mtime_ns, earlier.st_mtime_ns))  # S3 lists times in seconds
+    assert file.stat().st_size == earlier.st_size
+    assert deliveries.run(at("2022-01-06")) == [day(5), day(2)]
+    assert deliveries.numbers == [1, 3, 4, 22, 23]

@@ -38,7 +38,7 @@ def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[Foun
     """
     url = render_path(source.path, run, project)
     system, root = _system(url, project)
-    found = _find(system, root)
+    found = _find(url, system, root)
     if found is None:
         raise TerminalStepError(
             f"{url} does not exist; a folder must exist, but a glob may match no files"
@@ -53,15 +53,15 @@ def has_files(project: Project, location: str) -> bool:
     """Return True if a path or pattern has a file whose name does not begin with `_` or `.`."""
     system, root = _system(location, project)
     if _PATTERN & set(root) or not system.isdir(root):
-        return bool(_find(system, root))
+        return bool(_find(location, system, root))
     return any(
-        not _is_hidden(f"{folder}/{name}", root)
+        name and not _is_hidden(f"{folder}/{name}", root) and not _marks_folder(location, name)
         for folder, _, names in system.walk(root)  # folder by folder, until there is one
         for name in names
     )
 
 
-def _find(system: Any, root: str) -> dict[str, Any] | None:
+def _find(url: str, system: Any, root: str) -> dict[str, Any] | None:
     """Return the visible files of a path or pattern; None for a path that does not exist."""
     if _PATTERN & set(root):
         found = _glob(system, root)
@@ -75,8 +75,16 @@ def _find(system: Any, root: str) -> dict[str, Any] | None:
     return {
         path: info
         for path, info in found.items()
-        if info["type"] == "file" and not _is_hidden(path, base)
+        if info["type"] == "file" and not _is_hidden(path, base) and not _marks_folder(url, path)
     }
+
+
+def _marks_folder(url: str, path: str) -> bool:
+    """Return True for an object that stands for a folder: Hadoop's connectors do not list it.
+
+    Consoles create `day=1/` in all stores, and EMR creates `day=1_$folder$` in S3.
+    """
+    return path.endswith("/") or (url.startswith("s3") and path.endswith("_$folder$"))
 
 
 def find_visible(project: Project, pattern: str) -> list[str]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FilesSource
+from logdriven_dagster.engine.failures import is_transient
 from logdriven_dagster.engine.sources.file_rows import local_path, normalize_scheme
 from logdriven_dagster.engine.sources.files.arrivals import arrivals
 from logdriven_dagster.engine.sources.files.folders import names_below, values_in_folders
@@ -26,7 +27,7 @@ from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.storage.data_files import DataFile
 from logdriven_dagster.engine.storage.locations import file_system, name_of
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.source_rows import FileVersion
 
@@ -116,7 +117,12 @@ def _open_remote(reading: Reading, file: FoundFile) -> DataFile:
         lambda: file_system(file.location, reading.project.storage),
     )
     changed = round(file.created.timestamp() * 1e9)
-    return DataFile(file.location, file.size, changed, system)
+    return DataFile(file.location, file.size, changed, _hash_tag(file), system)
+
+
+def _hash_tag(file: FoundFile) -> int:
+    """Return a number that differs between versions of a file in an object store."""
+    return int.from_bytes(sha256(file.hash.encode()).digest()[:7], "big")
 
 
 def files_below(reading: Reading, source: FilesSource, key: Key) -> Fingerprint | None:
@@ -128,7 +134,7 @@ def files_below(reading: Reading, source: FilesSource, key: Key) -> Fingerprint 
         if PATTERN & set(key.path):
             return None
         found = find_data_files(reading, source, key)
-        return None if found is None else frozenset(file[:3] for file in found)
+        return None if found is None else frozenset(file.version for file in found)
     if _chooses_files(key):
         return None
     if PATTERN & set(key.path):
@@ -167,14 +173,15 @@ def remote_files(reading: Reading, source: FilesSource, key: Key) -> list[FoundF
 
     They are listed once for all checks of a window. Files below a folder are not read if no folder
     above them has `=` in its name. Raises TerminalStepError for a file next to folders with columns
-    in their names, which Spark would not read.
+    in their names, which Spark would not read, and TransientStepError for a store without answer.
     """
     if _chooses_files(key) or "{" in key.path:
         return []
     if key.path not in reading.listed.remote:
         try:
             reading.listed.remote[key.path] = arrivals(reading.project, source, reading.run)
-        except Exception:  # noqa: BLE001 - Spark may have other credentials, and reports its error
+        except Exception as error:  # noqa: BLE001 - Spark may have other credentials
+            raise_transient(key.path, error)
             return []
     found = reading.listed.remote[key.path]
     if "*" in key.path:
@@ -186,6 +193,12 @@ def remote_files(reading: Reading, source: FilesSource, key: Key) -> list[FoundF
     ]
     values_in_folders((file.location for file in files), key.path)
     return files
+
+
+def raise_transient(location: str, error: Exception) -> None:
+    """Raise TransientStepError if a retry may succeed: checks must not depend on such an error."""
+    if is_transient(error):
+        raise TransientStepError(f"{location}: could not be read ({error})") from error
 
 
 def list_remote_versions(reading: Reading, source: FilesSource, key: Key) -> FileVersions | None:
@@ -203,7 +216,7 @@ def list_remote_versions(reading: Reading, source: FilesSource, key: Key) -> Fil
         FileVersion(
             normalize_scheme(file.location),
             file.size,
-            int.from_bytes(sha256(file.hash.encode()).digest()[:7], "big"),
+            _hash_tag(file),
             round(file.created.timestamp() * 1e9),
         )
         for file in found

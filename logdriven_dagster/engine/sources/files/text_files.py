@@ -18,7 +18,11 @@ from logdriven_dagster.engine.sources.files.first_bytes import (
     content_of,
     explain_unreadable,
 )
-from logdriven_dagster.engine.sources.files.listing import local_files, remote_files
+from logdriven_dagster.engine.sources.files.listing import (
+    local_files,
+    raise_transient,
+    remote_files,
+)
 from logdriven_dagster.engine.sources.files.texts import find_declared_encoding, find_open_quote
 from logdriven_dagster.engine.sources.known_sources import MOST_FILES, Key
 from logdriven_dagster.engine.sources.readers import Reading
@@ -104,7 +108,8 @@ def _find_open_quote(
             if opener is not None:
                 stream = opened.enter_context(opener(stream, mode="rb"))
             return find_open_quote(stream, encoding, sep, dict(options))
-    except (OSError, ImportError, LookupError, ValueError, EOFError):
+    except (OSError, ImportError, LookupError, ValueError, EOFError) as error:
+        raise_transient(file.location, error)
         return 0  # Spark reports a file that cannot be read
 
 
@@ -144,7 +149,8 @@ def _contents(files: Sequence[_File], properties: Mapping[str, str]) -> Iterator
 def _read_content(system: Any, file: _File) -> Content | None:
     try:
         return _content(system, file)
-    except Exception:  # noqa: BLE001 - Spark reports a file that cannot be read
+    except Exception as error:  # noqa: BLE001 - Spark reports a file that cannot be read
+        raise_transient(file.location, error)
         return None
 
 

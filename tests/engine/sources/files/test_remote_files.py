@@ -1,8 +1,9 @@
 """Parquet and ORC files in an object store: read by the footers of all files, as local ones are."""
 
 import json
+import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -12,12 +13,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 from pyspark.errors import PySparkException
+from s3fs import S3FileSystem
 
 from logdriven_dagster.engine.sources.file_rows import FileSelection, local_path
+from logdriven_dagster.engine.sources.files import arrivals as listed
+from logdriven_dagster.engine.sources.files.arrivals import arrivals, has_files
 from logdriven_dagster.engine.sources.files.listing import files_below
 from logdriven_dagster.engine.sources.files.loading import build_cache_key
 from logdriven_dagster.engine.sources.known_sources import KnownSources
 from logdriven_dagster.engine.sources.readers import Reading, read_source
+from logdriven_dagster.engine.storage.locations import file_system
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from scripts.lake.faults import Fault
 from tests.builders import at, day
@@ -251,6 +256,7 @@ def test_a_footer_is_requested_once_per_version_of_a_file(lab: Lab, lake: Lake):
     assert read(lab, url, "parquet") == [("n",), (0,), (1,), (2,)]
     first = lake.faults.requests["GetObject"]
     assert first == 3 + 1  # and the schema of Spark in a sample
+    assert lake.faults.requests["HeadObject"] == 0  # the listing has the sizes
     assert read(lab, url, "parquet") == [("n",), (0,), (1,), (2,)]
     assert lake.faults.requests["GetObject"] == first
     write(lab.root / "in", "2.parquet", {"n": [20]})
@@ -258,6 +264,33 @@ def test_a_footer_is_requested_once_per_version_of_a_file(lab: Lab, lake: Lake):
     assert lake.faults.requests["GetObject"] == first + 1
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_version_with_the_same_size_and_time_has_its_own_footer(lab: Lab, lake: Lake, kind: str):
+    write(lab.root / "in", f"a.{kind}", {"n": pa.array([1], pa.int32())})
+    os.utime(lab.root / f"in/a.{kind}", ns=(10**17, 10**17))
+    with_storage(lab, lake)
+    file, sizes = lab.root / f"in/b.{kind}", set()
+    for name in ("old", "own"):
+        file.unlink(missing_ok=True)
+        write(lab.root / "in", file.name, {"n": pa.array([2]), name: [3]})
+        os.utime(file, ns=(10**18, 10**18))  # S3 lists times in seconds
+        sizes.add(file.stat().st_size)
+        found = read(lab, lake.url(lab.root / "in"), kind)
+        assert found == [("n", name), (1, None), (2, 3)]
+    assert len(sizes) == 1
+
+
+@pytest.fixture
+def one_attempt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Requests are not repeated: the retries of s3fs and botocore take 45 s."""
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setattr(S3FileSystem, "retries", 1)
+    S3FileSystem.clear_instance_cache()
+    yield
+    S3FileSystem.clear_instance_cache()
+
+
+@pytest.mark.usefixtures("one_attempt")
 def test_a_store_that_does_not_answer_is_no_damaged_file(lab: Lab, lake: Lake):
     write(lab.root / "in", "a.parquet", {"n": [1]})
     with_storage(lab, lake)
@@ -269,6 +302,73 @@ def test_a_store_that_does_not_answer_is_no_damaged_file(lab: Lab, lake: Lake):
     finally:
         lake.faults.plan()
     assert read(lab, url, "parquet") == [("n",), (1,)]
+
+
+class OneFile:
+    """A file system of a store with one file, as the packages of Google and Azure list it."""
+
+    def isdir(self, path: str) -> bool:
+        return path == "c/in"
+
+    def find(self, path: str, **_: Any) -> dict[str, Any]:
+        return {f"{path}/x y.parquet": {"type": "file", "size": 1, "etag": "t", "mtime": 1}}
+
+
+@pytest.mark.parametrize(
+    "url", ["abfss://c@account.dfs.core.windows.net/in", "abfs://c/in", "gs://c/in", "s3a://c/in"]
+)
+def test_the_location_of_a_file_keeps_scheme_container_and_account(
+    lab: Lab, url: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(listed, "_system", lambda *_: (OneFile(), "c/in"))
+    reading, source = reading_of(lab, {"type": "parquet", "path": url})
+    (file,) = arrivals(reading.project, source, reading.run)
+    assert file.location == f"{url}/x y.parquet"
+
+
+@pytest.mark.usefixtures("one_attempt")
+def test_a_listing_without_answer_does_not_skip_the_rules_of_footers(lab: Lab, lake: Lake):
+    write(lab.root / "in", "a.parquet", {"n": [1], "lost": ["x"]})
+    write(lab.root / "in", "b.parquet", {"n": [2]})
+    with_storage(lab, lake)
+    lake.faults.plan(Fault("503", "ListObjectsV2", times=None))
+    try:
+        with pytest.raises(TransientStepError, match="/in: could not be read"):
+            read(lab, lake.url(lab.root / "in"), "parquet")
+    finally:
+        lake.faults.plan()
+
+
+@pytest.mark.usefixtures("one_attempt")
+def test_first_bytes_without_answer_do_not_skip_the_rules_of_text(lab: Lab, lake: Lake):
+    (lab.root / "in").mkdir()
+    (lab.root / "in/a.csv").write_text("1\n", encoding="utf-16")
+    with_storage(lab, lake)
+    url = lake.url(lab.root / "in")
+    lake.faults.plan(Fault("503", "GetObject", "*a.csv", times=None))
+    try:
+        with pytest.raises(TransientStepError, match=r"a\.csv: could not be read"):
+            read(lab, url, "csv", source={"columns": "n STRING"})
+    finally:
+        lake.faults.plan()
+    assert "UTF-16" in read(lab, url, "csv", source={"columns": "n STRING"})
+
+
+def test_objects_that_stand_for_folders_are_no_files(lab: Lab, lake: Lake):
+    write(lab.root / "in", "ds=1/a.parquet", {"n": [1]})
+    lab.file("in/ds=1_$folder$", "")
+    with_storage(lab, lake)
+    url = lake.url(lab.root / "in")
+    reading, source = reading_of(lab, {"type": "parquet", "path": url})
+    system = file_system(url, reading.project.storage)
+    for folder in ("in", "in/ds=1", "in/ds=2", "empty"):
+        key = lake.url(lab.root / folder).removeprefix("s3://lake/")
+        system.call_s3("put_object", Bucket="lake", Key=f"{key}/", Body=b"")
+    found = arrivals(reading.project, source, reading.run)
+    assert [file.location for file in found] == [f"{url}/ds=1/a.parquet"]
+    assert files_below(reading, source, build_cache_key(reading, source))
+    assert not has_files(reading.project, lake.url(lab.root / "empty"))
+    assert not has_files(reading.project, lake.url(lab.root / "empty") + "/*")
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])

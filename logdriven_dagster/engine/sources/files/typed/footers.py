@@ -149,7 +149,7 @@ def column_names(found: Sequence[Footer]) -> frozenset[str]:
 
 _REQUESTS = 16
 _Version: TypeAlias = tuple[str, int, int, str]
-"""Location, as in the run log, size, modification time and format of a file."""
+"""Location, as in the run log, size, number of the content and format of a file."""
 _known: dict[_Version, Footer | None] = {}
 """Footers by version of a file, which this process or an earlier one has read; the oldest first."""
 _adding = Lock()
@@ -157,18 +157,19 @@ _adding = Lock()
 
 def learn_footers(files: Iterable[FileRows], form: str) -> None:
     """Use the recorded footers of files, whose versions are the present ones."""
-    for path, size, _, modified, text in ((*file.version, file.footer) for file in files):
-        if text is None or (path, size, modified, form) in _known:
+    for file in files:
+        version = _recorded_version(file.version, form)
+        if file.footer is None or version in _known:
             continue
-        if (content := parse_footer(text)) is not None:
+        if (content := parse_footer(file.footer)) is not None:
             columns, newer, is_of_java = content
-            footer = Footer(path, _share(columns), is_of_java, form=form, newer=newer)
-            _keep((path, size, modified, form), footer)
+            footer = Footer(version[0], _share(columns), is_of_java, form=form, newer=newer)
+            _keep(version, footer)
 
 
 def describe_footer(version: FileVersion, form: str) -> str | None:
     """Return the footer of a file as a text for `learn_footers`; None if it was not read."""
-    footer = _known.get((version.path, version.size, version.modified, form))
+    footer = _known.get(_recorded_version(version, form))
     if footer is None:
         return None
     return write_footer(footer.columns, footer.newer, is_of_java=footer.is_of_java)
@@ -185,7 +186,12 @@ def _footer(file: DataFile, form: str) -> Footer | None:
 
 
 def _version(file: DataFile, form: str) -> _Version:
-    return normalize_scheme(file.path), file.size, file.changed, form
+    path, size, content = file.version
+    return normalize_scheme(path), size, content, form
+
+
+def _recorded_version(version: FileVersion, form: str) -> _Version:
+    return version.path, version.size, version.content, form
 
 
 def _keep(version: _Version, footer: Footer | None) -> None:
