@@ -34,6 +34,14 @@ class DataFile(NamedTuple):
         """
         return self.path if self.system is None else _Stream(self)
 
+    def refuse_replaced(self) -> None:
+        """Raise TransientStepError if a remote file has another size than when it was listed."""
+        if self.system is None:
+            return
+        self.system.invalidate_cache(self.path)
+        if self.system.size(self.path) != self.size:
+            raise TransientStepError(f"replaced while it was read: {self.path}")
+
 
 class _Stream:
     """A remote file; other methods than `read` are those of fsspec's file."""

@@ -18,7 +18,7 @@ from s3fs import S3FileSystem
 from logdriven_dagster.engine.sources.file_rows import FileSelection, local_path
 from logdriven_dagster.engine.sources.files import arrivals as listed
 from logdriven_dagster.engine.sources.files.arrivals import arrivals, has_files
-from logdriven_dagster.engine.sources.files.listing import files_below
+from logdriven_dagster.engine.sources.files.listing import files_below, remote_files
 from logdriven_dagster.engine.sources.files.loading import build_cache_key
 from logdriven_dagster.engine.sources.known_sources import KnownSources
 from logdriven_dagster.engine.sources.readers import Reading, read_source
@@ -278,6 +278,18 @@ def test_a_version_with_the_same_size_and_time_has_its_own_footer(lab: Lab, lake
         found = read(lab, lake.url(lab.root / "in"), kind)
         assert found == [("n", name), (1, None), (2, 3)]
     assert len(sizes) == 1
+
+
+def test_a_file_that_is_replaced_after_the_listing_is_listed_again(lab: Lab, lake: Lake):
+    write(lab.root / "in", "a.parquet", {"n": [1]})
+    with_storage(lab, lake)
+    url = lake.url(lab.root / "in")
+    reading, source = reading_of(lab, {"type": "parquet", "path": url})
+    assert remote_files(reading, source, build_cache_key(reading, source))
+    write(lab.root / "in", "a.parquet", {"n": [1], "extra": ["x" * 50]})
+    with pytest.raises(TransientStepError, match=rf"replaced while it was read: {url}/a\.parquet"):
+        read_source(reading, source)
+    assert read(lab, url, "parquet") == [("extra", "n"), (1, "x" * 50)]
 
 
 @pytest.fixture

@@ -220,6 +220,7 @@ def _read_footer(file: DataFile, form: str) -> Footer | None:
             f"{path}: the file has an extension type ({error}); {fix}"
         ) from None
     except (OSError, pa.ArrowException):
+        file.refuse_replaced()
         return None
 
 
