@@ -1,6 +1,6 @@
 """Parquet and ORC files, local or in an object store, as PyArrow opens them."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from logdriven_dagster.errors import StepError, TerminalStepError, TransientStepError
 
@@ -41,6 +41,10 @@ class DataFile(NamedTuple):
         self.system.invalidate_cache(self.path)
         if self.system.size(self.path) != self.size:
             raise TransientStepError(f"replaced while it was read: {self.path}")
+
+
+DataFiles: TypeAlias = frozenset[DataFile]
+"""The versions of all files of a source."""
 
 
 class _Stream:

@@ -25,7 +25,7 @@ from logdriven_dagster.engine.sources.known_sources import (
 )
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
-from logdriven_dagster.engine.storage.data_files import DataFile
+from logdriven_dagster.engine.storage.data_files import DataFile, DataFiles
 from logdriven_dagster.engine.storage.locations import file_system, name_of
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.files import FoundFile
@@ -81,27 +81,32 @@ def _list_by_spark(key: Key, spark: "SparkSession") -> Fingerprint | None:
     return frozenset(found)
 
 
-def find_data_files(reading: Reading, source: FilesSource, key: Key) -> Collection[DataFile] | None:
+def find_data_files(reading: Reading, source: FilesSource, key: Key) -> DataFiles | None:
     """Return the files of a source; None if they are not cheap to list, or only by Spark.
 
     Files in object stores need the project's `storage` settings.
     """
     if reading.table.incremental.registers_files:
         files = [_find_registered(reading, file) for file in reading.run.files]
-        return [file for file in files if file is not None] if None not in files else None
+        return frozenset(file for file in files if file) if None not in files else None
+    what = ("data files", key)
+    return reading.listed.remember(what, lambda: _find_data_files(reading, source, key))
+
+
+def _find_data_files(reading: Reading, source: FilesSource, key: Key) -> DataFiles | None:
     if not is_remote(key.path):
         local = local_files(reading, key)
-        return None if local is None else [DataFile(*each) for each in local]
+        return None if local is None else frozenset(DataFile(*each) for each in local)
     if not reading.project.storage:
         return None
     found = remote_files(reading, source, key)
     if not _are_versions(found):
         return None
     if PATTERN & set(key.path):
-        uris = reading.listed.remember(("asked", key), lambda: _ask_spark(key, reading.spark))
+        uris = _ask_spark(key, reading.spark)
         if set(map(local_path, uris)) != {file.location for file in found}:
             return None
-    return [_open_remote(reading, file) for file in found]
+    return frozenset(_open_remote(reading, file) for file in found)
 
 
 def _find_registered(reading: Reading, file: FoundFile) -> DataFile | None:

@@ -35,7 +35,7 @@ from logdriven_dagster.engine.sources.files.typed.reading import Part, TypedRead
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.modes import mode_of
-from logdriven_dagster.engine.storage.data_files import DataFile
+from logdriven_dagster.engine.storage.data_files import DataFile, DataFiles
 from logdriven_dagster.engine.storage.locations import literal_path
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.source_rows import FileRows, FileVersion
@@ -67,9 +67,7 @@ class TypedFilesReader(FilesReader):
         (part,) = found.parts
         return part.convert(load_files(reading, source, part.schema))
 
-    def _plan_reading(
-        self, reading: Reading, source: FileSource, files: Collection[DataFile]
-    ) -> TypedReading:
+    def _plan_reading(self, reading: Reading, source: FileSource, files: DataFiles) -> TypedReading:
         """Choose the schemas for reading files, once for each step."""
         if reading.table.incremental.registers_files:
             return _plan_reading(reading, source, files)
@@ -82,7 +80,8 @@ class TypedFilesReader(FilesReader):
         if source.columns:
             return super()._own_columns(reading, source, files)
         found = find_data_files(reading, source, build_cache_key(reading, source))
-        return column_names(_footers(reading, source, found or [DataFile(*each) for each in files]))
+        found = found or frozenset(DataFile(*each) for each in files)
+        return column_names(_footers(reading, source, found))
 
     def validate_frame(
         self, reading: Reading, source: FileSource, frame: "DataFrame"
@@ -114,15 +113,13 @@ def _merging(source: FileSource) -> FileSource:
     return source.model_copy(update={"options": {"mergeSchema": True, **source.options}})
 
 
-def _plan_reading(
-    reading: Reading, source: FileSource, files: Collection[DataFile]
-) -> TypedReading:
+def _plan_reading(reading: Reading, source: FileSource, files: DataFiles) -> TypedReading:
     mode, key = mode_of(reading.spark), build_cache_key(reading, source)
     declared = mode.parse_columns(source.columns) if source.columns else None
     read = _footers(reading, source, files)
     newer = ((footer.path, footer.newer) for footer in read)
     refuse_newer_features(newer, declared, reading.spark)
-    folders = find_values(reading, key, (file[:3] for file in files))
+    folders = find_values(reading, key, (file.version for file in files))
     if hidden := column_names(read) & folders.keys():
         refuse_hidden_columns(files, find_base(key), hidden, source.type)
     if source.type == "orc":
@@ -134,12 +131,12 @@ def _plan_reading(
 def _find_footers(reading: Reading, source: FileSource) -> Sequence[Footer]:
     """Return the footers of the files of a source; empty if only Spark can list them."""
     files = find_data_files(reading, source, build_cache_key(reading, source))
-    return _footers(reading, source, files or ())
+    return _footers(reading, source, files or frozenset())
 
 
-def _footers(reading: Reading, source: FileSource, files: Collection[DataFile]) -> Sequence[Footer]:
+def _footers(reading: Reading, source: FileSource, files: DataFiles) -> Sequence[Footer]:
     """Return the footers of files, found once for each step."""
-    what = ("footers", source.type, frozenset(files))
+    what = ("footers", source.type, files)
     return reading.listed.remember(what, lambda: footers(files, source.type))
 
 
