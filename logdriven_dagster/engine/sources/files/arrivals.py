@@ -55,7 +55,7 @@ def has_files(project: Project, location: str) -> bool:
     if _PATTERN & set(root) or not system.isdir(root):
         return bool(_find(location, system, root))
     return any(
-        name and not _is_hidden(f"{folder}/{name}", root) and not _marks_folder(location, name)
+        name and _is_visible(location, f"{folder}/{name}", root)
         for folder, _, names in system.walk(root)  # folder by folder, until there is one
         for name in names
     )
@@ -75,16 +75,18 @@ def _find(url: str, system: Any, root: str) -> dict[str, Any] | None:
     return {
         path: info
         for path, info in found.items()
-        if info["type"] == "file" and not _is_hidden(path, base) and not _marks_folder(url, path)
+        if info["type"] == "file" and _is_visible(url, path, base)
     }
 
 
-def _marks_folder(url: str, path: str) -> bool:
-    """Return True for an object that stands for a folder: Hadoop's connectors do not list it.
+def _is_visible(url: str, path: str, base: str) -> bool:
+    """Return True for a file that Spark reads, and False for an object that stands for a folder.
 
-    Consoles create `day=1/` in all stores, and EMR creates `day=1_$folder$` in S3.
+    Consoles create `day=1/` in all stores, and EMR creates `day=1_$folder$` in S3. Hadoop's
+    connectors do not list them.
     """
-    return path.endswith("/") or (url.startswith("s3") and path.endswith("_$folder$"))
+    is_folder = path.endswith("/") or (url.startswith("s3") and path.endswith("_$folder$"))
+    return not is_folder and not _is_hidden(path, base)
 
 
 def find_visible(project: Project, pattern: str) -> list[str]:
