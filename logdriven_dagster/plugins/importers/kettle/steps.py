@@ -487,9 +487,9 @@ class _FlowSteps:
             all_columns=output.dimension is not None,
         )
         ignores_case = self._look_up(own)
-        if output.numbered:
+        if output.number_column:
             reason = (
-                f"new rows get numbers of {output.numbered} in the order of their keys; "
+                f"new rows get numbers of {output.number_column} in the order of their keys; "
                 "Kettle numbers them as they arrive"
             )
             self.translator.translation.note(self.place, output.step, reason)

@@ -66,7 +66,7 @@ class Output:
         return self.key
 
     @property
-    def numbered(self) -> str:
+    def number_column(self) -> str:
         """The column in which new rows get numbers after the greatest one; empty without one."""
         if self.dimension is not None and self.dimension.is_numbered:
             return self.dimension.technical_key

@@ -1,6 +1,7 @@
 """Outputs of a transformation, read from their steps."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.plugins.importers.drafts import UntranslatableError
@@ -25,16 +26,8 @@ def _read_table_output(name: str, step: "Element") -> Output:
             (read_text(each, "stream_name"), read_text(each, "column_name"))
             for each in step.iterfind("fields/field")
         )
-        if not fields or any(not part for pair in fields for part in pair):
-            raise UntranslatableError(f"{name}: a field or column of it has no name")
-    return Output(
-        step=name,
-        connection=read_text(step, "connection"),
-        schema=read_text(step, "schema"),
-        table=read_text(step, "table"),
-        truncate=is_set(step, "truncate"),
-        fields=fields,
-    )
+        _refuse_unnamed(name, fields)
+    return replace(_read_target(name, step, fields), truncate=is_set(step, "truncate"))
 
 
 def _read_upsert(name: str, step: "Element") -> Output:
@@ -58,13 +51,8 @@ def _read_upsert(name: str, step: "Element") -> Output:
         if read_text(v, "update").upper() not in ("", "Y") and read_text(v, "name") not in columns
     ]
     inserts_only = is_set(step, "update_bypassed")
-    return Output(
-        step=name,
-        connection=read_text(step, "connection"),
-        schema=read_text(step, "lookup/schema"),
-        table=read_text(step, "lookup/table"),
-        truncate=False,
-        fields=tuple(fields),
+    return replace(
+        _read_target(name, step, tuple(fields), within="lookup/"),
         key=tuple(column for _, column in pairs),
         kept=() if inserts_only else tuple(never),
         inserts_only=inserts_only,
@@ -86,13 +74,8 @@ def _read_combination(name: str, step: "Element") -> Output:
     if not technical:
         raise UntranslatableError(f"{name}: it has no technical key")
     is_numbered = method == "tablemax"
-    return Output(
-        step=name,
-        connection=read_text(step, "connection"),
-        schema=read_text(step, "schema"),
-        table=read_text(step, "table"),
-        truncate=False,
-        fields=pairs,
+    return replace(
+        _read_target(name, step, pairs),
         key=(technical,) if is_numbered else tuple(column for _, column in pairs),
         inserts_only=True,
         finds_null=True,
@@ -131,13 +114,8 @@ def _read_dimension(name: str, step: "Element") -> Output:
             f"{name}: its technical key, version, dates, keys and fields must be different columns"
         )
     numbered = (dimension.technical_key,)
-    return Output(
-        step=name,
-        connection=read_text(step, "connection"),
-        schema=read_text(step, "schema"),
-        table=read_text(step, "table"),
-        truncate=False,
-        fields=(*keys, *fields),
+    return replace(
+        _read_target(name, step, (*keys, *fields)),
         key=numbered if dimension.is_numbered else (*(c for _, c in keys), dimension.version),
         dimension=dimension,
     )
@@ -147,9 +125,28 @@ def _read_pairs(name: str, step: "Element", path: str) -> tuple[tuple[str, str],
     pairs = tuple(
         (read_text(each, "name"), read_text(each, "lookup")) for each in step.iterfind(path)
     )
+    _refuse_unnamed(name, pairs)
+    return pairs
+
+
+def _read_target(
+    name: str, step: "Element", fields: Sequence[tuple[str, str]], within: str = ""
+) -> Output:
+    """Return an output with its table and fields; `within` is the path of the table's name."""
+    return Output(
+        step=name,
+        connection=read_text(step, "connection"),
+        schema=read_text(step, f"{within}schema"),
+        table=read_text(step, f"{within}table"),
+        truncate=False,
+        fields=tuple(fields),
+    )
+
+
+def _refuse_unnamed(name: str, pairs: Sequence[tuple[str, str]]) -> None:
+    """Raise UntranslatableError for a field or column without a name, or if there is none."""
     if not pairs or any(not part for pair in pairs for part in pair):
         raise UntranslatableError(f"{name}: a field or column of it has no name")
-    return pairs
 
 
 def _read_changes(
@@ -171,8 +168,8 @@ def _read_changes(
                 f"{name}: the update type {text} of {column} is unknown; choose Insert, Update or "
                 "Punch through there"
             )
-    if any(not part for pair in fields for part in pair):
-        raise UntranslatableError(f"{name}: a field or column of it has no name")
+    if fields:
+        _refuse_unnamed(name, fields)
     return fields, updates, stamps
 
 
