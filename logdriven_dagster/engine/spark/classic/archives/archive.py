@@ -143,7 +143,7 @@ def archive_for(settings: Mapping[str, str]) -> Archive | None:
 
     That is the case if its options configure archives already (`-Xshare:off` disables them for a
     project), if its class path has a folder with files, which Java keeps out of archives, if its
-    Java has no archive of its own that another could extend, or if there is no cache folder.
+    Java has no default archive, or if there is no cache folder.
     """
     try:
         options = shlex.split(settings.get(_OPTIONS, ""))
